@@ -1,0 +1,21 @@
+"""holdfast: recourse that survives retraining, with a proof.
+
+The path of the data, and where each step lives:
+
+    model     network, importers     a classifier becomes a `Network`: affine layers, ReLU, logits
+    changes   changes                Δ: every network whose parameters lie within delta of today's
+    certify   bounds, milp, verify   does a point keep its class under every network in Δ? a proof, or a counter-model
+"""
+
+from holdfast.changes import PlausibleChanges, parameter_distance
+from holdfast.errors import HoldfastError
+from holdfast.network import Network
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HoldfastError",
+    "Network",
+    "PlausibleChanges",
+    "parameter_distance",
+]

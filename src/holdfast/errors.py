@@ -1,0 +1,28 @@
+"""One family of exceptions: catch `HoldfastError` and you have caught everything holdfast raises on purpose."""
+
+
+class HoldfastError(Exception):
+    """Base class of every error that holdfast raises on purpose."""
+
+
+class InvalidInputError(HoldfastError, ValueError):
+    """An argument is not what was expected; the message says what was expected and what came."""
+
+
+class UnsupportedModelError(HoldfastError, TypeError):
+    """A model that cannot be represented exactly; the message names the layer or operator."""
+
+
+class FileFormatError(HoldfastError, ValueError):
+    """A file is corrupted, incomplete, or of another format than its name says."""
+
+
+class MissingExtraError(HoldfastError, ImportError):
+    """An optional package is not installed; the message names the install command."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package {package!r}: pip install 'holdfast[{extra}]'")
+
+
+class UntrustedFileError(HoldfastError):
+    """A file that can run code when opened, and the user has not said that it may."""
