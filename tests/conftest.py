@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-# Before numpy is imported for the first time: it reads these once.
-for _library in ("OMP", "OPENBLAS", "MKL"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
 import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
+
+# Here, before any test module imports numpy, which reads these once.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 # A slow machine is not a failed test, and a failure has to come back: examples follow from the test, not from chance.
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

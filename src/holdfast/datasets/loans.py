@@ -190,4 +190,4 @@ def _draw(labels: tuple[str, ...], odds: Floats, rng: np.random.Generator) -> St
     """One label per row, with probabilities proportional to the row's odds."""
     cumulative = np.cumsum(odds, axis=1)
     ticket = rng.random((odds.shape[0], 1)) * cumulative[:, -1:]
-    return np.array(labels)[(ticket >= cumulative).sum(axis=1)]
+    return np.asarray(np.array(labels)[(ticket >= cumulative).sum(axis=1)])

@@ -1,0 +1,210 @@
+"""The commands and their options.
+
+Exit codes: 0 done, 1 an error nobody foresaw, 2 bad input or usage, 3 a row is not robust and ``--fail-if-broken`` was
+given.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import holdfast as hf
+from holdfast.cli import screens, tables
+from holdfast.importers.files import read_model
+
+BAD_INPUT = 2
+BROKEN = 3
+
+app = typer.Typer(
+    name="holdfast",
+    help="Recourse that survives retraining, with a proof.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Method(StrEnum):
+    """How several classes are compared."""
+
+    joint = "joint"
+    separate = "separate"
+
+
+_FILE = {"exists": True, "dir_okay": False, "readable": True}
+ModelFile = Annotated[
+    Path, typer.Option("--model", help="The classifier: .onnx, .skops, or a network saved by holdfast (.npz).", **_FILE)
+]
+DataFile = Annotated[Path, typer.Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **_FILE)]
+Target = Annotated[str, typer.Option(help="The class that the points were promised.")]
+Norm = Annotated[float, typer.Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
+Index = Annotated[str | None, typer.Option(metavar="COLUMN", help="A key column, kept in the output.")]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
+Out = Annotated[Path | None, typer.Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
+TrustPickle = Annotated[
+    bool, typer.Option("--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+
+
+@app.command()
+def certify(
+    model: ModelFile,
+    data: DataFile,
+    target: Target,
+    delta: Annotated[
+        list[float], typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
+    ],
+    norm: Norm = math.inf,
+    no_biases: Annotated[bool, typer.Option("--no-biases", help="Only the weights move.")] = False,
+    factuals: Annotated[
+        Path | None,
+        typer.Option(help="The rows that the points explain: also ask whether Δ keeps their class.", **_FILE),
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Rows undecided by then are UNKNOWN.")
+    ] = None,
+    method: Annotated[
+        Method, typer.Option(help="Several classes: the joint margin, or separate ranges.")
+    ] = Method.joint,
+    index: Index = None,
+    drop: Drop = None,
+    out: Out = None,
+    trust_pickle: TrustPickle = False,
+    fail_if_broken: Annotated[
+        bool, typer.Option("--fail-if-broken", help="Exit with 3 unless every row is ROBUST; UNKNOWN is not ROBUST.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Does each point keep its class under every model within delta of this one?"""
+    with _plain_errors(debug):
+        tables.check_output(out)
+        changes = hf.PlausibleChanges(tuple(delta) if len(delta) > 1 else delta[0], norm, not no_biases)
+        classifier = read_model(model, trust_pickle=trust_pickle)
+        frame = tables.read_table(data, index=index, drop=drop or ())
+        tables.check_columns(frame, classifier, data)
+        before = None
+        if factuals is not None:
+            before = tables.match_rows(tables.read_table(factuals, index=index), frame, keyed=index is not None)
+            before = before.drop(columns=[column for column in drop or () if column in before.columns])
+        started = time.perf_counter()
+        with screens.progress_bar("certifying") as progress:
+            certificates = hf.certify(
+                classifier,
+                frame,
+                label_of(target, classifier.network),
+                changes,
+                factuals=before,
+                time_limit=time_limit,
+                method=method.value,
+                progress=progress,
+            )
+        seconds = time.perf_counter() - started
+        result = certificates.to_frame()
+        if out is not None:
+            tables.write_table(result, out)
+        screens.show_certificates(result, target=target, changes=changes, seconds=seconds, out=out)
+    if fail_if_broken and not result["robust"].all():
+        screens.complain(f"{int((~result['robust']).sum())} of {len(result)} rows are not ROBUST (--fail-if-broken)")
+        raise typer.Exit(BROKEN)
+
+
+@app.command()
+def radius(
+    model: ModelFile,
+    data: DataFile,
+    target: Target,
+    norm: Norm = math.inf,
+    index: Index = None,
+    drop: Drop = None,
+    out: Out = None,
+    trust_pickle: TrustPickle = False,
+    debug: Debug = False,
+) -> None:
+    """How far may the model move before each point loses its class?"""
+    with _plain_errors(debug):
+        tables.check_output(out)
+        classifier = read_model(model, trust_pickle=trust_pickle)
+        frame = tables.read_table(data, index=index, drop=drop or ())
+        tables.check_columns(frame, classifier, data)
+        started = time.perf_counter()
+        radii = hf.certified_radius(classifier, frame, label_of(target, classifier.network), norm=norm)
+        seconds = time.perf_counter() - started
+        result = screens.radius_frame(radii.lower, radii.upper, frame.index)
+        if out is not None:
+            tables.write_table(result, out)
+        screens.show_radii(result, target=target, norm=norm, seconds=seconds, out=out)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(file_okay=False, help="The folder that the picture goes to.")] = Path("out"),
+    applicants: Annotated[int, typer.Option(min=400, help="How many made-up applicants the model learns from.")] = 4000,
+    promises: Annotated[int, typer.Option(min=10, help="How many rejected applicants get advice.")] = 200,
+    delta: Annotated[float, typer.Option(help="How far each parameter may move.")] = 0.02,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same applicants and the same model.")] = 7,
+    debug: Debug = False,
+) -> None:
+    """Loan applicants, the advice they were given, and how much of it survives retraining."""
+    from holdfast.cli.demo import run_demo
+
+    with _plain_errors(debug):
+        run_demo(out, applicants=applicants, promises=promises, delta=delta, seed=seed)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=lambda asked: _version(asked), help="Show the version.")
+    ] = False,
+) -> None:
+    """Recourse that survives retraining, with a proof."""
+
+
+def main() -> None:
+    """Run the command ``holdfast``."""
+    app()
+
+
+def label_of(target: str, network: hf.Network) -> object:
+    """The model's own label that `target` spells, so that 1 means 1, 1.0 or "1", whichever the model has."""
+    for label in network.classes.tolist():
+        if str(label) == target:
+            return label
+    for label in network.classes.tolist():
+        if isinstance(label, int | float) and _number(target) == label:
+            return label
+    return network.classes[network.class_index(target)]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"holdfast {hf.__version__}")
+        raise typer.Exit
+
+
+@contextmanager
+def _plain_errors(debug: bool) -> Iterator[None]:
+    """What a user can mend is one line on stderr; a traceback is for what nobody foresaw, or on request."""
+    try:
+        yield
+    except hf.HoldfastError as error:
+        if debug:
+            raise
+        screens.complain(str(error))
+        raise typer.Exit(BAD_INPUT) from None

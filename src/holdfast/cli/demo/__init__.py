@@ -1,0 +1,31 @@
+"""``holdfast demo``: loan applicants, the advice they were given, and how much of it survives retraining."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from holdfast.cli.demo import pages
+from holdfast.cli.demo.figure import draw
+from holdfast.cli.demo.story import examine, make_promises, pick_broken, train_lender
+
+
+def run_demo(out: Path, *, applicants: int, promises: int, delta: float, seed: int) -> None:
+    """Tell the story on stdout, and leave the picture, the network and the promises in the folder `out`."""
+    started = time.perf_counter()
+    console = Console(highlight=False)
+    lender = train_lender(applicants, seed)
+    pages.show_lender(console, lender)
+    advice = make_promises(lender, promises)
+    findings = examine(lender, advice, delta)
+    pages.show_verdicts(console, lender, advice, findings)
+    broken = pick_broken(advice, findings)
+    if broken is not None:
+        pages.show_broken(console, lender, advice, findings, broken)
+    out.mkdir(parents=True, exist_ok=True)
+    draw(findings, lender.drift, out / "demo.png")
+    lender.network.save(out / "model.npz")
+    lender.variables_frame(advice.after).to_csv(out / "promises.csv")
+    pages.show_files(console, out, delta, time.perf_counter() - started)

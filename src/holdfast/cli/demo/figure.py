@@ -1,0 +1,89 @@
+"""The demo's picture; it reads in black and white."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.cli.demo.story import Findings
+from holdfast.errors import MissingExtraError
+from holdfast.network import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DARK, LIGHT, INK = "black", "0.75", "0.25"
+
+
+def draw(findings: Findings, drift: float, path: Path) -> None:
+    """Left: every promise, today and in the worst case. Right: the share that survives, for every delta.
+
+    Parameters
+    ----------
+    drift
+        How far one retraining was seen to move the parameters; marked on the right, beside delta.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plot", "the demo's picture") from error
+    figure = Figure(figsize=(11, 4.8), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1, wspace=0.04))
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.yaxis.set_major_formatter("{x:.0f}%")
+        axes.set_ylim(0, 100)
+    _every_promise(left, findings)
+    _survival(right, findings, drift)
+    figure.savefig(path, dpi=150)
+
+
+def _every_promise(axes: Axes, findings: Findings) -> None:
+    """One vertical line per promise, from today's probability down to the least over Δ, the worst first."""
+    order = np.argsort(findings.margin_worst)
+    today, worst = _probability(findings.margin_today[order]), _probability(findings.margin_worst[order])
+    robust = findings.certificates.robust[order]
+    rank = np.arange(1, len(order) + 1)
+    axes.vlines(rank[~robust], worst[~robust], today[~robust], color=LIGHT, linewidth=1.3, label="can be broken")
+    axes.vlines(rank[robust], worst[robust], today[robust], color=DARK, linewidth=1.3, label="provably survives")
+    axes.plot(rank, today, "o", color=DARK, markersize=2, label="today's model")
+    axes.plot(rank, worst, "_", color=DARK, markersize=3, label="worst model within delta")
+    axes.axhline(50, color=DARK, linewidth=1)
+    axes.text(len(order), 49, "rejected", va="top", ha="right", color=INK)
+    axes.set_xlim(0, len(order) + 1)
+    axes.set_xlabel("one line for each promise, the most fragile first")
+    axes.set_ylabel("probability of acceptance")
+    axes.legend(loc="lower right", frameon=False, fontsize="small", ncols=2, handlelength=1.2)
+    _title(axes, f"{robust.sum()} of {len(order)} promises survive delta = {findings.delta:g}")
+
+
+def _survival(axes: Axes, findings: Findings, drift: float) -> None:
+    """The share of promises whose certified radius exceeds delta: one curve that answers for every delta at once."""
+    radius = np.sort(findings.radius)
+    share = 100 * (1 - np.arange(1, len(radius) + 1) / len(radius))
+    axes.step(np.append(0.0, radius), np.append(100.0, share), where="post", color=DARK)
+    delta = findings.delta
+    axes.set_xlim(0, max(2.5 * delta, 1.2 * drift))
+    for x, words in ((drift, "one pass over\nnew applicants"), (delta, f"delta = {delta:g}")):
+        survive = 100 * float(np.mean(radius > x))
+        axes.plot([x, x], [0, survive], color=INK, linewidth=1, linestyle=(0, (2, 2)))
+        axes.plot([x], [survive], "o", color=DARK, markersize=5)
+        axes.annotate(
+            f"{words}: {survive:.0f}%", (x, survive), (8, 4), textcoords="offset points", va="bottom", color=DARK
+        )
+    axes.set_xlabel("delta: how far each parameter may move")
+    axes.set_ylabel("promises that provably survive")
+    _title(axes, "The further it may move, the fewer survive")
+
+
+def _title(axes: Axes, text: str) -> None:
+    axes.set_title(text, loc="left", fontweight="bold", fontsize="medium", pad=12)
+
+
+def _probability(margin: Floats) -> Floats:
+    return np.asarray(100 / (1 + np.exp(-margin)))

@@ -1,0 +1,197 @@
+"""The demo's computations: a lender's model, the advice it gives, and what the advice is worth after retraining."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.neighbors import NearestNeighbors
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+
+import holdfast as hf
+from holdfast.datasets.loans import CATEGORICAL, LABEL, make_loans
+from holdfast.errors import InvalidInputError
+from holdfast.network import Floats
+
+# What advice cannot ask for: nobody grows younger, sends a dependant away or lengthens a credit history at will.
+FIXED = ("age", "dependants", "months_of_history")
+NEIGHBOURS = 100
+NEW_APPLICANTS = 500
+
+
+@dataclass(frozen=True)
+class Lender:
+    """A fitted pipeline, the table it learned from and how far new applicants would move its parameters."""
+
+    pipeline: Pipeline
+    applicants: pd.DataFrame
+    accuracy: float
+    drift: float
+
+    @property
+    def network(self) -> hf.Network:
+        """The part of the pipeline that Δ moves."""
+        return hf.load_network(self.pipeline)
+
+    def variables(self, people: pd.DataFrame) -> Floats:
+        """What the network sees of these people."""
+        return np.asarray(self.pipeline[:-1].transform(people), dtype=np.float64)
+
+    def variables_frame(self, people: pd.DataFrame) -> pd.DataFrame:
+        """The same as a table with names."""
+        return pd.DataFrame(self.variables(people), index=people.index, columns=self.variable_names())
+
+    def variable_names(self) -> list[str]:
+        """The names of those variables, such as ``income`` or ``housing_rent``."""
+        return [str(name) for name in self.pipeline[:-1].get_feature_names_out()]
+
+
+@dataclass(frozen=True)
+class Promises:
+    """For each rejected applicant, what they were told to become; both tables in raw units, row by row."""
+
+    before: pd.DataFrame
+    after: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What holds of the promises under Δ."""
+
+    delta: float
+    certificates: hf.Certificates
+    margin_today: Floats
+    margin_worst: Floats
+    radius: Floats
+
+
+def train_lender(n: int, seed: int) -> Lender:
+    """A two-layer network on scaled numbers and one-hot categories, as `MLPClassifier` fits it."""
+    applicants = make_loans(n, seed)
+    numbers = [column for column in applicants if column not in (*CATEGORICAL, LABEL)]
+    encoder = ColumnTransformer(
+        [
+            ("numbers", MinMaxScaler(), numbers),
+            ("categories", OneHotEncoder(sparse_output=False), list(CATEGORICAL)),
+        ],
+        verbose_feature_names_out=False,
+    )
+    classifier = MLPClassifier((10, 5), alpha=1e-3, learning_rate_init=5e-3, max_iter=1000, random_state=0)
+    pipeline = Pipeline([("encode", encoder), ("classify", classifier)])
+    pipeline.fit(applicants.drop(columns=LABEL), applicants[LABEL])
+    fresh = make_loans(NEW_APPLICANTS, seed + 1)
+    accuracy = float(pipeline.score(fresh.drop(columns=LABEL), fresh[LABEL]))
+    return Lender(pipeline, applicants.drop(columns=LABEL), accuracy, _drift(pipeline, fresh))
+
+
+def _drift(pipeline: Pipeline, fresh: pd.DataFrame) -> float:
+    """How far one more pass of training, over new applicants, moves the parameter it moves most."""
+    classifier: Any = pipeline[-1]
+    updated = copy.deepcopy(classifier)
+    updated.partial_fit(pipeline[:-1].transform(fresh.drop(columns=LABEL)), fresh[LABEL])
+    return hf.parameter_distance(hf.load_network(classifier), hf.load_network(updated))
+
+
+def make_promises(lender: Lender, n: int) -> Promises:
+    """The plainest recourse there is: the nearest accepted applicant's row, with one's own unchangeable facts kept.
+
+    Of the `NEIGHBOURS` nearest, the first whose row is still accepted with those facts put in; an applicant with none
+    gets no promise.
+    """
+    people = lender.applicants
+    accepted = lender.pipeline.predict(people) == 1
+    denied, models = people[~accepted], people[accepted]
+    n_neighbours = min(NEIGHBOURS, len(models))
+    search = NearestNeighbors(n_neighbors=n_neighbours).fit(lender.variables(models))
+    order = search.kneighbors(lender.variables(denied), return_distance=False)
+    candidates = models.iloc[order.ravel()].set_axis(np.repeat(denied.index, n_neighbours), axis=0)
+    candidates.loc[:, list(FIXED)] = denied.loc[candidates.index, list(FIXED)].to_numpy()
+    valid = candidates[lender.pipeline.predict(candidates) == 1]
+    after = valid[~valid.index.duplicated()].head(n)
+    if after.empty:
+        raise InvalidInputError("expected applicants that some advice helps, found none; try another seed")
+    after.index.name = denied.index.name
+    return Promises(denied.loc[after.index], after)
+
+
+def examine(lender: Lender, promises: Promises, delta: float) -> Findings:
+    """Certify every promise under Δ, and ask of each how far the model may move before it breaks."""
+    changes = hf.PlausibleChanges(delta)
+    certificates = hf.certify(lender.pipeline, promises.after, 1, changes)
+    network, points = lender.network, lender.variables(promises.after)
+    worst = hf.output_bounds(network, points, changes).lower[:, 0]
+    radii = hf.certified_radius(network, points, 1)
+    return Findings(delta, certificates, network.logits(points)[:, 0], worst, radii.lower)
+
+
+def pick_broken(promises: Promises, findings: Findings) -> int | None:
+    """A broken promise to show: one that asks for efforts only, of those the one that looked safest."""
+    broken = [i for i in range(len(findings.certificates)) if findings.certificates.witness(i) is not None]
+    efforts = [i for i in broken if _asks_efforts_only(promises.before.iloc[i], promises.after.iloc[i])]
+    return max(efforts or broken, key=lambda i: findings.margin_today[i], default=None)
+
+
+def _asks_efforts_only(before: pd.Series, after: pd.Series) -> bool:
+    """Whether no advice goes the wrong way; a neighbour may well earn less and still be accepted."""
+    same_job_and_home = all(before[name] == after[name] for name in CATEGORICAL)
+    return (
+        same_job_and_home
+        and all(before[name] <= after[name] for name in ("income", "savings"))
+        and all(before[name] >= after[name] for name in ("debt", "card_utilisation", "missed_payments"))
+    )
+
+
+@dataclass(frozen=True)
+class ParameterChange:
+    """One parameter, today and in the counter-model, and what its change does to one person's score."""
+
+    layer: int
+    source: str
+    neuron: int
+    today: float
+    changed: float
+    effect: float
+
+
+def costliest_changes(
+    network: hf.Network, witness: hf.Network, point: Floats, names: list[str], n: int
+) -> list[ParameterChange]:
+    """The `n` parameter changes that lower this point's logit most, each measured alone and to first order."""
+    found: list[ParameterChange] = []
+    values, inputs = point, list(names)
+    for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
+        today = np.column_stack([weight, bias])
+        changed = np.column_stack([witness.weights[layer], witness.biases[layer]])
+        effect = np.outer(_sensitivity(network, values, layer), np.append(values, 1.0)) * (changed - today)
+        for neuron, column in _smallest(effect, n):
+            source = [*inputs, "bias"][column]
+            cell = (neuron, column)
+            found.append(ParameterChange(layer, source, neuron, today[cell], changed[cell], effect[cell]))
+        values = np.maximum(weight @ values + bias, 0.0)
+        inputs = [f"neuron {i + 1}" for i in range(weight.shape[0])]
+    return sorted(found, key=lambda change: change.effect)[:n]
+
+
+def _sensitivity(network: hf.Network, values: Floats, layer: int) -> Floats:
+    """The gradient of the logit with respect to the preactivations of a layer, given that layer's inputs."""
+    rest = hf.Network(network.weights[layer:], network.biases[layer:])
+    active = []
+    for weight, bias in zip(rest.weights[:-1], rest.biases[:-1], strict=True):
+        values = np.maximum(weight @ values + bias, 0.0)
+        active.append(values > 0.0)
+    gradient = np.ones(1)
+    for weight, mask in zip(rest.weights[:0:-1], active[::-1], strict=True):
+        gradient = (gradient @ weight) * mask
+    return gradient
+
+
+def _smallest(effect: Floats, n: int) -> NDArray[np.intp]:
+    order = np.argsort(effect, axis=None)[:n]
+    return np.column_stack(np.unravel_index(order, effect.shape))

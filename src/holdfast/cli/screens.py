@@ -1,0 +1,124 @@
+"""What the commands show: tables on stdout, progress and complaints on stderr."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+from numpy.typing import ArrayLike
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from holdfast.changes import PlausibleChanges
+
+Report = Callable[[int, int], None]
+SHOWN = 5
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Report | None]:
+    """A callback ``(done, total)`` that draws a bar on stderr, or None where nobody is looking."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def complain(message: str) -> None:
+    """One line on stderr."""
+    Console(stderr=True, soft_wrap=True).print(
+        f"[bold]error:[/bold] {escape(' '.join(message.split()))}", highlight=False
+    )
+
+
+def show_certificates(
+    result: pd.DataFrame, *, target: str, changes: PlausibleChanges, seconds: float, out: Path | None
+) -> None:
+    """How many rows hold, who decided, and which hold most narrowly."""
+    console = Console()
+    robust = int(result["robust"].sum())
+    console.print(
+        f"{robust:,} of {len(result):,} rows provably keep class {escape(target)} "
+        f"under every model within {describe(changes)}.",
+        highlight=False,
+    )
+    console.print(shares(result["verdict"], "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"]))
+    console.print(shares(result["decided_by"], "decided by"))
+    narrow = result[result["robust"]].nsmallest(SHOWN, "margin_lower")
+    if len(narrow) > 0:
+        console.print(_keyed(narrow, "margin_lower", "smallest certified margins", "margin at least"))
+    _footer(console, len(result), seconds, out)
+
+
+def radius_frame(lower: ArrayLike, upper: ArrayLike, index: pd.Index) -> pd.DataFrame:
+    """One row per point: no model closer than `radius_lower` breaks it, one at `radius_upper` does."""
+    return pd.DataFrame({"radius_lower": lower, "radius_upper": upper}, index=index)
+
+
+def show_radii(result: pd.DataFrame, *, target: str, norm: float, seconds: float, out: Path | None) -> None:
+    """The spread of the radii and the smallest of them."""
+    console = Console()
+    console.print(
+        f"How far the model may move (norm {_norm(norm)}) before each row loses class {escape(target)}:",
+        highlight=False,
+    )
+    table = Table(title="certified radius", title_justify="left")
+    table.add_column("of the rows")
+    table.add_column("radius at least", justify="right")
+    for share in (1.0, 0.95, 0.75, 0.5, 0.25, 0.05):
+        table.add_row(f"{share:.0%}", f"{result['radius_lower'].quantile(1 - share, interpolation='lower'):.6g}")
+    console.print(table)
+    smallest = result.nsmallest(SHOWN, "radius_lower")
+    console.print(_keyed(smallest, "radius_lower", "smallest radii", "radius at least"))
+    _footer(console, len(result), seconds, out)
+
+
+def shares(values: pd.Series, title: str, order: list[str] | None = None) -> Table:
+    """A table of counts and percentages, in the given order or the most frequent first."""
+    counts = values.value_counts()
+    if order is not None:
+        counts = counts.reindex(order, fill_value=0)
+    table = Table()
+    table.add_column(title, min_width=18)
+    table.add_column("rows", justify="right")
+    table.add_column("share", justify="right")
+    for name, count in counts.items():
+        table.add_row(escape(str(name)), f"{count:,}", f"{count / len(values):.1%}")
+    return table
+
+
+def describe(changes: PlausibleChanges) -> str:
+    """Δ in words."""
+    radii = changes.delta if isinstance(changes.delta, tuple) else (changes.delta,)
+    delta = ", ".join(f"{radius:g}" for radius in radii)
+    per_layer = " layer by layer" if changes.per_layer else ""
+    moving = "weights and biases" if changes.biases else "weights only"
+    return f"delta = {delta}{per_layer} of this one (norm {_norm(changes.norm)}, {moving})"
+
+
+def _norm(norm: float) -> str:
+    return "inf" if norm == math.inf else f"{norm:g}"
+
+
+def _keyed(rows: pd.DataFrame, column: str, title: str, heading: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(escape(str(rows.index.name or "row")), min_width=18)
+    table.add_column(heading, justify="right")
+    for key, value in rows[column].items():
+        table.add_row(escape(str(key)), f"{value:.6g}")
+    return table
+
+
+def _footer(console: Console, rows: int, seconds: float, out: Path | None) -> None:
+    console.print(f"{rows:,} rows in {seconds:.2f} s", highlight=False)
+    if out is not None:
+        console.print(f"full result: {escape(str(out))}", highlight=False, soft_wrap=True)

@@ -1,0 +1,124 @@
+"""Tables in and out: CSV or Parquet by extension, nothing rounded on the way, nothing half written."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
+from holdfast.importers import Model
+
+# What is certified is the number in the file. Before 3.1 pandas read floats exactly only when asked to; since then it
+# always does, and asking is deprecated.
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+_EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _PANDAS < (3, 1) else {}
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, **_EXACT)
+
+
+def _write_csv(frame: pd.DataFrame, path: Path) -> None:
+    frame.to_csv(path, compression=None)
+
+
+def _write_csv_gz(frame: pd.DataFrame, path: Path) -> None:
+    frame.to_csv(path, compression="gzip")
+
+
+def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    frame.to_parquet(path)
+
+
+READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
+    ".csv": _read_csv,
+    ".csv.gz": _read_csv,
+    ".parquet": pd.read_parquet,
+}
+WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
+    ".csv": _write_csv,
+    ".csv.gz": _write_csv_gz,
+    ".parquet": _write_parquet,
+}
+
+
+def read_table(path: Path, *, index: str | None = None, drop: Sequence[str] = ()) -> pd.DataFrame:
+    """The table in a file, keyed by the column `index`, without the columns `drop`."""
+    reader = READERS[table_kind(path)]
+    try:
+        frame = reader(path)
+    except (ValueError, OSError) as error:
+        raise FileFormatError(f"{path}: expected a table, got a file that cannot be read: {error}") from error
+    for column in [*([] if index is None else [index]), *drop]:
+        if column not in frame.columns:
+            raise InvalidInputError(f"{path}: expected a column {column!r}, got {list(frame.columns)}")
+    if frame.empty:
+        raise InvalidInputError(f"{path}: expected at least one row, got none")
+    frame = frame.rename_axis("row") if index is None else frame.set_index(index)
+    return frame.drop(columns=list(drop))
+
+
+def check_columns(frame: pd.DataFrame, model: Model, path: Path) -> None:
+    """For a model that knows no column names, the count must match; a model that does names the culprit itself."""
+    expected = model.network.n_features
+    if model.feature_names is None and model.preprocess is None and len(frame.columns) != expected:
+        raise InvalidInputError(
+            f"{path}: expected {expected} columns, one for each variable of the model, got {len(frame.columns)}: "
+            f"{', '.join(map(str, frame.columns))} (--index makes one the key, --drop leaves one out)"
+        )
+
+
+def match_rows(factuals: pd.DataFrame, frame: pd.DataFrame, *, keyed: bool) -> pd.DataFrame:
+    """The factuals in the order of `frame`: by key if the tables have one, otherwise row by row."""
+    if not keyed:
+        if len(factuals) != len(frame):
+            raise InvalidInputError(
+                f"factuals: expected {len(frame)} rows, one for each row of data, got {len(factuals)}"
+            )
+        return factuals
+    if not factuals.index.is_unique:
+        raise InvalidInputError(f"factuals: expected each {factuals.index.name!r} once, got repeated ones")
+    missing = frame.index.difference(factuals.index)
+    if len(missing) > 0:
+        raise InvalidInputError(
+            f"factuals: expected every {frame.index.name!r} of the data, got none for {missing[0]!r}"
+        )
+    return factuals.loc[frame.index]
+
+
+def write_table(frame: pd.DataFrame, path: Path) -> None:
+    """Write to a file beside `path`, then rename: whoever looks sees the old table or the whole new one."""
+    writer = WRITERS[table_kind(path)]
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        writer(frame, partial)
+        os.replace(partial, path)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_output(path: Path | None) -> None:
+    """Refuse what cannot be written before any work is done."""
+    if path is None:
+        return
+    table_kind(path)
+    if not path.absolute().parent.is_dir():
+        raise InvalidInputError(f"{path}: expected a file in an existing folder, got {path.parent}, which is not there")
+
+
+def table_kind(path: Path) -> str:
+    """The extension that decides the format."""
+    name = path.name.lower()
+    for kind in READERS:
+        if name.endswith(kind):
+            if kind == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+                raise MissingExtraError("pyarrow", "parquet", "a Parquet file")
+            return kind
+    raise InvalidInputError(f"{path}: expected a name that ends in {', '.join(READERS)}, got {path.name!r}")

@@ -1,0 +1,85 @@
+"""The house itself: what is public is documented, imports stay light, versions agree, the README tells the truth."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import holdfast as hf
+
+OPTIONAL = ["torch", "onnx", "onnxruntime", "matplotlib", "skops", "pyarrow", "gurobipy", "typer"]
+
+
+@pytest.mark.parametrize("name", hf.__all__)
+def test_every_public_name_exists_and_says_what_it_is(name):
+    thing = getattr(hf, name)
+    documentation = inspect.getdoc(thing)
+    assert documentation, f"{name} has no docstring"
+    assert len(documentation.splitlines()[0]) > 10
+
+
+@pytest.mark.parametrize("name", [name for name in hf.__all__ if inspect.isclass(getattr(hf, name))])
+def test_every_public_method_says_what_it_does(name):
+    cls = getattr(hf, name)
+    methods = [key for key, value in vars(cls).items() if not key.startswith("_") and callable(value)]
+    assert [key for key in methods if not inspect.getdoc(getattr(cls, key))] == []
+
+
+def test_import_brings_no_optional_package():
+    script = f"import sys, holdfast; print([name for name in {OPTIONAL} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_import_warns_about_nothing():
+    done = subprocess.run([sys.executable, "-W", "error", "-c", "import holdfast"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_versions_agree(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    newest = re.search(r"^## \[(\d[^\]]*)\]", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert hf.__version__ == project["version"] == newest[1]
+
+
+def test_library_prints_nothing(root):
+    calls = [
+        f"{path.name}:{node.lineno}"
+        for path in (root / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert calls == []
+
+
+def code_blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guarantee.md"])
+def test_python_in_the_documents_runs(root, page, tmp_path, monkeypatch):
+    blocks = code_blocks((root / page).read_text(encoding="utf-8"), "python")
+    assert blocks, f"{page} has no Python example"
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/guarantee.md"])
+def test_links_between_the_documents_lead_somewhere(root, page):
+    text = (root / page).read_text(encoding="utf-8")
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert [link for link in links if link and not (root / page).parent.joinpath(link).exists()] == []
+
+
+def test_make_help_lists_the_targets_that_the_readme_names(root):
+    done = subprocess.run(["make", "help"], cwd=root, capture_output=True, text=True, check=True)
+    named = set(re.findall(r"make ([a-z]+)", (root / "README.md").read_text(encoding="utf-8")))
+    assert named
+    assert [target for target in named if f"make {target} " not in done.stdout] == []
