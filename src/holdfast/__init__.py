@@ -9,13 +9,21 @@ The path of the data, and where each step lives:
 
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
+from holdfast.importers import load_network
 from holdfast.network import Network
+from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Certificates",
     "HoldfastError",
     "Network",
     "PlausibleChanges",
+    "Verdict",
+    "certified_radius",
+    "certify",
+    "load_network",
+    "output_bounds",
     "parameter_distance",
 ]

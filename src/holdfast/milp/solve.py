@@ -1,0 +1,110 @@
+"""A mixed-integer linear program as plain arrays, and its solution by HiGHS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.network import Floats
+
+
+class SolveStatus(Enum):
+    """How a solver left a program; each value is a sentence for people."""
+
+    OPTIMAL = "solved to optimality"
+    INFEASIBLE = "no point satisfies the constraints"
+    LIMIT = "the time limit was reached"
+    FAILED = "the solver gave up"
+
+
+@dataclass(frozen=True)
+class Program:
+    """min cost . x  subject to  row_lower <= A x <= row_upper,  lower <= x <= upper,  x[integer] whole.
+
+    A is given by its non-zeros, row after row.
+    """
+
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    starts: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    values: Floats
+    row_lower: Floats
+    row_upper: Floats
+    integer: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Status, the solver's point (None if it has none) and its bound: no feasible point costs less than `bound`."""
+
+    status: SolveStatus
+    values: Floats | None
+    objective: float
+    bound: float
+    row_duals: Floats | None
+
+
+_STATUS = {
+    highspy.HighsModelStatus.kOptimal: SolveStatus.OPTIMAL,
+    highspy.HighsModelStatus.kInfeasible: SolveStatus.INFEASIBLE,
+    highspy.HighsModelStatus.kTimeLimit: SolveStatus.LIMIT,
+}
+
+
+def solve(program: Program, *, time_limit: float | None = None, relative_gap: float = 0.0) -> Solution:
+    """Run HiGHS on one thread; the tightest tolerances it offers, because the answer is part of a proof."""
+    solver = highspy.Highs()
+    options: dict[str, Any] = {
+        "output_flag": False,
+        "threads": 1,
+        "mip_rel_gap": relative_gap,
+        "mip_abs_gap": 1e-9,
+        "mip_feasibility_tolerance": 1e-9,
+        "primal_feasibility_tolerance": 1e-9,
+        "dual_feasibility_tolerance": 1e-9,
+    }
+    if time_limit is not None:
+        options["time_limit"] = max(time_limit, 1e-3)
+    for name, value in options.items():
+        solver.setOptionValue(name, value)
+    solver.passModel(_to_highs(program))
+    solver.run()
+    status = _STATUS.get(solver.getModelStatus(), SolveStatus.FAILED)
+    info = solver.getInfo()
+    has_point = info.primal_solution_status == 2
+    solution = solver.getSolution()
+    integer = bool(program.integer.any())
+    bound = info.mip_dual_bound if integer else info.objective_function_value
+    if not integer and status is not SolveStatus.OPTIMAL:
+        bound = -np.inf
+    return Solution(
+        status,
+        np.array(solution.col_value) if has_point else None,
+        info.objective_function_value if has_point else np.inf,
+        float(bound),
+        np.array(solution.row_dual) if not integer and solution.dual_valid else None,
+    )
+
+
+def _to_highs(program: Program) -> Any:
+    model = highspy.HighsLp()
+    model.num_col_ = program.cost.shape[0]
+    model.num_row_ = program.row_lower.shape[0]
+    model.col_cost_ = program.cost
+    model.col_lower_, model.col_upper_ = program.lower, program.upper
+    model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_ = program.starts
+    model.a_matrix_.index_ = program.columns
+    model.a_matrix_.value_ = program.values
+    if program.integer.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[int(whole)] for whole in program.integer]
+    return model

@@ -1,0 +1,227 @@
+"""Branch and bound over the lines that a linear bound was unsure of, many points and many branches at a time.
+
+A branch replaces a neuron's chord by `v <= U` or by `v <= 0` (see `bounds.linear`). Branches wait on a stack, the last
+ones are taken in batches, so memory stays bounded. A point is settled when every branch's bound lies above its cutoff,
+or when a network below it is met. What proves a point is the set of its leaves: choices and multipliers.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.arrays import array_namespace, to_numpy
+from holdfast.bounds.linear import FREE, LINEAR, ZERO, relax, value_box, with_alphas
+from holdfast.network import Floats
+from holdfast.verify.ascent import Tightened, tighten
+from holdfast.verify.problem import WITNESS_SAFETY, Problem
+
+_BATCH = 2048
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One closed branch: the choices made (FREE, LINEAR, ZERO for each later neuron) and the multipliers that prove it."""
+
+    decided: tuple[NDArray[np.int8], ...]
+    alphas: tuple[Floats, ...]
+    bound: float
+
+
+@dataclass
+class BranchResult:
+    """For each point: the least margin lies in [lower, upper]; `open` where the search gave up."""
+
+    lower: Floats
+    upper: Floats
+    open: NDArray[np.bool_]
+    nodes: NDArray[np.int64]
+    # Where `upper` was met: first-layer values, then the later neurons' sides; valid where `met`.
+    values: Floats
+    met: NDArray[np.bool_]
+    leaves: dict[int, list[Leaf]] = field(default_factory=dict)
+
+
+@dataclass
+class _Nodes:
+    """Branches in waiting, as parallel arrays."""
+
+    row: NDArray[np.intp]
+    decided: tuple[NDArray[np.int8], ...]
+    alphas: tuple[Floats, ...]
+    retried: NDArray[np.bool_]
+
+    def take(self, index: NDArray[np.intp] | slice) -> _Nodes:
+        return _Nodes(
+            self.row[index],
+            tuple(choice[index] for choice in self.decided),
+            tuple(alpha[index] for alpha in self.alphas),
+            self.retried[index],
+        )
+
+    def joined(self, other: _Nodes) -> _Nodes:
+        return _Nodes(
+            np.concatenate([self.row, other.row]),
+            tuple(np.concatenate(pair) for pair in zip(self.decided, other.decided, strict=True)),
+            tuple(np.concatenate(pair) for pair in zip(self.alphas, other.alphas, strict=True)),
+            np.concatenate([self.retried, other.retried]),
+        )
+
+
+def branch_and_bound(
+    problem: Problem,
+    upper: Floats,
+    *,
+    gap: float | None = None,
+    max_nodes: int = 400,
+    deadline: float | None = None,
+    keep_leaves: bool = False,
+) -> BranchResult:
+    """Settle the sign of each point's least margin, or with `gap` its value to within that.
+
+    Parameters
+    ----------
+    upper
+        A margin known to be reached by a network in Δ, for each point.
+    max_nodes
+        Branches per point after which the point is left open.
+    """
+    search = _Search(problem, upper, gap, max_nodes, keep_leaves)
+    nodes = search.roots()
+    while nodes.row.shape[0]:
+        if deadline is not None and time.monotonic() > deadline:
+            search.give_up(np.unique(nodes.row))
+            break
+        batch, nodes = nodes.take(slice(-_BATCH, None)), nodes.take(slice(0, -_BATCH))
+        nodes = nodes.joined(search.expand(batch))
+        alive = ~search.done[nodes.row]
+        nodes = nodes.take(np.flatnonzero(alive))
+    return search.result
+
+
+class _Search:
+    """The state of one branch and bound."""
+
+    def __init__(self, problem: Problem, upper: Floats, gap: float | None, max_nodes: int, keep_leaves: bool) -> None:
+        n, hidden = len(problem), problem.network.hidden
+        self.problem, self.gap, self.max_nodes, self.keep_leaves = problem, gap, max_nodes, keep_leaves
+        self.error = to_numpy(problem.error)
+        self.box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
+        self.done = np.zeros(n, dtype=bool)
+        self.result = BranchResult(
+            lower=np.full(n, np.inf),
+            upper=upper.copy(),
+            open=np.zeros(n, dtype=bool),
+            nodes=np.zeros(n, dtype=np.int64),
+            values=np.zeros((n, sum(hidden))),
+            met=np.zeros(n, dtype=bool),
+        )
+
+    def roots(self) -> _Nodes:
+        """One branch for each point, nothing decided; a multiplier of -1 stands for 'not chosen yet'."""
+        n, later = len(self.problem), self.problem.network.hidden[1:]
+        return _Nodes(
+            np.arange(n),
+            tuple(np.full((n, size), FREE, dtype=np.int8) for size in later),
+            tuple(np.full((n, size), -1.0) for size in later),
+            np.zeros(n, dtype=bool),
+        )
+
+    def expand(self, nodes: _Nodes) -> _Nodes:
+        """Bound a batch, close what is settled, and return the children of the rest."""
+        tightened, free = self._bound(nodes)
+        bound = to_numpy(tightened.bound) - self.error[nodes.row]
+        self._meet(nodes.row, tightened)
+        np.add.at(self.result.nodes, nodes.row, 1)
+        closed = bound > self._cutoff(nodes.row)
+        self._close(nodes, bound, tightened, closed)
+        waiting = np.flatnonzero(~closed & ~self.done[nodes.row])
+        spent = self.result.nodes[nodes.row] >= self.max_nodes
+        looseness = np.where(free, to_numpy(tightened.looseness), 0.0)
+        clear = looseness.max(axis=1, initial=0.0) > 1e-3 * np.maximum(self.result.upper[nodes.row] - bound, 1e-12)
+        # Where no line is loose the multipliers are not yet good enough: one longer ascent, then leave it to others.
+        stuck = ~clear & nodes.retried
+        lost = waiting[(spent | stuck)[waiting]]
+        np.minimum.at(self.result.lower, nodes.row[lost], bound[lost])
+        self.give_up(np.unique(nodes.row[lost]))
+        waiting = waiting[~self.done[nodes.row[waiting]]]
+        alphas = tuple(to_numpy(alpha) for alpha in tightened.alphas)
+        again = waiting[~clear[waiting]]
+        split = waiting[clear[waiting]]
+        retry = _Nodes(
+            nodes.row[again],
+            tuple(c[again] for c in nodes.decided),
+            tuple(a[again] for a in alphas),
+            np.ones(again.shape[0], dtype=bool),
+        )
+        return retry.joined(self._children(nodes, alphas, split, looseness[split].argmax(axis=1)))
+
+    def give_up(self, rows: NDArray[np.intp]) -> None:
+        """Leave these points open."""
+        self.done[rows] = True
+        self.result.open[rows] = True
+        self.result.lower[rows] = np.where(np.isfinite(self.result.lower[rows]), self.result.lower[rows], -np.inf)
+
+    def _bound(self, nodes: _Nodes) -> tuple[Tightened, NDArray[np.bool_]]:
+        xp = array_namespace(self.box[0])
+        rows = xp.asarray(nodes.row)
+        problem = self.problem.take(rows)
+        box = (xp.take(self.box[0], rows, axis=0), xp.take(self.box[1], rows, axis=0))
+        decided = tuple(xp.asarray(choice) for choice in nodes.decided)
+        relaxation, ranges = relax(problem.net, box, problem.rounding, problem.sizes, decided)
+        alphas = [
+            xp.where(xp.asarray(kept) < 0.0, line.alpha, xp.asarray(kept))
+            for kept, line in zip(nodes.alphas, relaxation.lines, strict=True)
+        ]
+        fresh = not nodes.retried.any()
+        rounds = 6 if fresh else 40
+        tightened = tighten(problem, with_alphas(relaxation, alphas), xp.asarray(self.result.upper[nodes.row]), rounds)
+        unsure = xp.concat([(r.upper_min < 0.0) & (r.upper_max > 0.0) for r in ranges], axis=1)
+        return tightened, to_numpy(unsure) & (np.concatenate(nodes.decided, axis=1) == FREE)
+
+    def _cutoff(self, rows: NDArray[np.intp]) -> Floats:
+        if self.gap is None:
+            return np.zeros(rows.shape[0])
+        return np.asarray(self.result.upper[rows] - self.gap)
+
+    def _meet(self, rows: NDArray[np.intp], tightened: Tightened) -> None:
+        """Record networks with a smaller margin than was known, best last so that it stays."""
+        margin = to_numpy(tightened.margin)
+        better = np.flatnonzero(margin < self.result.upper[rows])
+        better = better[np.argsort(-margin[better], kind="stable")]
+        values = np.concatenate([to_numpy(part) for part in (tightened.corner, *tightened.sides)], axis=1)
+        self.result.upper[rows[better]] = margin[better]
+        self.result.values[rows[better]] = values[better]
+        self.result.met[rows[better]] = True
+        if self.gap is None:
+            broken = self.result.upper < -WITNESS_SAFETY * self.error
+            self.done |= broken
+
+    def _close(self, nodes: _Nodes, bound: Floats, tightened: Tightened, closed: NDArray[np.bool_]) -> None:
+        index = np.flatnonzero(closed)
+        np.minimum.at(self.result.lower, nodes.row[index], bound[index])
+        if self.keep_leaves:
+            alphas = [to_numpy(alpha) for alpha in tightened.alphas]
+            for i in index:
+                leaf = Leaf(
+                    tuple(c[i].copy() for c in nodes.decided), tuple(a[i].copy() for a in alphas), float(bound[i])
+                )
+                self.result.leaves.setdefault(int(nodes.row[i]), []).append(leaf)
+
+    def _children(
+        self, nodes: _Nodes, alphas: tuple[Floats, ...], split: NDArray[np.intp], neuron: NDArray[np.intp]
+    ) -> _Nodes:
+        """Two branches for each node of `split`, on its loosest neuron (numbered through the later layers)."""
+        parents = np.repeat(split, 2)
+        choices = np.concatenate(nodes.decided, axis=1)[parents]
+        choices[np.arange(parents.shape[0]), np.repeat(neuron, 2)] = np.tile([LINEAR, ZERO], split.shape[0])
+        ends = np.cumsum([choice.shape[1] for choice in nodes.decided])[:-1]
+        return _Nodes(
+            nodes.row[parents],
+            tuple(np.split(choices, ends, axis=1)),
+            tuple(alpha[parents] for alpha in alphas),
+            np.zeros(parents.shape[0], dtype=bool),
+        )

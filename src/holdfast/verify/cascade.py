@@ -1,0 +1,300 @@
+"""The exact test as a cascade that spends on each row only what that row needs.
+
+    forward pass       today's model already says otherwise                       -> NOT_ROBUST
+    interval           one pass of twice the width proves the margin              -> ROBUST
+    attack             best response finds a network in Δ that breaks it          -> NOT_ROBUST
+    linear bound       backward bound with good multipliers proves it             -> ROBUST
+    branch and bound   the same on cases, until every case is proven              -> either
+    milp               HiGHS on the rows whose tree grew too large                -> either
+    exact              fractions, where the margin is nearer to 0 than rounding   -> either, or UNKNOWN
+
+Without a hidden layer the first two are one closed form, and what it leaves open goes to fractions at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
+from holdfast.bounds.interval import IntervalPass
+from holdfast.bounds.linear import relax, value_box
+from holdfast.bounds.rounding import RoundingModel
+from holdfast.changes import LayerRadius, PlausibleChanges
+from holdfast.milp.encode import margin_program
+from holdfast.milp.solve import solve
+from holdfast.network import CHUNK, Floats, Network
+from holdfast.verify.attack import best_response
+from holdfast.verify.branch import branch_and_bound
+from holdfast.verify.exact import settle_exactly
+from holdfast.verify.problem import WITNESS_SAFETY, Problem
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, Outcome, Stage
+from holdfast.verify.witness import build_witness, flips, sides_from_values
+
+Rows = NDArray[np.intp]
+
+# Rows that go through the dear stages together: many enough to pay for numpy's overhead, few enough to bound memory.
+BLOCK = 32768
+# HiGHS works to tolerances of 1e-9 in each row; a bound this far from zero is trusted, a nearer one goes to fractions.
+_MILP_TRUST = 1e-5
+
+
+@dataclass(frozen=True)
+class Question:
+    """The network, Δ and one target class, prepared once for all rows."""
+
+    network: Network
+    radii: list[LayerRadius]
+    net: IntervalNetwork
+    margins: list[Margin]
+    rounding: RoundingModel
+    interval: IntervalPass | None
+
+    @classmethod
+    def of(
+        cls, network: Network, changes: PlausibleChanges, target: int, only: tuple[int, int] | None = None
+    ) -> Question:
+        """Prepare everything that does not depend on the points."""
+        net = IntervalNetwork.of(network, changes)
+        margins = [m for m in margins_for(network, target) if only is None or (m.above, m.below) == only]
+        return cls(
+            network=network,
+            radii=changes.layer_radii(network),
+            net=net,
+            margins=margins,
+            rounding=RoundingModel.of(network, net),
+            interval=IntervalPass.of(net, margins) if net.depth else None,
+        )
+
+
+def run_cascade(
+    network: Network,
+    changes: PlausibleChanges,
+    points: Floats,
+    targets: NDArray[np.intp],
+    *,
+    deadline: float | None = None,
+    advance: Callable[[int], object] | None = None,
+    bounds_only: bool = False,
+    only: tuple[int, int] | None = None,
+) -> Outcome:
+    """Settle every row for its own target class under the box `changes`; `bounds_only` stops after the interval bound.
+
+    `only` asks about one margin alone, named by its (above, below) logits.
+    """
+    outcome = Outcome.empty(points.shape[0])
+    for target in np.unique(targets):
+        question = Question.of(network, changes, int(target), only)
+        rows = np.flatnonzero(targets == target)
+        for start in range(0, rows.shape[0], BLOCK):
+            block = rows[start : start + BLOCK]
+            _settle_block(question, points, block, outcome, deadline, bounds_only)
+            if advance is not None:
+                advance(block.shape[0])
+    return outcome
+
+
+def _settle_block(
+    question: Question, points: Floats, block: Rows, outcome: Outcome, deadline: float | None, bounds_only: bool
+) -> None:
+    lower = _cheap_stages(question, points, block, outcome)
+    rest = np.flatnonzero(outcome.verdict[block] == 0)
+    if bounds_only or not rest.size:
+        return
+    dear = _DearStages(question, points, block[rest], lower[rest], outcome, deadline)
+    dear.run()
+
+
+def _cheap_stages(question: Question, points: Floats, block: Rows, outcome: Outcome) -> Floats:
+    """Forward pass and interval bound, in chunks that stay in the cache; the margins' lower bounds, (rows, margins)."""
+    lower = np.full((block.shape[0], len(question.margins)), -np.inf)
+    for start in range(0, block.shape[0], CHUNK):
+        rows = block[start : start + CHUNK]
+        chunk = points[rows[0] : rows[-1] + 1] if rows[-1] - rows[0] + 1 == rows.shape[0] else points[rows]
+        smallest = float(chunk.min())
+        error = float(question.rounding.output(max(float(chunk.max()), -smallest)))
+        nominal, low = _nominal_margins(question, chunk)
+        outcome.upper[rows] = nominal + error
+        broken = nominal < -error
+        outcome.settle(rows[broken], NOT_ROBUST, Stage.FORWARD)
+        kept = np.flatnonzero(~broken)
+        if question.interval is not None:
+            chosen = chunk if kept.shape[0] == chunk.shape[0] else chunk[kept]
+            low = question.interval.lower(chosen, nonnegative=smallest >= 0.0)
+        else:
+            assert low is not None
+            low = low[kept]
+        low -= error
+        lower[start + kept] = low
+        least = low[:, 0] if low.shape[1] == 1 else low.min(axis=1)
+        outcome.lower[rows[kept]] = least
+        stage = Stage.INTERVAL if question.net.depth else Stage.CLOSED_FORM
+        outcome.settle(rows[kept[least > 0.0]], ROBUST, stage)
+    return lower
+
+
+def _nominal_margins(question: Question, chunk: Floats) -> tuple[Floats, Floats | None]:
+    """Today's least margin of each row and, without hidden layers, the least over Δ of each margin."""
+    network, margins = question.network, question.margins
+    values = chunk
+    for weight, bias in zip(network.weights[:-1], network.biases[:-1], strict=True):
+        values = values @ weight.T
+        values += bias
+        np.maximum(values, 0.0, out=values)
+    if len(margins) == 1:
+        today = (values @ margins[0].row + margins[0].offset)[:, None]
+    else:
+        today = values @ np.stack([margin.row for margin in margins]).T
+        today += np.array([margin.offset for margin in margins])
+    nominal = today[:, 0] if len(margins) == 1 else today.min(axis=1)
+    if question.net.depth:
+        return nominal, None
+    reach = np.abs(chunk).sum(axis=1) * question.net.output_weight_radius + question.net.output_bias_radius
+    return nominal, today - reach[:, None] * np.array([margin.count for margin in margins])
+
+
+class _DearStages:
+    """The rows of one block that forward pass and interval bound left open."""
+
+    def __init__(
+        self, question: Question, points: Floats, rows: Rows, lower: Floats, outcome: Outcome, deadline: float | None
+    ) -> None:
+        self.question, self.points, self.rows = question, points, rows
+        self.outcome, self.deadline = outcome, deadline
+        # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
+        self.lower = lower
+        self.proven = lower > 0.0
+        self.stage = np.zeros(lower.shape[0], dtype=np.int8)
+
+    def run(self) -> None:
+        """Each stage in turn on what the one before left open."""
+        stages = [self._attack, self._branch, self._milp, self._exact]
+        if self.question.net.depth <= 1:
+            # The bound so far is the exact value: the attack reaches it, and only rounding can be in the way.
+            stages = [self._attack, self._exact]
+        for stage in stages:
+            for k, margin in enumerate(self.question.margins):
+                if self.deadline is not None and time.monotonic() > self.deadline:
+                    return
+                local = np.flatnonzero(~self.proven[:, k] & (self.outcome.verdict[self.rows] == 0))
+                if local.size:
+                    stage(k, margin, local)
+            self._collect()
+            if (self.outcome.verdict[self.rows] != 0).all():
+                return
+
+    def _collect(self) -> None:
+        """Rows all of whose margins are proven are robust; bounds go into the table."""
+        rows = self.rows
+        open_ = self.outcome.verdict[rows] == 0
+        self.outcome.lower[rows[open_]] = self.lower.min(axis=1)[open_]
+        proven = open_ & self.proven.all(axis=1)
+        self.outcome.verdict[rows[proven]] = ROBUST
+        self.outcome.stage[rows[proven]] = self.stage[proven]
+
+    def _problem(self, margin: Margin, local: Rows) -> Problem:
+        return Problem.of(self.question.network, self.question.net, margin, self.points[self.rows[local]])
+
+    def _break(self, local: Rows, margin: Margin, sides: Floats, stage: Stage) -> None:
+        rows = self.rows[local]
+        self.outcome.settle(rows, NOT_ROBUST, stage)
+        self.outcome.adversaries.add(rows, margin, sides)
+        self.outcome.lower[rows] = self.lower[local].min(axis=1)
+
+    def _lower_upper(self, local: Rows, margin: Floats) -> None:
+        rows = self.rows[local]
+        self.outcome.upper[rows] = np.minimum(self.outcome.upper[rows], margin)
+
+    def _prove(self, local: Rows, k: int, stage: Stage) -> None:
+        self.proven[local, k] = True
+        self.stage[local] = np.maximum(self.stage[local], STAGES.index(stage))
+
+    def _attack(self, k: int, margin: Margin, local: Rows) -> None:
+        if self.question.net.depth == 0:
+            broken = local[self.lower[local, k] < -WITNESS_SAFETY * self._error(local)]
+            self._lower_upper(broken, self.lower[broken, k] + 2.0 * self._error(broken))
+            self._break(broken, margin, np.zeros((broken.shape[0], 0)), Stage.CLOSED_FORM)
+            return
+        for start in range(0, local.shape[0], CHUNK):
+            part = local[start : start + CHUNK]
+            problem = self._problem(margin, part)
+            attack = best_response(problem)
+            error = problem.error
+            self._lower_upper(part, attack.margin + error)
+            broken = attack.margin < -WITNESS_SAFETY * error
+            self._break(part[broken], margin, attack.sides[broken], Stage.ATTACK)
+
+    def _error(self, local: Rows) -> Floats:
+        sizes = np.abs(self.points[self.rows[local]]).max(axis=1)
+        return np.asarray(self.question.rounding.output(sizes))
+
+    def _branch(self, k: int, margin: Margin, local: Rows) -> None:
+        problem = self._problem(margin, local)
+        found = branch_and_bound(problem, self.outcome.upper[self.rows[local]], deadline=self.deadline)
+        broken = found.upper < -WITNESS_SAFETY * problem.error
+        proven = ~broken & ~found.open
+        self._lower_upper(local, found.upper + problem.error)
+        self.lower[local, k] = np.maximum(self.lower[local, k], np.where(broken, -np.inf, found.lower))
+        self._prove(local[proven & (found.nodes == 1)], k, Stage.LINEAR)
+        self._prove(local[proven & (found.nodes > 1)], k, Stage.BRANCH)
+        hidden = self.question.network.hidden
+        for stage, chosen in (
+            (Stage.LINEAR, np.flatnonzero(broken & (found.nodes == 1))),
+            (Stage.BRANCH, np.flatnonzero(broken & (found.nodes > 1))),
+        ):
+            sides = found.values[chosen].copy()
+            for place, i in enumerate(chosen):
+                first = sides_from_values(
+                    self.question.network, self.question.radii, problem.points[i], [found.values[i, : hidden[0]]]
+                )
+                sides[place, : hidden[0]] = first
+            self._break(local[chosen], margin, sides, stage)
+
+    def _milp(self, k: int, margin: Margin, local: Rows) -> None:
+        for one in local:
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                return
+            self._milp_one(k, margin, int(one))
+
+    def _milp_one(self, k: int, margin: Margin, one: int) -> None:
+        network, radii = self.question.network, self.question.radii
+        problem = self._problem(margin, np.array([one]))
+        box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
+        _, ranges = relax(problem.net, box, problem.rounding, problem.sizes)
+        encoded = margin_program(problem.net, box, ranges, np.ravel(problem.row))
+        limit = None if self.deadline is None else self.deadline - time.monotonic()
+        solution = solve(encoded.program, time_limit=limit)
+        offset = float(problem.offset)
+        bound = solution.bound + offset
+        scale = _MILP_TRUST * max(1.0, abs(offset), abs(solution.bound))
+        if bound > scale:
+            self.lower[one, k] = bound - scale
+            self._prove(np.array([one]), k, Stage.MILP)
+            return
+        if np.isfinite(bound):
+            self.lower[one, k] = max(self.lower[one, k], bound - scale)
+        if solution.values is None:
+            return
+        x = problem.points[0]
+        sides = sides_from_values(network, radii, x, encoded.layer_values(solution.values))
+        witness = build_witness(network, radii, margin, x, sides)
+        if flips(network, witness, margin, x):
+            self._lower_upper(np.array([one]), np.array([solution.objective + offset + scale]))
+            self._break(np.array([one]), margin, sides[None, :], Stage.MILP)
+
+    def _exact(self, k: int, margin: Margin, local: Rows) -> None:
+        for one in local:
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                return
+            problem = self._problem(margin, np.array([one]))
+            answer = settle_exactly(problem, self.question.radii, deadline=self.deadline)
+            here = np.array([one])
+            if answer.robust:
+                self.lower[one, k] = max(answer.lower, 0.0)
+                self._prove(here, k, Stage.EXACT)
+            elif answer.robust is False and answer.sides is not None:
+                self._break(here, margin, answer.sides[None, :], Stage.EXACT)

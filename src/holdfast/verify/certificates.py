@@ -1,0 +1,129 @@
+"""The answer of `certify`, row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.bounds.abstraction import Margin
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.network import Floats, Network
+from holdfast.verify.branch import Leaf
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Stage, Verdict
+from holdfast.verify.witness import build_witness
+
+
+@dataclass(frozen=True)
+class MarginProof:
+    """Why one margin stays on the right side: the leaves of its case distinction, none where interval bounds suffice."""
+
+    margin: Margin
+    leaves: tuple[Leaf, ...]
+    bound: float
+
+
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """Verdicts on a table of points, in its order and with its index.
+
+    Attributes
+    ----------
+    network, changes, points, targets
+        The question: the network, Δ, the points in the model's variables and each row's target (an index of
+        `network.classes`).
+    sound
+        Where factuals were given: whether every model in Δ keeps the factual's class, for each row.
+    """
+
+    network: Network
+    changes: PlausibleChanges
+    points: Floats
+    targets: NDArray[np.intp]
+    index: pd.Index
+    outcome: Outcome
+    sound: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return int(self.points.shape[0])
+
+    @property
+    def verdict(self) -> NDArray[Any]:
+        """One `Verdict` for each row."""
+        members = np.empty(len(VERDICTS), dtype=object)
+        members[:] = VERDICTS
+        return members[self.outcome.verdict]
+
+    @property
+    def robust(self) -> NDArray[np.bool_]:
+        """True where the row is proven to keep its class under every model in Δ."""
+        return np.asarray(self.outcome.verdict == ROBUST)
+
+    @property
+    def strictly_robust(self) -> NDArray[np.bool_]:
+        """Robust, and Δ is sound for the factual: no model in Δ already gives it another class."""
+        if self.sound is None:
+            raise InvalidInputError("expected factuals to have been given to certify, got none")
+        return self.robust & self.sound
+
+    @property
+    def margin_lower(self) -> Floats:
+        """A number that the margin of no model in Δ falls below."""
+        return self.outcome.lower
+
+    @property
+    def margin_upper(self) -> Floats:
+        """A number that the margin of some model in Δ does not exceed."""
+        return self.outcome.upper
+
+    @property
+    def decided_by(self) -> NDArray[Any]:
+        """Which stage of the cascade settled each row."""
+        return np.array([stage.value for stage in STAGES], dtype=object)[self.outcome.stage]
+
+    def witness(self, row: int) -> Network | None:
+        """A model inside Δ that gives the row (counted from 0) another class; None where the row is not NOT_ROBUST.
+
+        It has been replayed through its own forward pass.
+        """
+        row = int(np.arange(len(self))[row])
+        if self.outcome.verdict[row] != NOT_ROBUST:
+            return None
+        if STAGES[self.outcome.stage[row]] is Stage.FORWARD:
+            return self.network
+        found = self.outcome.adversaries.find(row)
+        if found is None:
+            return None
+        margin, sides = found
+        if isinstance(sides, Network):
+            return sides
+        radii = self.changes.layer_radii(self.network)
+        witness = build_witness(self.network, radii, margin, self.points[row], sides)
+        if witness.predict_index(self.points[row : row + 1])[0] == self.targets[row]:
+            raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
+        return witness
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each point, with the caller's index."""
+        frame = self.outcome.to_frame(self.index)
+        if self.sound is not None:
+            frame["sound"] = self.sound
+        return frame
+
+    def counts(self) -> dict[Verdict, int]:
+        """How many rows got each verdict."""
+        found = np.bincount(self.outcome.verdict, minlength=3)
+        return {verdict: int(found[VERDICTS.index(verdict)]) for verdict in Verdict}
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts().items())
+        stages = ", ".join(f"{count} by {stage}" for stage, count in Counter(self.decided_by).most_common())
+        return f"Certificates({len(self)} rows: {found}; {stages})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p>{self.to_frame().head(20).to_html()}"

@@ -1,0 +1,68 @@
+"""From what the caller has, a model, a table and a target, to what the mathematics takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidInputError
+from holdfast.importers import load_model
+from holdfast.network import Floats, Network
+
+
+class Space(Protocol):
+    """What this room needs of a feature space."""
+
+    def encode(self, frame: Any) -> Floats:
+        """Raw units to the model's variables."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Points in the model's variables, with the caller's index."""
+
+    network: Network
+    points: Floats
+    index: pd.Index
+
+
+def read_table(model: object, X: Any, space: Space | None = None, name: str = "X") -> Table:
+    """Load the model and bring X into its variables; at least one row is expected."""
+    loaded = load_model(model)
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    if space is None:
+        points = loaded.variables(X)
+    else:
+        points = loaded.network.check_points(space.encode(X))
+        if loaded.preprocess is not None:
+            _check_same_encoding(loaded.variables(X), points)
+    if points.shape[0] == 0:
+        raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
+    return Table(loaded.network, points, pd.RangeIndex(points.shape[0]) if index is None else index)
+
+
+def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
+    """A pipeline and a feature space both say what the network sees; they must say the same."""
+    difference = np.abs(theirs - ours).max(initial=0.0) if theirs.shape == ours.shape else np.inf
+    if not difference <= 1e-9:
+        raise InvalidInputError(
+            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference of "
+            f"{difference:.3g}; derive the space from the pipeline, or pass its last step as the model"
+        )
+
+
+def read_targets(network: Network, target: Any, n: int) -> NDArray[np.intp]:
+    """The class index of each row's target: one label for all rows, or one per row."""
+    if isinstance(target, str) or np.ndim(target) == 0:
+        return np.full(n, network.class_index(target), dtype=np.intp)
+    labels = np.asarray(target)
+    if labels.shape != (n,):
+        raise InvalidInputError(
+            f"target: expected one class, or one for each of the {n} rows, got shape {labels.shape}"
+        )
+    unique, inverse = np.unique(labels, return_inverse=True)
+    return np.array([network.class_index(label) for label in unique], dtype=np.intp)[inverse]

@@ -1,0 +1,233 @@
+"""The certified radius: how far the model may drift before a point can lose its class.
+
+For each rival the adversary's best response gives a radius at which a counter-model exists; a root search brings it
+down to the boundary. A proof just below it then closes the case, and where the proof finds a counter-model instead, the
+search goes on from there. Every row has its own radius all along, so the whole table moves together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
+from holdfast.bounds.linear import Relaxation, pull_back, value_box
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.network import CHUNK, Floats, Network
+from holdfast.verify.attack import best_response
+from holdfast.verify.balls import ball_error
+from holdfast.verify.branch import branch_and_bound
+from holdfast.verify.cascade import Rows, run_cascade
+from holdfast.verify.inputs import Space, read_table, read_targets
+from holdfast.verify.problem import WITNESS_SAFETY, Problem
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST
+
+# No counter-model within this radius: the point is called robust at any distance that matters.
+_FAR = 1e6
+
+
+@dataclass(frozen=True)
+class CertifiedRadius:
+    """For each row: robust for every delta < `lower`; a counter-model exists at `upper`."""
+
+    lower: Floats
+    upper: Floats
+    index: pd.Index
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each point, with the caller's index."""
+        return pd.DataFrame({"radius_lower": self.lower, "radius_upper": self.upper}, index=self.index)
+
+
+def certified_radius(
+    model: object,
+    X: Any,
+    target: Any,
+    *,
+    norm: float = math.inf,
+    tol: float = 1e-6,
+    biases: bool = True,
+    space: Space | None = None,
+) -> CertifiedRadius:
+    """The largest delta for which each row keeps its class, to within `tol`.
+
+    Parameters
+    ----------
+    model, X, target, space
+        As for `certify`.
+    norm, biases
+        As for `PlausibleChanges`. For norms other than inf the radius is exact without hidden layers; with hidden
+        layers it is supported for norm inf only.
+    tol
+        The greatest `upper - lower` wanted.
+
+    Examples
+    --------
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> radius = certified_radius(net, [[0.7, 0.9], [0.7, 0.5]], 1)
+    >>> radius.lower.round(6)
+    array([0.076923, 0.      ])
+    """
+    if not (tol > 0.0 and math.isfinite(tol)):
+        raise InvalidInputError(f"tol: expected a number > 0, got {tol}")
+    unit = PlausibleChanges(1.0, norm, biases)
+    table = read_table(model, X, space)
+    network, points = table.network, table.points
+    targets = read_targets(network, target, points.shape[0])
+    if network.hidden and unit.norm != math.inf:
+        raise InvalidInputError(f"norm: expected inf for a network with hidden layers, got {norm}")
+    lower, upper = np.full(points.shape[0], np.inf), np.full(points.shape[0], np.inf)
+    for k in np.unique(targets):
+        rows = np.flatnonzero(targets == k)
+        for margin in margins_for(network, int(k)):
+            low, high = _margin_radius(network, unit, points[rows], int(k), margin, tol)
+            lower[rows], upper[rows] = np.minimum(lower[rows], low), np.minimum(upper[rows], high)
+    return CertifiedRadius(lower, upper, table.index)
+
+
+def _margin_radius(
+    network: Network, unit: PlausibleChanges, points: Floats, target: int, margin: Margin, tol: float
+) -> tuple[Floats, Floats]:
+    if not network.hidden:
+        return _linear_radius(network, unit, points, margin)
+    lower, upper = np.empty(points.shape[0]), np.empty(points.shape[0])
+    for start in range(0, points.shape[0], CHUNK):
+        part = slice(start, start + CHUNK)
+        lower[part], upper[part] = _Search(network, unit, points[part], target, margin, tol).run()
+    return lower, upper
+
+
+def _linear_radius(network: Network, unit: PlausibleChanges, points: Floats, margin: Margin) -> tuple[Floats, Floats]:
+    """margin / (count^(1/q) ||(x, 1)||_q)."""
+    q = unit.dual_norm
+    extended = np.concatenate([points, np.ones((points.shape[0], 1))], axis=1) if unit.biases else points
+    reach = np.linalg.norm(extended, ord=q, axis=1) * margin.count ** (0.0 if q == math.inf else 1.0 / q)
+    nominal = points @ margin.row + margin.offset
+    error = ball_error(network, PlausibleChanges(1e-6, unit.norm, unit.biases), points)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = np.maximum(nominal - error, 0.0) / reach, np.maximum(nominal + error, 0.0) / reach
+    # A point at the origin of a model without biases does not feel any change.
+    still = reach == 0.0
+    low, high = np.where(still & (nominal > error), np.inf, low), np.where(still & (nominal > -error), np.inf, high)
+    return np.nan_to_num(low * (1 - 1e-14), posinf=np.inf), np.nan_to_num(high * (1 + 1e-14), posinf=np.inf)
+
+
+class _Search:
+    """Radii of one margin at some points of a network with hidden layers."""
+
+    def __init__(
+        self, network: Network, unit: PlausibleChanges, points: Floats, target: int, margin: Margin, tol: float
+    ) -> None:
+        self.network, self.unit, self.points, self.target, self.margin, self.tol = (
+            network,
+            unit,
+            points,
+            target,
+            margin,
+            tol,
+        )
+        self.net = IntervalNetwork.of(network, unit)
+        self.lower, self.upper = np.zeros(points.shape[0]), np.full(points.shape[0], np.inf)
+
+    def run(self) -> tuple[Floats, Floats]:
+        """Bracket, search, prove; what is left after a few rounds is bisected with the full cascade."""
+        today = Problem.of(self.network, self.net.scaled(0.0), self.margin, self.points)
+        nominal = best_response(today, rounds=1).margin
+        self.upper[nominal < -WITNESS_SAFETY * today.error] = 0.0
+        self._bracket(np.flatnonzero(nominal >= -WITNESS_SAFETY * today.error))
+        for _ in range(4):
+            rest = self._open()
+            if not rest.size:
+                break
+            self._root(rest)
+            self._prove(rest)
+        for row in self._open():
+            self._bisect(int(row))
+        return self.lower, self.upper
+
+    def _open(self) -> Rows:
+        with np.errstate(invalid="ignore"):
+            return np.flatnonzero(self.upper - self.lower > self.tol)
+
+    def _problem(self, rows: Rows, radius: Floats) -> Problem:
+        return Problem.of(self.network, self.net.scaled(radius[:, None]), self.margin, self.points[rows])
+
+    def _breaks(self, rows: Rows, radius: Floats) -> tuple[Floats, Floats]:
+        """The best response's margin at each row's radius, and the margin below which it counts as broken."""
+        problem = self._problem(rows, radius)
+        return best_response(problem).margin, -WITNESS_SAFETY * problem.error
+
+    def _bracket(self, rows: Rows) -> None:
+        """Double the radius until a counter-model is met."""
+        radius = np.full(rows.shape[0], 0.02)
+        while rows.size:
+            found, clear = self._breaks(rows, radius)
+            met = found < clear
+            self.upper[rows[met]] = radius[met]
+            rows, radius = rows[~met], radius[~met] * 2.0
+            far = radius > _FAR
+            self.lower[rows[far]] = self.upper[rows[far]] = np.inf
+            rows, radius = rows[~far], radius[~far]
+
+    def _root(self, rows: Rows) -> None:
+        """Shrink `upper` to where the best response stops breaking: false position with a safeguard, rows together."""
+        low, high = self.lower[rows].copy(), self.upper[rows].copy()
+        at_low, _ = self._breaks(rows, low)
+        at_high, _ = self._breaks(rows, high)
+        at_low = np.maximum(at_low, 1e-12)
+        for step in range(60):
+            wide = high - low > 0.25 * self.tol
+            if not wide.any():
+                break
+            share = at_low / (at_low - np.minimum(at_high, -1e-300))
+            # Aim a little beyond the estimate, so that the bracket closes from both sides; every third step bisects.
+            share = np.clip(share, 0.02, 0.98) if step % 3 else np.full_like(share, 0.5)
+            middle = low + share * (high - low)
+            found, clear = self._breaks(rows, middle)
+            broken = found < clear
+            high, at_high = np.where(broken, middle, high), np.where(broken, found, at_high)
+            low, at_low = np.where(broken, low, middle), np.where(broken, at_low, np.maximum(found, 1e-12))
+        self.upper[rows] = high
+
+    def _prove(self, rows: Rows) -> None:
+        """Try to prove each row a little below its `upper`; a counter-model met on the way lowers `upper` instead."""
+        radius = np.maximum(self.upper[rows] - 0.9 * self.tol, 0.5 * (self.lower[rows] + self.upper[rows]))
+        problem = self._problem(rows, radius)
+        if self.net.depth == 1:
+            box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
+            bound = pull_back(problem.net, Relaxation(*box, ()), problem.row, problem.offset).bound
+            proven = bound > problem.error
+            self.lower[rows[proven]] = radius[proven]
+            return
+        found = branch_and_bound(problem, np.full(rows.shape[0], np.inf), max_nodes=200)
+        broken = found.upper < -WITNESS_SAFETY * problem.error
+        proven = ~broken & ~found.open
+        self.upper[rows[broken]] = radius[broken]
+        self.lower[rows[proven]] = radius[proven]
+
+    def _bisect(self, row: int) -> None:
+        """One row by the full cascade, first just below its upper end."""
+        low, high = float(self.lower[row]), float(self.upper[row])
+        radius = max(high - 0.9 * self.tol, 0.5 * (low + high))
+        while high - low > self.tol:
+            changes = PlausibleChanges(radius, biases=self.unit.biases)
+            outcome = run_cascade(
+                self.network,
+                changes,
+                self.points[row : row + 1],
+                np.array([self.target]),
+                only=(self.margin.above, self.margin.below),
+            )
+            if outcome.verdict[0] == NOT_ROBUST:
+                high = radius
+            elif outcome.verdict[0] == ROBUST:
+                low = radius
+            else:
+                break
+            radius = 0.5 * (low + high)
+        self.lower[row], self.upper[row] = low, high
