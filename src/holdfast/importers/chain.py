@@ -1,0 +1,145 @@
+"""What every reader builds up while it follows a model from its input to its output.
+
+    x -> affine -> ReLU -> affine -> ... -> affine [-> sigmoid or softmax]
+
+A chain refuses what a `Network` cannot say exactly, so the readers of all libraries refuse the same things.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.network import Floats, Network
+
+Squash = Literal["sigmoid", "softmax"]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """One layer: weight (out, in), and a bias unless none has been seen yet."""
+
+    name: str
+    weight: Floats
+    bias: Floats | None
+    source: object
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The operations that led from the model's input to one value inside it. Each method returns a longer chain.
+
+    Parameters
+    ----------
+    affines
+        The affine layers so far, all but the last followed by a ReLU.
+    rectified
+        The name of the ReLU that follows the last affine layer, empty if there is none.
+    squashed
+        The name of the sigmoid or softmax at the end, empty if there is none. It does not change which class wins, so
+        it is dropped, and nothing may come after it.
+    width
+        How many columns the value has, where known.
+    flat
+        False while the value has more than the two dimensions (rows, columns).
+    classes
+        The labels of the outputs, where the model says them.
+    """
+
+    affines: tuple[Affine, ...] = ()
+    rectified: str = ""
+    squashed: str = ""
+    width: int | None = None
+    flat: bool = True
+    classes: NDArray[Any] | None = None
+
+    def affine(self, name: str, weight: ArrayLike, bias: ArrayLike | None, *, source: object = None) -> Chain:
+        """Append W v + b. `source` is the object the weights live in: the same one twice is a shared layer."""
+        self._check_open(name)
+        if not self.flat:
+            raise UnsupportedModelError(f"{name}: expected rows of variables, got an input of more than 2 dimensions")
+        if self.affines and not self.rectified:
+            raise UnsupportedModelError(
+                f"{name} follows {self.affines[-1].name} without a ReLU between them: the two would have to be "
+                "multiplied into one layer, and then Δ would move other parameters than the model has"
+            )
+        if source is not None and any(layer.source is source for layer in self.affines):
+            raise UnsupportedModelError(f"{name} is used twice: Δ moves the parameters of each layer on their own")
+        matrix = np.asarray(weight, dtype=np.float64)
+        if self.width is not None and matrix.shape[1] != self.width:
+            raise InvalidInputError(f"{name}: expected weights for {self.width} columns, got {matrix.shape[1]}")
+        vector = None if bias is None else _bias(name, bias, matrix.shape[0])
+        layer = Affine(name, matrix, vector, source)
+        return replace(self, affines=(*self.affines, layer), rectified="", width=matrix.shape[0])
+
+    def add(self, name: str, bias: ArrayLike) -> Chain:
+        """Append + b, which must be the bias of an affine layer that has none yet."""
+        self._check_open(name)
+        if not self.affines or self.rectified or self.affines[-1].bias is not None:
+            raise UnsupportedModelError(f"{name}: an addition is supported only as the bias of an affine layer")
+        last = self.affines[-1]
+        layer = replace(last, bias=_bias(name, bias, last.weight.shape[0]))
+        return replace(self, affines=(*self.affines[:-1], layer))
+
+    def relu(self, name: str) -> Chain:
+        """Append max(v, 0); a second one in a row changes nothing."""
+        self._check_open(name)
+        self._check_started(name)
+        return replace(self, rectified=name)
+
+    def squash(self, name: str, kind: Squash) -> Chain:
+        """Append the sigmoid of one logit or the softmax of several, which must be the end."""
+        self._check_open(name)
+        self._check_started(name)
+        if kind == "sigmoid" and self.width != 1:
+            raise UnsupportedModelError(
+                f"{name}: a sigmoid of {self.width} outputs is a multi-label model; expected one output, or a softmax"
+            )
+        if kind == "softmax" and self.width == 1:
+            raise UnsupportedModelError(f"{name}: the softmax of one output is always 1; expected at least two outputs")
+        return replace(self, squashed=name)
+
+    def reshape(self, name: str, width: int | None) -> Chain:
+        """Rows of `width` columns (None: as many as there are), which must be what the rows already are."""
+        if self.width is not None and width is not None and width != self.width:
+            raise UnsupportedModelError(f"{name}: expected rows of {self.width} columns to stay rows, got {width}")
+        return replace(self, width=self.width if width is None else width, flat=True)
+
+    def squeeze(self, name: str) -> Chain:
+        """(n, 1) as (n,), which changes no number."""
+        if self.width != 1:
+            raise UnsupportedModelError(f"{name}: expected one column to drop the dimension of, got {self.width}")
+        return self
+
+    def network(self) -> Network:
+        """The finished network."""
+        if not self.affines:
+            raise UnsupportedModelError("expected at least one affine layer between input and output, got none")
+        if self.rectified:
+            raise UnsupportedModelError(
+                f"{self.rectified} has no affine layer after it: expected logits at the end, without a ReLU"
+            )
+        biases = [np.zeros(a.weight.shape[0]) if a.bias is None else a.bias for a in self.affines]
+        return Network([layer.weight for layer in self.affines], biases, self.classes)
+
+    def _check_started(self, name: str) -> None:
+        if not self.affines:
+            raise UnsupportedModelError(f"{name} is applied to the input: expected an affine layer first")
+
+    def _check_open(self, name: str) -> None:
+        if self.squashed:
+            raise UnsupportedModelError(
+                f"{self.squashed} is supported only as the last operation, and {name} comes after it"
+            )
+
+
+def _bias(name: str, values: ArrayLike, size: int) -> Floats:
+    """The values as a vector, one for each neuron; one for all neurons is repeated."""
+    bias = np.asarray(values, dtype=np.float64)
+    if bias.size not in (1, size) or (bias.ndim > 0 and bias.shape[-1] != bias.size):
+        raise UnsupportedModelError(f"{name}: expected a bias of {size} values, got shape {bias.shape}")
+    return np.broadcast_to(bias.reshape(-1), (size,))

@@ -1,0 +1,181 @@
+"""A model from a file. Only formats that cannot run code are opened, unless the caller vouches for the file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+
+from holdfast.errors import (
+    FileFormatError,
+    HoldfastError,
+    InvalidInputError,
+    MissingExtraError,
+    UnsupportedModelError,
+    UntrustedFileError,
+)
+from holdfast.importers.model import Model
+from holdfast.importers.objects import import_object
+from holdfast.network import Network
+
+_PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
+
+
+def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Model:
+    """The model in a file.
+
+    Parameters
+    ----------
+    path
+        ``.onnx``; ``.npz`` or ``.hfn`` (a `Network` saved with `Network.save`, recognised by its content under any
+        name); ``.skops`` (scikit-learn); and the pickles ``.pkl``, ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and
+        ``.pth`` (a whole torch module).
+    trust_pickle
+        True opens pickles too. Opening one runs whatever code is in it: only for files from people you trust.
+
+    Raises
+    ------
+    UntrustedFileError
+        A pickle without `trust_pickle`, or a .skops file with types other than scikit-learn's.
+    FileFormatError
+        The file is corrupted or of another format.
+    InvalidInputError
+        There is no such file.
+    """
+    file = Path(os.fspath(path))
+    if not file.is_file():
+        came = "a folder" if file.is_dir() else "no such file"
+        raise InvalidInputError(f"{path}: expected the path of a model file, got {came}")
+    suffix = file.suffix.lower()
+    try:
+        if _is_saved_network(file):
+            return Model(_read_network(file))
+        if suffix in _PICKLES and not trust_pickle:
+            raise UntrustedFileError(
+                f"{path} is a pickle, and opening a pickle runs whatever code is in it. If you trust whoever wrote it, "
+                "pass trust_pickle=True (--trust-pickle on the command line); safer: save the model as .onnx, "
+                "as .skops (scikit-learn), or with holdfast's Network.save (.npz)"
+            )
+        reader = _READERS.get(suffix)
+        if reader is None:
+            raise FileFormatError(f"{path}: expected a file named {', '.join(_READERS)}, got {suffix!r}")
+        return reader(file)
+    except OSError as error:
+        raise FileFormatError(f"{path}: expected a file that can be read, got {error.strerror or error}") from error
+
+
+def _is_saved_network(path: Path) -> bool:
+    """Whether the file is a zip with the parts that `Network.save` writes."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"header.npy", "weight_0.npy", "bias_0.npy"} <= set(archive.namelist())
+    # A damaged directory surfaces as BadZipFile, NotImplementedError, UnicodeDecodeError and others.
+    except Exception:
+        return False
+
+
+def _read_network(path: Path) -> Network:
+    try:
+        return Network.load(path)
+    except FileFormatError:
+        raise
+    # So does a damaged part: zlib.error, NotImplementedError for the method of compression, a missing label.
+    except Exception as error:
+        raise FileFormatError(
+            f"{path}: expected a network saved by holdfast, got a file with this fault: {error}"
+        ) from error
+
+
+def _not_a_network(path: Path) -> Model:
+    raise FileFormatError(f"{path}: expected a network saved by holdfast, got a file without a network's parts")
+
+
+def _read_onnx(path: Path) -> Model:
+    model: Model = import_module("holdfast.importers.onnx").read_file(path)
+    return model
+
+
+def _read_skops(path: Path) -> Model:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingExtraError("skops", "skops", "reading a .skops file") from error
+    try:
+        flagged = list(skops.io.get_untrusted_types(file=path))
+    # A damaged archive surfaces as whatever its first broken part raises.
+    except Exception as error:
+        raise FileFormatError(f"{path}: expected a .skops file, got one that cannot be read: {error}") from error
+    strangers = sorted(name for name in flagged if not _is_harmless_type(name))
+    if strangers:
+        raise UntrustedFileError(
+            f"{path}: expected a .skops file with scikit-learn and numpy types only, got {', '.join(strangers)}, "
+            "which may run code of their own when loaded"
+        )
+    return _opened(path, lambda: skops.io.load(path, trusted=flagged), "a scikit-learn model")
+
+
+def _is_harmless_type(name: str) -> bool:
+    """A class of scikit-learn or a scalar type of numpy; found without importing anything that the file names."""
+    module, _, attribute = name.rpartition(".")
+    found = getattr(sys.modules.get(module), attribute, None)
+    return isinstance(found, type) and (module.startswith("sklearn.") or issubclass(found, np.generic))
+
+
+def _read_pickle(path: Path) -> Model:
+    return _opened(path, lambda: joblib.load(path), "a pickled scikit-learn model")
+
+
+def _read_torch(path: Path) -> Model:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("torch", "torch", "reading a torch model") from error
+
+    def load() -> Any:
+        loaded = torch.load(path, map_location="cpu", weights_only=False)
+        if isinstance(loaded, Mapping):
+            raise UnsupportedModelError(
+                f"{path}: expected a whole torch module, got a dictionary ({_some(loaded)}): parameters alone do not "
+                "say which activations lie between them; save the module, or export it to ONNX"
+            )
+        return loaded
+
+    return _opened(path, load, "a whole torch module")
+
+
+def _some(names: Mapping[Any, Any]) -> str:
+    return ", ".join([repr(name) for name in names][:3]) + (", ..." if len(names) > 3 else "")
+
+
+def _opened(path: Path, load: Callable[[], Any], expected: str) -> Model:
+    """The model of the object that `load` gives; what goes wrong inside another library is a fault of the file."""
+    try:
+        loaded = load()
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise FileFormatError(
+            f"{path}: expected {expected}, got a file that cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    return import_object(loaded)
+
+
+_READERS: dict[str, Callable[[Path], Model]] = {
+    ".onnx": _read_onnx,
+    ".npz": _not_a_network,
+    ".hfn": _not_a_network,
+    ".skops": _read_skops,
+    ".pkl": _read_pickle,
+    ".pickle": _read_pickle,
+    ".joblib": _read_pickle,
+    ".pt": _read_torch,
+    ".pth": _read_torch,
+}

@@ -1,0 +1,96 @@
+"""A network together with the way from the caller's table to the variables that the network reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.network import Floats, Network
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network, and how a raw table becomes what it reads.
+
+    Parameters
+    ----------
+    network
+        The classifier itself.
+    preprocess
+        What is done to a raw table first, such as the earlier steps of a scikit-learn pipeline. It is never folded into
+        the network's parameters, because Δ is about the parameters of the classifier as it was trained.
+    feature_names
+        The columns of the raw table, where the model knows them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> model = Model(Network([[[1.0, -1.0]]], [[0.0]]), feature_names=("income", "debt"))
+    >>> model.variables(pd.DataFrame({"debt": [1.0, 2.0], "income": [5.0, 6.0]}))
+    array([[5., 1.],
+           [6., 2.]])
+    """
+
+    network: Network
+    preprocess: Callable[[Any], Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+
+    def variables(self, X: Any) -> Floats:
+        """X in the variables that the network reads, a float64 array (n, n_features).
+
+        Parameters
+        ----------
+        X
+            A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
+            columns are taken in the model's order.
+        """
+        if self.feature_names is not None and hasattr(X, "columns"):
+            X = _in_order(X, self.feature_names)
+        if self.preprocess is not None:
+            if self.feature_names is not None and not hasattr(X, "columns"):
+                X = _named(X, self.feature_names)
+            X = _preprocessed(X, self.preprocess)
+        return self.network.check_points(_dense(X))
+
+
+def _preprocessed(X: Any, preprocess: Callable[[Any], Any]) -> Any:
+    try:
+        return preprocess(X)
+    except HoldfastError:
+        raise
+    # A pipeline step may be anyone's code and raise anything; to the caller it is the table that did not fit.
+    except Exception as error:
+        raise InvalidInputError(
+            f"X: expected a table that the model's preprocessing accepts, got {type(error).__name__}: {error}"
+        ) from error
+
+
+def _in_order(frame: Any, names: tuple[str, ...]) -> Any:
+    """The columns `names` of the frame in that order; raises unless the frame has exactly those."""
+    columns = list(frame.columns)
+    missing = [name for name in names if name not in columns]
+    extra = [column for column in columns if column not in names]
+    if missing or extra:
+        faults = [f"missing {missing}"] * bool(missing) + [f"unknown to the model {extra}"] * bool(extra)
+        raise InvalidInputError(f"X: expected the columns {list(names)}, got {columns}: {', '.join(faults)}")
+    if len(columns) != len(names):
+        twice = sorted({str(column) for column in columns if columns.count(column) > 1})
+        raise InvalidInputError(f"X: expected each column once, got {twice} more than once")
+    return frame[list(names)]
+
+
+def _named(X: Any, names: tuple[str, ...]) -> pd.DataFrame:
+    """An array as the frame that the first step was fitted on: a column transformer looks columns up by name."""
+    values = np.asarray(_dense(X))
+    if values.ndim != 2 or values.shape[1] != len(names):
+        raise InvalidInputError(f"X: expected a table with the columns {list(names)}, got shape {values.shape}")
+    return pd.DataFrame(values, columns=list(names))
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else X

@@ -1,0 +1,38 @@
+"""Which reader takes which object: by the library that the object's class, or a base class of it, comes from."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from holdfast.errors import UnsupportedModelError
+from holdfast.importers.model import Model
+from holdfast.network import Network
+
+# A row is a library and the module that reads its models with `import_model`; it is imported when the first one comes.
+_READERS = {
+    "sklearn": "holdfast.importers.sklearn",
+    "torch": "holdfast.importers.torch",
+    "onnx": "holdfast.importers.onnx",
+}
+EXPECTED = "expected a fitted scikit-learn, torch or ONNX classifier, a holdfast Network, or the path of a model file"
+
+
+def import_object(model: Any) -> Model:
+    """The model of any object that is not a path."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, Network):
+        return Model(model)
+    for base in type(model).__mro__:
+        reader = _READERS.get(base.__module__.partition(".")[0])
+        if reader is not None:
+            imported: Model = import_module(reader).import_model(model)
+            return imported
+    came = f"the class {model.__name__}, not an object of it" if isinstance(model, type) else qualified_name(model)
+    raise UnsupportedModelError(f"{EXPECTED}; got {came}")
+
+
+def qualified_name(model: object) -> str:
+    """The class of an object as a reader of an error message would look it up."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"
