@@ -1,0 +1,80 @@
+"""Does a table obey every constraint? Exactly, in the caller's units, with a sentence for each one broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.features.binding import RuleTerms
+from holdfast.features.feature import Feature
+from holdfast.features.kinds import Direction
+from holdfast.network import Floats
+
+Broken = tuple[NDArray[np.bool_], Callable[[int], str]]
+
+
+def broken_constraints(
+    features: Sequence[Feature],
+    rules: Sequence[RuleTerms],
+    numbers: Floats,
+    own: Floats,
+    points: Floats | None,
+) -> Iterator[Broken]:
+    """For each constraint, which rows break it and how to say so; with `points` if the table came as points."""
+    for i, feature in enumerate(features):
+        yield from _broken_in_column(feature, numbers[:, i], own[:, i])
+        if points is not None:
+            yield _not_a_value(feature, numbers[:, i], points[:, list(feature.variables)])
+    for terms in rules:
+        yield ~terms.holds(numbers), _rule_message(terms, features, numbers)
+
+
+def show(feature: Feature, number: float) -> str:
+    """A number as it stands in the caller's table."""
+    if feature.labelled:
+        return str(feature.categories[int(number)])
+    return str(int(number)) if number == np.rint(number) and abs(number) < 1e16 else repr(float(number))
+
+
+def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterator[Broken]:
+    name = feature.name
+
+    def move(row: int) -> str:
+        return f"{show(feature, own[row])} -> {show(feature, numbers[row])}"
+
+    changed = numbers != own
+    if feature.direction is Direction.IMMUTABLE:
+        yield changed, lambda row: f"{name} is immutable: {move(row)}"
+    elif feature.direction is Direction.INCREASING:
+        yield numbers < own, lambda row: f"{name} may only increase: {move(row)}"
+    elif feature.direction is Direction.DECREASING:
+        yield numbers > own, lambda row: f"{name} may only decrease: {move(row)}"
+    if feature.labelled:
+        return
+    outside = changed & ((numbers < feature.lower) | (numbers > feature.upper))
+    ends = f"[{show(feature, feature.lower)}, {show(feature, feature.upper)}]"
+    yield outside, lambda row: f"{name} has the range {ends}: {move(row)}"
+    if feature.grid is not None:
+        step = show(feature, feature.step if feature.step is not None else 1.0)
+        yield changed & ~feature.grid.contains(numbers), lambda row: f"{name} has steps of {step}: {move(row)}"
+
+
+def _not_a_value(feature: Feature, numbers: Floats, block: Floats) -> Broken:
+    """Variables that are no encoding of a value of the column: half a category, a fraction of a whole number."""
+
+    def message(row: int) -> str:
+        variables = ", ".join(
+            f"{name} = {value!r}" for name, value in zip(feature.variable_names(), block[row].tolist(), strict=True)
+        )
+        return f"{feature.name} has no value with {variables}; the nearest is {show(feature, numbers[row])}"
+
+    return (feature.encode(numbers) != block).any(axis=1), message
+
+
+def _rule_message(terms: RuleTerms, features: Sequence[Feature], numbers: Floats) -> Callable[[int], str]:
+    def message(row: int) -> str:
+        return terms.rule.explain({str(features[i].name): float(numbers[row, i]) for i in terms.columns})
+
+    return message

@@ -1,0 +1,148 @@
+"""Between the caller's table and points: rows of the model's variables, float64, as the network reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from holdfast.errors import InvalidInputError
+from holdfast.features.feature import Feature
+from holdfast.features.kinds import Name
+from holdfast.network import Floats
+
+Table = pd.DataFrame | ArrayLike
+
+
+class Rows(NamedTuple):
+    """A table both ways: one number per feature, and the model's variables."""
+
+    numbers: Floats
+    points: Floats
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Encodes and decodes the columns it is made of, bit for bit both ways."""
+
+    features: tuple[Feature, ...]
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """The caller's columns."""
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def n_variables(self) -> int:
+        """How many variables the model reads."""
+        return sum(len(feature.variables) for feature in self.features)
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the model's variables: a column's, or column=label."""
+        names = [""] * self.n_variables
+        for feature in self.features:
+            for variable, name in zip(feature.variables, feature.variable_names(), strict=True):
+                names[variable] = name
+        return tuple(names)
+
+    def encode(self, frame: Table) -> Floats:
+        """Raw values -> points, (n, n_variables). An array has one column per feature, in the features' order."""
+        return self.encode_numbers(self.numbers(frame))
+
+    def decode(self, points: ArrayLike, index: Any = None, *, factuals: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Points -> the caller's columns, dtypes and units.
+
+        Each value is one whose encoding is exactly the point's, where such a value exists, and else the nearest the
+        column can hold. Several raw values can share an encoding: then it is the factual's own if `factuals` are given
+        and have it, a grid point or an end of the range, and else the one with the fewest decimals. Numbers of up to
+        14 significant digits come back exactly as they were encoded.
+        """
+        if factuals is None:
+            return self.restore(self.rows(points).numbers, index)
+        rows, _ = self.rows_beside(points, factuals)
+        if index is None and len(factuals) == rows.numbers.shape[0]:
+            index = factuals.index
+        return self.restore(rows.numbers, index)
+
+    def numbers(self, frame: Table) -> Floats:
+        """Raw values as one number per feature: itself, or the position of its label."""
+        if not isinstance(frame, pd.DataFrame):
+            values = np.asarray(frame)
+            if values.ndim != 2 or values.shape[1] != len(self.features):
+                raise InvalidInputError(
+                    f"expected a table with {len(self.features)} columns, one for each feature, "
+                    f"got shape {values.shape}"
+                )
+            frame = pd.DataFrame(values, columns=list(self.names))
+        missing = [name for name in self.names if name not in frame.columns]
+        if missing:
+            raise InvalidInputError(f"expected the column {missing[0]!r}, got {list(frame.columns)}")
+        numbers = np.empty((len(frame), len(self.features)))
+        for i, feature in enumerate(self.features):
+            numbers[:, i] = feature.numbers(frame[feature.name])
+        return numbers
+
+    def encode_numbers(self, numbers: Floats) -> Floats:
+        """Numbers -> points."""
+        points = np.empty((numbers.shape[0], self.n_variables))
+        for i, feature in enumerate(self.features):
+            points[:, list(feature.variables)] = feature.encode(numbers[:, i])
+        return points
+
+    def restore(self, numbers: Floats, index: Any = None) -> pd.DataFrame:
+        """Numbers -> the caller's columns."""
+        columns = {feature.name: feature.restore(numbers[:, i]) for i, feature in enumerate(self.features)}
+        return pd.DataFrame(columns, index=pd.RangeIndex(numbers.shape[0]) if index is None else index)
+
+    def check_points(self, points: ArrayLike) -> Floats:
+        """Points as a finite (n, n_variables) float64 array, or an error that says what is wrong with them."""
+        try:
+            values = np.asarray(points, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"points: expected numbers, got {type(points).__name__}: {error}") from error
+        if values.ndim != 2 or values.shape[1] != self.n_variables:
+            raise InvalidInputError(
+                f"points: expected a table with {self.n_variables} columns, one for each variable of the model, "
+                f"got shape {values.shape}"
+            )
+        if not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            raise InvalidInputError(
+                f"points: expected finite numbers, got {values[row, column]} in row {row}, {self.variables[column]!r}"
+            )
+        return values
+
+    def rows(self, table: Table, n_rows: int | None = None) -> Rows:
+        """A DataFrame of raw values or an array of points, both ways; a single row repeated to `n_rows`."""
+        if isinstance(table, pd.DataFrame):
+            numbers = self.numbers(table)
+            points = self.encode_numbers(numbers)
+        else:
+            points = self.check_points(table)
+            numbers = np.empty((points.shape[0], len(self.features)))
+            for i, feature in enumerate(self.features):
+                numbers[:, i] = feature.decode(points[:, list(feature.variables)])
+        if n_rows is None or numbers.shape[0] == n_rows:
+            return Rows(numbers, points)
+        if numbers.shape[0] != 1:
+            raise InvalidInputError(f"factuals: expected 1 row or {n_rows}, one for each point, got {numbers.shape[0]}")
+        return Rows(np.repeat(numbers, n_rows, axis=0), np.repeat(points, n_rows, axis=0))
+
+    def rows_beside(self, table: Table, factuals: Table) -> tuple[Rows, Rows]:
+        """A table and its factuals; where the model cannot tell a value from the factual's, it is the factual's.
+
+        Only two DataFrames are compared value by value.
+        """
+        rows = self.rows(table)
+        own = self.rows(factuals, rows.numbers.shape[0])
+        if not (isinstance(table, pd.DataFrame) and isinstance(factuals, pd.DataFrame)):
+            for i, feature in enumerate(self.features):
+                columns = list(feature.variables)
+                same = (rows.points[:, columns] == own.points[:, columns]).all(axis=1)
+                rows.numbers[same, i] = own.numbers[same, i]
+        return rows, own

@@ -1,0 +1,220 @@
+"""A feature space from fitted scikit-learn preprocessing: its own arithmetic, read off and repeated bit for bit.
+
+Each transformer maps *sources* (what a model variable is made of: a column, a chain of scalings, or one label of a
+column) to sources. The result is compared with the transformer's own `transform` on the caller's table, so the network
+sees the same bits as in production, or there is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from holdfast.errors import InvalidInputError
+from holdfast.features.columns import plain_label
+from holdfast.features.kinds import Label, Name
+
+
+@dataclass(frozen=True)
+class Source:
+    """What one model variable is made of.
+
+    No `labels`: the column's number, scaled. `labels` and no `code`: the label's position, scaled. `code`: 1 where the
+    column has that label; `labels` start with the one that has no variable, if there is such a one.
+    """
+
+    column: Name
+    labels: tuple[Label, ...] = ()
+    code: int | None = None
+    dropped: bool = False
+    operations: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def untouched(self) -> bool:
+        return not self.labels and not self.operations
+
+
+Sources = list[Source]
+
+
+def read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
+    """The preprocessing without a final classifier, and what each of its outputs is made of."""
+    if isinstance(transformer, Pipeline) and not hasattr(transformer.steps[-1][1], "transform"):
+        final = transformer.steps[-1][1]
+        if final != "passthrough":
+            transformer = Pipeline(transformer.steps[:-1]) if len(transformer.steps) > 1 else "passthrough"
+    if isinstance(transformer, str):
+        raise InvalidInputError("expected preprocessing in the pipeline, got a model alone; use from_frame")
+    names = getattr(transformer, "feature_names_in_", frame.columns)
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise InvalidInputError(f"frame: expected the pipeline's column {missing[0]!r}, got {list(frame.columns)}")
+    expected = getattr(transformer, "n_features_in_", len(names))
+    if expected != len(names):
+        raise InvalidInputError(f"frame: expected the pipeline's {expected} columns, got {len(names)}")
+    sources = _apply(transformer, [Source(name) for name in names])
+    _refuse_column_twice(sources)
+    return transformer, sources
+
+
+def production_values(transformer: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
+    """What the preprocessing itself makes of the table, dense."""
+    names = list(getattr(transformer, "feature_names_in_", []))
+    values = transformer.transform(frame[names] if names else frame.to_numpy())
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+
+
+def _apply(transformer: Any, sources: Sources) -> Sources:
+    if transformer is None or transformer == "passthrough":
+        return sources
+    reader = _READERS.get(type(transformer))
+    if reader is None:
+        known = ", ".join(sorted(kind.__name__ for kind in _READERS))
+        raise _unsupported(transformer, f"expected one of {known}")
+    try:
+        check_is_fitted(transformer)
+    except NotFittedError:
+        raise InvalidInputError(f"expected a fitted {type(transformer).__name__}, got one before fit") from None
+    return reader(transformer, sources)
+
+
+def _pipeline(pipeline: Any, sources: Sources) -> Sources:
+    for _, step in pipeline.steps:
+        sources = _apply(step, sources)
+    return sources
+
+
+def _column_transformer(transformer: Any, sources: Sources) -> Sources:
+    names = list(getattr(transformer, "feature_names_in_", []))
+    result: Sources = []
+    for _, part, columns in transformer.transformers_:
+        if part != "drop":
+            picked = [sources[i] for i in _positions(columns, names, len(sources))]
+            result += _apply(part, picked) if picked else []
+    return result
+
+
+def _positions(columns: Any, names: Sequence[Name], n_columns: int) -> list[int]:
+    """The column positions a ColumnTransformer's selection stands for: names, positions, a slice or a mask."""
+    if isinstance(columns, slice):
+        ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
+        # A slice of names includes its last one, as in pandas.
+        stop = ends[1] + 1 if isinstance(columns.stop, str) and ends[1] is not None else ends[1]
+        return list(range(n_columns))[slice(ends[0], stop, columns.step)]
+    listed = [columns] if isinstance(columns, str | int) else list(columns)
+    if listed and all(isinstance(entry, bool | np.bool_) for entry in listed):
+        return [int(i) for i in np.flatnonzero(listed)]
+    return [names.index(e) if isinstance(e, str) else int(e) % n_columns for e in listed]
+
+
+def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sources]:
+    """A reader for (operation, fitted attribute, switch that turns it on or "")."""
+
+    def read(scaler: Any, sources: Sources) -> Sources:
+        if getattr(scaler, "clip", False):
+            raise _unsupported(scaler, "with clip=True several values look the same to the model")
+        steps = [
+            (operation, np.asarray(getattr(scaler, attribute), dtype=np.float64))
+            for operation, attribute, switch in attributes
+            if not switch or getattr(scaler, switch)
+        ]
+        result = []
+        for i, source in enumerate(sources):
+            if source.code is not None:
+                raise _unsupported(scaler, f"it scales the one-hot variables of column {source.column!r}")
+            added = tuple((operation, float(constants[i])) for operation, constants in steps)
+            result.append(replace(source, operations=source.operations + added))
+        return result
+
+    return read
+
+
+def _one_hot(encoder: Any, sources: Sources) -> Sources:
+    result: Sources = []
+    dropped = encoder.drop_idx_ if encoder.drop_idx_ is not None else [None] * len(sources)
+    for source, labels, drop in zip(sources, _encoder_labels(encoder, sources), dropped, strict=True):
+        if drop is not None:
+            labels = (labels[drop], *labels[:drop], *labels[drop + 1 :])
+        first = 0 if drop is None else 1
+        result += [
+            Source(source.column, labels, code=code, dropped=drop is not None) for code in range(first, len(labels))
+        ]
+    return result
+
+
+def _ordinal(encoder: Any, sources: Sources) -> Sources:
+    return [
+        Source(source.column, labels) for source, labels in zip(sources, _encoder_labels(encoder, sources), strict=True)
+    ]
+
+
+def _encoder_labels(encoder: Any, sources: Sources) -> list[tuple[Label, ...]]:
+    if any(part is not None for part in getattr(encoder, "infrequent_categories_", None) or []):
+        raise _unsupported(encoder, "it groups infrequent categories, which cannot be told apart afterwards")
+    for source in sources:
+        if not source.untouched:
+            raise _unsupported(encoder, f"column {source.column!r} has been transformed before")
+    return [
+        tuple(plain_label(label, source.column) for label in labels)
+        for source, labels in zip(sources, encoder.categories_, strict=True)
+    ]
+
+
+def _imputer(imputer: Any, sources: Sources) -> Sources:
+    """Without missing values, which a feature space refuses, it changes nothing."""
+    marker = imputer.missing_values
+    if imputer.add_indicator or not (marker is None or marker is pd.NA or marker != marker):
+        raise _unsupported(imputer, "expected one that only fills missing values (nan) and adds no indicator")
+    if len(imputer.statistics_) != len(sources) or pd.isna(imputer.statistics_).any():
+        raise _unsupported(imputer, "it drops a column without values")
+    return sources
+
+
+def _identity(transformer: Any, sources: Sources) -> Sources:
+    if transformer.func is not None:
+        raise _unsupported(transformer, f"its function {transformer.func!r} could be anything")
+    return sources
+
+
+def _unsupported(transformer: Any, why: str) -> InvalidInputError:
+    return InvalidInputError(f"{type(transformer).__name__} is not supported in a feature space: {why}")
+
+
+def _refuse_column_twice(sources: Sources) -> None:
+    seen: dict[Name, Source] = {}
+    for source in sources:
+        first = seen.setdefault(source.column, source)
+        if first is not source and (source.code is None or first.labels != source.labels or first.code == source.code):
+            raise InvalidInputError(f"expected each column once in the pipeline, got {source.column!r} twice")
+
+
+_READERS: dict[type, Callable[[Any, Sources], Sources]] = {
+    ColumnTransformer: _column_transformer,
+    FunctionTransformer: _identity,
+    MaxAbsScaler: _scaler(("divide", "scale_", "")),
+    MinMaxScaler: _scaler(("multiply", "scale_", ""), ("add", "min_", "")),
+    OneHotEncoder: _one_hot,
+    OrdinalEncoder: _ordinal,
+    Pipeline: _pipeline,
+    RobustScaler: _scaler(("subtract", "center_", "with_centering"), ("divide", "scale_", "with_scaling")),
+    SimpleImputer: _imputer,
+    StandardScaler: _scaler(("subtract", "mean_", "with_mean"), ("divide", "scale_", "with_std")),
+}

@@ -1,0 +1,117 @@
+"""Bring rows that break a linear rule back to it, by the cheapest admissible change of one column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.features.admissible import canonical, reach
+from holdfast.features.binding import RuleTerms
+from holdfast.features.feature import Feature
+from holdfast.features.scaling import hold
+from holdfast.network import Floats
+
+_SWEEPS = 8
+_NUDGES = 14
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+def repair(features: Sequence[Feature], rules: Sequence[RuleTerms], numbers: Floats, own: Floats) -> Floats:
+    """The numbers with as many rules obeyed as this finds; all of them wherever the factual obeys them.
+
+    Each broken rule is met by moving the column for which that costs least; rules that share columns take turns. Rows
+    that still break a rule get the factual's values back in the columns the rules tie together.
+    """
+    numbers = numbers.copy()
+    for _ in range(_SWEEPS * len(rules)):
+        settled = True
+        for terms in rules:
+            rows = np.flatnonzero(~terms.holds(numbers))
+            if rows.size:
+                settled = False
+                numbers[rows] = _meet(features, terms, numbers[rows], own[rows])
+        if settled:
+            return numbers
+    for columns, tied in _components(rules):
+        fine = np.logical_and.reduce([terms.holds(numbers) for terms in tied])
+        rows = np.flatnonzero(~fine & np.logical_and.reduce([terms.holds(own) for terms in tied]))
+        for column in columns:
+            numbers[rows, column] = own[rows, column]
+    return numbers
+
+
+def _meet(features: Sequence[Feature], terms: RuleTerms, numbers: Floats, own: Floats) -> Floats:
+    """Rows that break one rule, moved until they obey it or nothing more can move."""
+    for _ in terms.columns:
+        broken = np.flatnonzero(~terms.holds(numbers))
+        if broken.size == 0:
+            break
+        rows, mine = numbers[broken], own[broken]
+        options, costs, gains = [], [], []
+        for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
+            option = _move(features[column], terms, column, float(coefficient), rows, mine)
+            enough = terms.holds(_with(rows, column, option))
+            change = np.abs(features[column].encode(option) - features[column].encode(rows[:, column])).sum(axis=1)
+            options.append(option)
+            costs.append(np.where(enough, features[column].cost * change, np.inf))
+            gains.append(np.abs(coefficient * (option - rows[:, column])))
+        cheapest, most = np.argmin(costs, axis=0), np.argmax(gains, axis=0)
+        choice = np.where(np.isfinite(np.min(costs, axis=0)), cheapest, most)
+        for i, column in enumerate(terms.columns):
+            chosen = choice == i
+            rows[chosen, column] = options[i][chosen]
+        numbers[broken] = rows
+    return numbers
+
+
+def _move(feature: Feature, terms: RuleTerms, column: int, coefficient: float, rows: Floats, own: Floats) -> Floats:
+    """The smallest admissible move of one column that meets the rule, or its largest move towards it."""
+    current, mine, down = rows[:, column], own[:, column], coefficient > 0
+    wanted = current - terms.excess(rows) / coefficient
+    option = _up_to(feature, wanted, mine, down)
+    if feature.grid is not None:
+        return option
+    size = np.abs(rows[:, terms.columns] * terms.coefficients).sum(axis=1) + abs(terms.bound)
+    ulp = _EPSILON * (size / abs(coefficient) + feature.scaling.magnitude(feature.scaling.apply(current)))
+    for nudge in range(_NUDGES):
+        short = ~terms.holds(_with(rows, column, option))
+        if not short.any():
+            break
+        further = wanted - np.sign(coefficient) * ulp * 2.0**nudge
+        option = np.where(short, _up_to(feature, further, mine, down), option)
+    return option
+
+
+def _up_to(feature: Feature, limit: Floats, own: Floats, down: bool) -> Floats:
+    """The admissible number nearest to the limit on its good side (below it if `down`), else nearest at all."""
+    low, high = reach(feature, own, limit.shape[0])
+    moved = np.minimum(np.maximum(limit, low), high)
+    if feature.grid is not None:
+        moved = feature.grid.value(feature.grid.floor(moved) if down else feature.grid.ceil(moved))
+    moved = np.where(low <= high, moved, own)
+    own_good, moved_good = (own <= limit, moved <= limit) if down else (own >= limit, moved >= limit)
+    nearer = np.abs(own - limit) < np.abs(moved - limit)
+    use_own = (own_good & ~moved_good) | ((own_good == moved_good) & nearer)
+    return canonical(feature, np.where(use_own, own, hold(moved, feature.precision)), own)
+
+
+def _with(rows: Floats, column: int, values: Floats) -> Floats:
+    changed = rows.copy()
+    changed[:, column] = values
+    return changed
+
+
+def _components(rules: Sequence[RuleTerms]) -> list[tuple[list[int], list[RuleTerms]]]:
+    """Groups of rules that share columns, each with its columns."""
+    groups: list[tuple[set[int], list[RuleTerms]]] = []
+    for terms in rules:
+        columns, tied = set(terms.columns), [terms]
+        apart = []
+        for other in groups:
+            if columns & other[0]:
+                columns, tied = columns | other[0], other[1] + tied
+            else:
+                apart.append(other)
+        groups = [*apart, (columns, tied)]
+    return [(sorted(columns), tied) for columns, tied in groups]

@@ -1,0 +1,163 @@
+"""From a column's own unit to the model's variable and back, without losing track of a single bit.
+
+A scaling is a short chain of operations with constants, e.g. minmax: subtract the least value, divide by the range.
+Each is carried out in float64 in the order given, which is how scikit-learn's scalers do it, so the network sees the
+same bits as in production. Such a chain never decreases but it is not one-to-one on floats: several raw values can
+share one encoded value. `Scaling.invert` therefore picks one of them by a rule that depends on the encoded value alone:
+the one with the fewest decimals. A number written with up to 14 significant digits comes back as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidInputError
+from holdfast.network import Floats
+
+_MOST_DECIMALS = 17
+_EPSILON = float(np.finfo(np.float64).eps)
+_INVERSE = {"subtract": np.add, "add": np.subtract, "divide": np.multiply, "multiply": np.divide}
+_FORWARD = {"subtract": np.subtract, "add": np.add, "divide": np.divide, "multiply": np.multiply}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A chain of ("subtract" | "add" | "divide" | "multiply", constant); factors are positive, so order is kept.
+
+    Examples
+    --------
+    >>> scaling = Scaling((("subtract", 20.0), ("divide", 50.0)))
+    >>> scaling.apply(np.array([20.0, 45.0, 70.0]))
+    array([0. , 0.5, 1. ])
+    >>> scaling.invert(scaling.apply(np.array([33.3])), "float64").item()
+    33.3
+    """
+
+    operations: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for operation, constant in self.operations:
+            factor = operation in ("divide", "multiply")
+            if operation not in _FORWARD or not math.isfinite(constant) or (factor and constant <= 0.0):
+                raise InvalidInputError(f"expected a scaling with finite constants and factors > 0, got {self}")
+
+    def apply(self, values: Floats) -> Floats:
+        """Raw values -> encoded values; zeros come out unsigned."""
+        for operation, constant in self.operations:
+            values = _FORWARD[operation](values, constant)
+        return np.asarray(values + 0.0)
+
+    def apply_one(self, value: float) -> float:
+        """`apply` for a single number."""
+        return float(self.apply(np.array([value]))[0])
+
+    def estimate(self, encoded: Floats) -> Floats:
+        """Encoded values -> raw values, up to rounding."""
+        for operation, constant in reversed(self.operations):
+            encoded = _INVERSE[operation](encoded, constant)
+        return np.asarray(encoded + 0.0)
+
+    def affine(self) -> tuple[float, float]:
+        """(slope, offset) with raw = slope * encoded + offset, each correctly rounded."""
+        slope, offset = Fraction(1), Fraction(0)
+        for operation, constant in reversed(self.operations):
+            exact = Fraction(constant)
+            if operation in ("divide", "multiply"):
+                factor = exact if operation == "divide" else 1 / exact
+                slope, offset = slope * factor, offset * factor
+            else:
+                offset += exact if operation == "subtract" else -exact
+        return float(slope), float(offset)
+
+    def magnitude(self, encoded: Floats) -> Floats:
+        """How large, in raw units, the numbers get on the way: rounding is a few ulps of this."""
+        size = np.abs(encoded)
+        for operation, constant in reversed(self.operations):
+            factor = operation in ("divide", "multiply")
+            size = _INVERSE[operation](size, constant) if factor else size + abs(constant)
+        return np.asarray(size)
+
+    def invert(self, encoded: Floats, precision: str, favourites: Sequence[float | Floats] = ()) -> Floats:
+        """A raw value for each encoded one: exactly an original where one exists, otherwise the nearest.
+
+        Parameters
+        ----------
+        precision
+            What the column can hold: "integer", "float16", "float32" or "float64".
+        favourites
+            Raw values taken before any other with the same encoding: the ends of the range, the nearest grid points.
+        """
+        guess = self.estimate(encoded)
+        result = hold(guess, precision)
+        pending = np.arange(encoded.shape[0])
+        for value in favourites:
+            candidate = np.broadcast_to(value, encoded.shape)[pending]
+            hit = self.apply(candidate) == encoded[pending]
+            result[pending[hit]] = candidate[hit]
+            pending = pending[~hit]
+        for decimals in range(1 if precision == "integer" else _MOST_DECIMALS + 1):
+            if pending.size == 0:
+                return result
+            candidate = hold(round_decimals(guess[pending], decimals), precision)
+            hit = self.apply(candidate) == encoded[pending]
+            result[pending[hit]] = candidate[hit]
+            pending = pending[~hit]
+        if precision == "float64" and pending.size:
+            result[pending] = self._bisect(encoded[pending], guess[pending])
+        return result
+
+    def _bisect(self, encoded: Floats, guess: Floats) -> Floats:
+        """A float that `apply` maps to exactly `encoded`, near `guess`; `guess` where there is none."""
+        width = 8.0 * _EPSILON * (len(self.operations) + 1) * self.magnitude(encoded)
+        low, high, result = guess - width, guess + width, guess.copy()
+        active = self.apply(guess) != encoded
+        while active.any():
+            middle = low + (high - low) / 2.0
+            image = self.apply(middle)
+            result = np.where(active & (image == encoded), middle, result)
+            exhausted = (middle <= low) | (middle >= high)
+            low = np.where(image < encoded, middle, low)
+            high = np.where(image > encoded, middle, high)
+            active &= (image != encoded) & ~exhausted
+        return result
+
+
+def round_decimals(values: Floats, decimals: int) -> Floats:
+    """Rounded to so many decimals, as the very float that the decimal literal reads as."""
+    power = 10.0**decimals
+    with np.errstate(over="ignore"):
+        scaled = np.rint(values * power) / power
+    return np.asarray(np.where(np.isfinite(scaled), scaled, values) + 0.0)
+
+
+def hold(values: Floats, precision: str) -> Floats:
+    """The nearest value, as float64, that a column of this precision can hold."""
+    if precision == "integer":
+        return np.asarray(np.rint(values) + 0.0)
+    if precision == "float64":
+        return np.array(values, dtype=np.float64)
+    return np.asarray(values.astype(np.dtype(precision)).astype(np.float64))
+
+
+def hold_inward(lower: float, upper: float, precision: str) -> tuple[float, float]:
+    """The largest range inside [lower, upper] whose ends a column of this precision can hold."""
+    if precision == "float64":
+        return lower, upper
+    if precision == "integer":
+        return (
+            lower if math.isinf(lower) else float(math.ceil(lower)),
+            upper if math.isinf(upper) else float(math.floor(upper)),
+        )
+    ends: NDArray[np.floating] = np.array([lower, upper]).astype(np.dtype(precision))
+    low, high = float(ends[0]), float(ends[1])
+    if low < lower:
+        low = float(np.nextafter(ends[0], ends.dtype.type(np.inf)))
+    if high > upper:
+        high = float(np.nextafter(ends[1], ends.dtype.type(-np.inf)))
+    return low, high

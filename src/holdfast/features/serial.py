@@ -1,0 +1,88 @@
+"""A feature space as plain JSON-able data and back: no pickle, nothing is executed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features.columns import Storage
+from holdfast.features.feature import Feature
+from holdfast.features.kinds import Direction, Kind
+from holdfast.features.rules import Rule
+from holdfast.features.scaling import Scaling
+
+FORMAT = "holdfast-feature-space"
+VERSION = 1
+
+
+def to_dict(features: Sequence[Feature], rules: Sequence[Rule]) -> dict[str, Any]:
+    """Only str, bool, int, finite float, None, list and dict; floats survive JSON to the last bit."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "features": [_feature_to_dict(feature) for feature in features],
+        "rules": [rule.text for rule in rules],
+    }
+
+
+def from_dict(data: Mapping[str, Any]) -> tuple[tuple[Feature, ...], tuple[Rule, ...]]:
+    """What `to_dict` wrote."""
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT or data.get("version") != VERSION:
+        came = f"{data.get('format')} version {data.get('version')}" if isinstance(data, Mapping) else repr(data)
+        raise FileFormatError(f"expected {FORMAT} version {VERSION}, got {came}")
+    try:
+        features = tuple(_feature_from_dict(entry) for entry in data["features"])
+        rules = tuple(Rule.parse(text) for text in data["rules"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(
+            f"expected a feature space written by holdfast, got one with an error: {error}"
+        ) from error
+    return features, rules
+
+
+def _feature_to_dict(feature: Feature) -> dict[str, Any]:
+    return {
+        "name": feature.name,
+        "kind": str(feature.kind),
+        "lower": None if math.isinf(feature.lower) else feature.lower,
+        "upper": None if math.isinf(feature.upper) else feature.upper,
+        "variables": list(feature.variables),
+        "step": feature.step,
+        "direction": str(feature.direction),
+        "categories": list(feature.categories),
+        "one_hot": feature.one_hot,
+        "cost": feature.cost,
+        "unit": feature.unit,
+        "scaling": [list(operation) for operation in feature.scaling.operations],
+        "storage": {
+            "dtype": feature.storage.dtype,
+            "precision": feature.storage.precision,
+            "levels": list(feature.storage.levels),
+            "ordered": feature.storage.ordered,
+        },
+    }
+
+
+def _feature_from_dict(entry: Mapping[str, Any]) -> Feature:
+    storage = entry["storage"]
+    if storage["precision"] not in ("integer", "float16", "float32", "float64"):
+        raise InvalidInputError(f"unknown precision {storage['precision']!r}")
+    return Feature(
+        name=entry["name"],
+        kind=Kind(entry["kind"]),
+        lower=-math.inf if entry["lower"] is None else float(entry["lower"]),
+        upper=math.inf if entry["upper"] is None else float(entry["upper"]),
+        variables=tuple(int(variable) for variable in entry["variables"]),
+        step=None if entry["step"] is None else float(entry["step"]),
+        direction=Direction(entry["direction"]),
+        categories=tuple(entry["categories"]),
+        one_hot=bool(entry["one_hot"]),
+        cost=float(entry["cost"]),
+        unit=str(entry["unit"]),
+        scaling=Scaling(tuple((str(operation), float(constant)) for operation, constant in entry["scaling"])),
+        storage=Storage(
+            str(storage["dtype"]), str(storage["precision"]), tuple(storage["levels"]), bool(storage["ordered"])
+        ),
+    )

@@ -1,0 +1,399 @@
+"""`FeatureSpace`: between the caller's table and the model's variables, and what a person can change.
+
+Raw values are the caller's columns and units; *points* are rows of the model's variables, float64. What is certified is
+the very point that is handed out: `settle` turns a point into a row of the caller's table and back, and what it
+returns is, bit for bit, the encoding of that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from html import escape
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features import describe, serial
+from holdfast.features.admissible import nearest, wanted_numbers
+from holdfast.features.assemble import features_from_frame, features_from_pipeline, features_from_schema, parse_rules
+from holdfast.features.build import Orders
+from holdfast.features.checks import broken_constraints
+from holdfast.features.codec import Rows, Table
+from holdfast.features.constraints import NOTHING, Names, Range, constrain
+from holdfast.features.feature import Feature
+from holdfast.features.kinds import Name
+from holdfast.features.repair import repair
+from holdfast.features.rules import Rule
+from holdfast.features.variables import VariableView
+from holdfast.network import Floats
+
+Rules = Iterable[str | Rule] | str
+
+
+@dataclass(frozen=True)
+class FeatureSpace(VariableView):
+    """The columns of a table, what each may change to, and the model's variables that stand for them.
+
+    Build one with `from_frame`, `from_schema` or `from_pipeline`. A value of a column may always stay as it is. A value
+    that changes has to lie in the column's range, on its grid (the multiples of its step, counted from 0) and in its
+    direction from the factual's value; the linear rules hold for the whole row.
+
+    Methods take a table either as a DataFrame (raw values; further columns are ignored) or as an array of points. One
+    row of `factuals` serves for all points.
+
+    Examples
+    --------
+    >>> people = pd.DataFrame({"age": [25, 40, 61], "income": [1800.0, 2500.0, 4100.0], "job": ["no", "part", "full"]})
+    >>> space = FeatureSpace.from_frame(
+    ...     people,
+    ...     ordinal={"job": ["no", "part", "full"]},
+    ...     immutable=["age"],
+    ...     increasing=["job"],
+    ...     steps={"income": 250},
+    ... )
+    >>> space.variables
+    ('age', 'income', 'job')
+    >>> wish = space.encode(people.head(1)) + [[0.1, 0.2, 0.4]]
+    >>> points, frame = space.settle(space.project(wish, people.head(1)), people.head(1))
+    >>> frame
+       age  income   job
+    0   25  2250.0  part
+    >>> bool((space.encode(frame) == points).all()), space.violations(frame, people.head(1))
+    (True, [[]])
+    """
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        object.__setattr__(self, "rules", parse_rules(self.rules))
+        if not self.features or len(set(self.names)) != len(self.features):
+            raise InvalidInputError(f"expected at least one feature and distinct names, got {list(self.names)}")
+        owned = sorted(variable for feature in self.features for variable in feature.variables)
+        if owned != list(range(len(owned))):
+            raise InvalidInputError(f"expected each of the variables 0, 1, ... in one feature, got {owned}")
+        _ = self.bound_rules
+
+    # ------------------------------------------------------------------ three ways to build one
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        categorical: Names = (),
+        integer: Names = (),
+        ordinal: Orders = NOTHING,
+        immutable: Names = (),
+        increasing: Names = (),
+        decreasing: Names = (),
+        ranges: Mapping[Name, Range] = NOTHING,
+        steps: Mapping[Name, float] = NOTHING,
+        costs: Mapping[Name, float] = NOTHING,
+        scale: str = "minmax",
+        binary: Names = (),
+        continuous: Names = (),
+        rules: Rules = (),
+        encoding: str | Mapping[Name, str] = "onehot",
+        units: Mapping[Name, str] = NOTHING,
+    ) -> FeatureSpace:
+        """A space from a table of people.
+
+        Parameters
+        ----------
+        frame
+            The table; its columns and dtypes are what `decode` gives back.
+        categorical, integer, binary, continuous
+            Columns of these kinds. Those that are not named: booleans are binary, text and pandas categories are
+            categorical (ordinal if ordered), whole-number dtypes are integer, other numbers continuous. A whole-number
+            column named continuous comes back as float64.
+        ordinal
+            Labels from low to high, ``{"education": ["low", "mid", "high"]}``; or names of whole-number columns.
+        immutable, increasing, decreasing
+            Columns that cannot move, or only one way.
+        ranges
+            ``{"income": (0, 9000)}``; None keeps the least or largest value in the table, which is the default.
+        steps
+            ``{"income": 250}``: changed values are multiples of 250.
+        costs
+            Weights in `cost_l1`, 1 where not given.
+        scale
+            "minmax": [0, 1] over the range; "standard": mean 0 and standard deviation 1 over the table; "none".
+            Categorical and binary variables are 0/1 in any case.
+        rules
+            Linear rules between columns in raw units: ``["months_in_job <= months_of_history"]``.
+        encoding
+            "onehot": one variable per category. "binary": a single 0/1 variable for columns with two categories. Or
+            one of the two for some columns: ``{"sex": "binary"}``.
+        units
+            Units for texts: ``{"income": "USD"}``.
+        """
+        kinds = {
+            "categorical": categorical,
+            "integer": integer,
+            "ordinal": ordinal,
+            "binary": binary,
+            "continuous": continuous,
+        }
+        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
+        return cls(
+            *features_from_frame(
+                frame, kinds=kinds, constraints=constraints, rules=rules, scale=scale, encoding=encoding
+            )
+        )
+
+    @classmethod
+    def from_schema(
+        cls,
+        path: str | PathLike[str],
+        *,
+        actionability: str = "schema",
+        kinds: str = "schema",
+        encoding: str | Mapping[Name, str] = "binary",
+        scale: str = "minmax",
+        immutable: Names = (),
+        increasing: Names = (),
+        decreasing: Names = (),
+        free: Names = (),
+        ranges: Mapping[Name, Range] = NOTHING,
+        steps: Mapping[Name, float] = NOTHING,
+        costs: Mapping[Name, float] = NOTHING,
+        rules: Rules = (),
+    ) -> FeatureSpace:
+        """A space from a schema file; its target and auxiliary columns are left out.
+
+        Parameters
+        ----------
+        actionability
+            Who says what can change: "schema", the file's own judgement; "carla", what the CARLA library and the paper
+            used; "free", nobody.
+        kinds
+            "schema", or "carla", where whole numbers count as continuous, as in the paper.
+        encoding
+            As in `from_frame`, but a single 0/1 variable for two categories is the default, as in the paper.
+        scale
+            "minmax" over the ranges in the file, or "none".
+        immutable, increasing, decreasing, free, ranges, steps, costs, rules
+            On top of what the file says; a narrower range leaves the scale as it is.
+        """
+        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, NOTHING) | {"free": free}
+        return cls(
+            *features_from_schema(
+                path,
+                actionability=actionability,
+                kinds=kinds,
+                constraints=constraints,
+                rules=rules,
+                scale=scale,
+                encoding=encoding,
+            )
+        )
+
+    @classmethod
+    def from_pipeline(
+        cls,
+        pipeline: Any,
+        frame: pd.DataFrame,
+        *,
+        integer: Names = (),
+        binary: Names = (),
+        continuous: Names = (),
+        immutable: Names = (),
+        increasing: Names = (),
+        decreasing: Names = (),
+        ranges: Mapping[Name, Range] = NOTHING,
+        steps: Mapping[Name, float] = NOTHING,
+        costs: Mapping[Name, float] = NOTHING,
+        rules: Rules = (),
+        units: Mapping[Name, str] = NOTHING,
+    ) -> FeatureSpace:
+        """A space whose encoding is that of fitted scikit-learn preprocessing, bit for bit on `frame`.
+
+        `pipeline` is a Pipeline (a classifier at its end is left out), a ColumnTransformer or a single transformer:
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, OneHotEncoder, OrdinalEncoder, passthrough, and
+        SimpleImputer, which has nothing to do as missing values are refused. `frame` is the table before
+        preprocessing; columns that the pipeline drops are not part of the space. The other arguments are those of
+        `from_frame`.
+        """
+        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
+        kinds = {"integer": integer, "binary": binary, "continuous": continuous}
+        parts, expected = features_from_pipeline(pipeline, frame, kinds=kinds, constraints=constraints, rules=rules)
+        space = cls(*parts)
+        wrong = (space.encode(frame) != expected).any(axis=0)
+        if wrong.any():
+            names = [name for name, bad in zip(space.variables, wrong, strict=True) if bad]
+            raise InvalidInputError(
+                f"expected to repeat the pipeline's transform bit for bit, got other values for {names}; "
+                "if the table is float32, convert it to float64"
+            )
+        return space
+
+    def constrained(
+        self,
+        *,
+        immutable: Names = (),
+        increasing: Names = (),
+        decreasing: Names = (),
+        free: Names = (),
+        ranges: Mapping[Name, Range] = NOTHING,
+        steps: Mapping[Name, float] = NOTHING,
+        costs: Mapping[Name, float] = NOTHING,
+        units: Mapping[Name, str] = NOTHING,
+        rules: Rules | None = None,
+    ) -> FeatureSpace:
+        """The same encoding with other constraints; what is not named stays, `rules` replaces the rules."""
+        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
+        features = constrain(self.features, free=free, **constraints)
+        return FeatureSpace(features, self.rules if rules is None else parse_rules(rules))
+
+    # ------------------------------------------------------------------ between raw values and points
+
+    def settle(
+        self, points: ArrayLike, factuals: Table | None = None, *, index: Any = None
+    ) -> tuple[Floats, pd.DataFrame]:
+        """The points moved to where the caller's columns can hold them, and the table that they are.
+
+        Each value is rounded to its category, whole number or step and clipped to its range; given factuals, their own
+        values are allowed too. The points returned are exactly ``encode`` of the table returned. Neither directions
+        nor rules are looked at: that is `project`.
+        """
+        own = None if factuals is None else self.rows(factuals, np.shape(points)[0])
+        numbers = self._nearest(points, own, directed=False)
+        if index is None and isinstance(factuals, pd.DataFrame) and len(factuals) == len(numbers):
+            index = factuals.index
+        return self.encode_numbers(numbers), self.restore(numbers, index)
+
+    def project(self, points: ArrayLike, factuals: Table) -> Floats:
+        """The nearest points that obey the constraints, settled.
+
+        Column by column the nearest admissible value, the factual's own on a tie. Rows that then break a rule are
+        repaired by the cheapest change of one column at a time; if the factual obeys the rules, so does the result.
+        """
+        own = self.rows(factuals, np.shape(points)[0])
+        numbers = self._nearest(points, own, directed=True)
+        if self.bound_rules:
+            numbers = repair(self.features, self.bound_rules, numbers, own.numbers)
+        return self.encode_numbers(numbers)
+
+    def _nearest(self, points: ArrayLike, own: Rows | None, *, directed: bool) -> Floats:
+        """Column by column the admissible number nearest to what the points ask for."""
+        asked = self.check_points(points)
+        numbers = np.empty((asked.shape[0], len(self.features)))
+        for i, feature in enumerate(self.features):
+            mine = None if own is None else own.numbers[:, i]
+            wanted = wanted_numbers(feature, asked[:, list(feature.variables)], mine)
+            numbers[:, i] = nearest(feature, wanted, mine, directed)
+        return numbers
+
+    # ------------------------------------------------------------------ is it allowed, and what does it cost
+
+    def violations(self, table: Table, factuals: Table) -> list[list[str]]:
+        """For each row the constraints it breaks, as sentences: "age is immutable: 40 -> 41"."""
+        rows, own = self.rows_beside(table, factuals)
+        found: list[list[str]] = [[] for _ in range(rows.numbers.shape[0])]
+        points = None if isinstance(table, pd.DataFrame) else rows.points
+        for mask, message in broken_constraints(self.features, self.bound_rules, rows.numbers, own.numbers, points):
+            for row in np.flatnonzero(mask).tolist():
+                found[row].append(message(row))
+        return found
+
+    def satisfied(self, table: Table, factuals: Table) -> NDArray[np.bool_]:
+        """Whether each row obeys every constraint, exactly; a point also has to be the encoding of some row."""
+        rows, own = self.rows_beside(table, factuals)
+        points = None if isinstance(table, pd.DataFrame) else rows.points
+        fine = np.ones(rows.numbers.shape[0], dtype=np.bool_)
+        for mask, _ in broken_constraints(self.features, self.bound_rules, rows.numbers, own.numbers, points):
+            fine &= ~mask
+        return fine
+
+    def cost_l1(self, table: Table, factuals: Table) -> Floats:
+        """The mean absolute change over the model's variables, each times its column's weight.
+
+        sum_v weight_v |x'_v - x_v| / n_variables: with all weights 1 (the default) this is the paper's.
+        """
+        rows, own = self.rows_beside(table, factuals)
+        return np.asarray(np.abs(rows.points - own.points) @ self.weights / self.n_variables)
+
+    def changed(self, table: Table, factuals: Table) -> NDArray[np.intp]:
+        """How many of the caller's columns differ, per row."""
+        rows, own = self.rows_beside(table, factuals)
+        return np.asarray((rows.numbers != own.numbers).sum(axis=1))
+
+    def describe_change(self, before: Any, after: Any) -> list[str]:
+        """What to do to get from one row to the other: ["raise savings from 1,200 to 1,750 USD"].
+
+        Each row is a Series, a mapping from column to value, or a DataFrame with a single row.
+        """
+        numbers = [self.numbers(_one_row(row))[0] for row in (before, after)]
+        return describe.describe_change(self.features, numbers[0], numbers[1])
+
+    # ------------------------------------------------------------------ to look at, to keep
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FeatureSpace, (self.features, self.rules)
+
+    def __getitem__(self, name: Name) -> Feature:
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        raise InvalidInputError(f"expected one of {list(self.names)}, got {name!r}")
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def to_frame(self) -> pd.DataFrame:
+        """An overview: one row per feature."""
+        return describe.overview(self.features, self.variables)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The space as plain JSON-able data; `from_dict` reads it back to an equal space."""
+        return serial.to_dict(self.features, self.rules)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FeatureSpace:
+        """What `to_dict` wrote."""
+        features, rules = serial.from_dict(data)
+        try:
+            return cls(features, rules)
+        except InvalidInputError as error:
+            raise FileFormatError(
+                f"expected a feature space written by holdfast, got one with an error: {error}"
+            ) from error
+
+    def __repr__(self) -> str:
+        rules = f", {len(self.rules)} rules" if self.rules else ""
+        return f"FeatureSpace({len(self.features)} features, {self.n_variables} variables{rules})\n{self.to_frame()}"
+
+    def _repr_html_(self) -> str:
+        rules = "".join(f"<li><code>{escape(rule.text)}</code></li>" for rule in self.rules)
+        return self.to_frame().to_html() + (f"<ul>{rules}</ul>" if rules else "")
+
+
+def _constraints(
+    immutable: Names,
+    increasing: Names,
+    decreasing: Names,
+    ranges: Mapping[Name, Range],
+    steps: Mapping[Name, float],
+    costs: Mapping[Name, float],
+    units: Mapping[Name, str],
+) -> dict[str, Any]:
+    return {
+        "immutable": immutable,
+        "increasing": increasing,
+        "decreasing": decreasing,
+        "ranges": ranges,
+        "steps": steps,
+        "costs": costs,
+        "units": units,
+    }
+
+
+def _one_row(row: Any) -> pd.DataFrame:
+    frame = row if isinstance(row, pd.DataFrame) else pd.DataFrame([dict(row)])
+    if len(frame) != 1:
+        raise InvalidInputError(f"expected one row, got {len(frame)}")
+    return frame
