@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import array_api_compat
+import array_api_compat.numpy as numpy_namespace
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
 # An array of whatever library the caller chose, float64; numpy is the default.
@@ -14,10 +15,15 @@ Array: TypeAlias = Any
 __all__ = ["Array", "array_namespace", "dot_rows", "row_sum", "take_rows", "to_numpy"]
 
 
+def array_namespace(array: Array) -> Any:
+    """The array library that `array` belongs to; numpy, the usual case, is recognised at once."""
+    return numpy_namespace if type(array) is np.ndarray else array_api_compat.array_namespace(array)
+
+
 def to_numpy(array: Array) -> NDArray[Any]:
     """The same values as a numpy array, wherever they live now."""
-    if is_numpy_array(array):
-        return np.asarray(array)
+    if isinstance(array, np.ndarray):
+        return array
     return np.asarray(array.cpu().numpy() if hasattr(array, "cpu") else np.from_dlpack(array))
 
 
@@ -36,5 +42,4 @@ def row_sum(values: Array) -> Array:
 
 def dot_rows(a: Array, b: Array) -> Array:
     """The dot product of each row of `a` with the same row of `b`, (n,)."""
-    xp = array_namespace(a, b)
-    return xp.vecdot(a, b)
+    return array_namespace(a).vecdot(a, b)

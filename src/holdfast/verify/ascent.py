@@ -74,7 +74,7 @@ def _ascend(alphas: list[Array], slopes: list[Array], gap: Array) -> list[Array]
     ]
     square = sum(row_sum(s * s) for s in useful)
     length = gap[:, None] / xp.where(square > 0.0, square, xp.ones_like(square))
-    return [xp.clip(a + length * s, 0.0, 1.0) for a, s in zip(alphas, useful, strict=True)]
+    return [xp.minimum(xp.maximum(a + length * s, 0.0), 1.0) for a, s in zip(alphas, useful, strict=True)]
 
 
 def _looseness(relaxation: Relaxation, coefficients: tuple[Array, ...], believed: object) -> Array:

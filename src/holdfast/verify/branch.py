@@ -8,7 +8,7 @@ or when a network below it is met. What proves a point is the set of its leaves:
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,7 @@ class _Search:
         self.error = to_numpy(problem.error)
         self.box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
         self.done = np.zeros(n, dtype=bool)
+        self.root_bound = np.full(n, -np.inf)
         self.result = BranchResult(
             lower=np.full(n, np.inf),
             upper=upper.copy(),
@@ -132,40 +133,36 @@ class _Search:
 
     def expand(self, nodes: _Nodes) -> _Nodes:
         """Bound a batch, close what is settled, and return the children of the rest."""
-        tightened, free = self._bound(nodes)
-        bound = to_numpy(tightened.bound) - self.error[nodes.row]
-        self._meet(nodes.row, tightened)
         np.add.at(self.result.nodes, nodes.row, 1)
-        closed = bound > self._cutoff(nodes.row)
-        self._close(nodes, bound, tightened, closed)
-        waiting = np.flatnonzero(~closed & ~self.done[nodes.row])
-        spent = self.result.nodes[nodes.row] >= self.max_nodes
-        looseness = np.where(free, to_numpy(tightened.looseness), 0.0)
-        clear = looseness.max(axis=1, initial=0.0) > 1e-3 * np.maximum(self.result.upper[nodes.row] - bound, 1e-12)
-        # Where no line is loose the multipliers are not yet good enough: one longer ascent, then leave it to others.
-        stuck = ~clear & nodes.retried
-        lost = waiting[(spent | stuck)[waiting]]
-        np.minimum.at(self.result.lower, nodes.row[lost], bound[lost])
-        self.give_up(np.unique(nodes.row[lost]))
-        waiting = waiting[~self.done[nodes.row[waiting]]]
-        alphas = tuple(to_numpy(alpha) for alpha in tightened.alphas)
-        again = waiting[~clear[waiting]]
-        split = waiting[clear[waiting]]
-        retry = _Nodes(
-            nodes.row[again],
-            tuple(c[again] for c in nodes.decided),
-            tuple(a[again] for a in alphas),
-            np.ones(again.shape[0], dtype=bool),
-        )
-        return retry.joined(self._children(nodes, alphas, split, looseness[split].argmax(axis=1)))
+        # Most branches close at once; the others get a few steps, and those that no branching could help a long ascent.
+        fresh, stale = nodes.take(np.flatnonzero(~nodes.retried)), nodes.take(np.flatnonzero(nodes.retried))
+        fresh, _, _ = self._bound(fresh, rounds=1)
+        fresh, bound, looseness = self._bound(fresh, rounds=3)
+        stale, _, _ = self._bound(stale, rounds=40)
+        self._give_up_nodes(stale)
+        tired = self.result.nodes[fresh.row] >= self.max_nodes
+        self._give_up_nodes(fresh.take(np.flatnonzero(tired)))
+        alive = ~self.done[fresh.row]
+        gap = np.maximum(self.result.upper[fresh.row] - bound, 1e-12)
+        clear = looseness.max(axis=1, initial=0.0) > 1e-3 * gap
+        again = fresh.take(np.flatnonzero(alive & ~clear))
+        again.retried[:] = True
+        split = np.flatnonzero(alive & clear)
+        return again.joined(self._children(fresh.take(split), looseness[split].argmax(axis=1)))
+
+    def _give_up_nodes(self, nodes: _Nodes) -> None:
+        self.give_up(np.unique(nodes.row[~self.done[nodes.row]]))
 
     def give_up(self, rows: NDArray[np.intp]) -> None:
-        """Leave these points open."""
+        """Leave these points open; their bound is that of the root."""
         self.done[rows] = True
         self.result.open[rows] = True
-        self.result.lower[rows] = np.where(np.isfinite(self.result.lower[rows]), self.result.lower[rows], -np.inf)
+        self.result.lower[rows] = self.root_bound[rows]
 
-    def _bound(self, nodes: _Nodes) -> tuple[Tightened, NDArray[np.bool_]]:
+    def _bound(self, nodes: _Nodes, rounds: int) -> tuple[_Nodes, Floats, Floats]:
+        """Bound the branches; return those still open with better multipliers, their bounds and their loose lines."""
+        if not nodes.row.shape[0]:
+            return nodes, np.zeros(0), np.zeros((0, 1))
         xp = array_namespace(self.box[0])
         rows = xp.asarray(nodes.row)
         problem = self.problem.take(rows)
@@ -176,11 +173,21 @@ class _Search:
             xp.where(xp.asarray(kept) < 0.0, line.alpha, xp.asarray(kept))
             for kept, line in zip(nodes.alphas, relaxation.lines, strict=True)
         ]
-        fresh = not nodes.retried.any()
-        rounds = 6 if fresh else 40
-        tightened = tighten(problem, with_alphas(relaxation, alphas), xp.asarray(self.result.upper[nodes.row]), rounds)
-        unsure = xp.concat([(r.upper_min < 0.0) & (r.upper_max > 0.0) for r in ranges], axis=1)
-        return tightened, to_numpy(unsure) & (np.concatenate(nodes.decided, axis=1) == FREE)
+        upper = xp.asarray(self.result.upper[nodes.row])
+        tightened = tighten(problem, with_alphas(relaxation, alphas), upper, rounds)
+        self._meet(nodes.row, tightened)
+        bound = to_numpy(tightened.bound) - self.error[nodes.row]
+        nodes = replace(nodes, alphas=tuple(to_numpy(alpha) for alpha in tightened.alphas))
+        # Every branch lies inside its root, so the best root bound holds for all of them.
+        root = self.result.nodes[nodes.row] == 1
+        self.root_bound[nodes.row[root]] = np.maximum(self.root_bound[nodes.row[root]], bound[root])
+        closed = bound > self._cutoff(nodes.row)
+        self._close(nodes.take(np.flatnonzero(closed)), bound[closed])
+        rest = np.flatnonzero(~closed & ~self.done[nodes.row])
+        unsure = np.concatenate([to_numpy((r.upper_min < 0.0) & (r.upper_max > 0.0)) for r in ranges], axis=1)[rest]
+        free = np.concatenate([choice[rest] for choice in nodes.decided], axis=1) == FREE
+        looseness = np.where(unsure & free, to_numpy(tightened.looseness)[rest], 0.0)
+        return nodes.take(rest), bound[rest], looseness
 
     def _cutoff(self, rows: NDArray[np.intp]) -> Floats:
         if self.gap is None:
@@ -200,28 +207,17 @@ class _Search:
             broken = self.result.upper < -WITNESS_SAFETY * self.error
             self.done |= broken
 
-    def _close(self, nodes: _Nodes, bound: Floats, tightened: Tightened, closed: NDArray[np.bool_]) -> None:
-        index = np.flatnonzero(closed)
-        np.minimum.at(self.result.lower, nodes.row[index], bound[index])
+    def _close(self, nodes: _Nodes, bound: Floats) -> None:
+        np.minimum.at(self.result.lower, nodes.row, bound)
         if self.keep_leaves:
-            alphas = [to_numpy(alpha) for alpha in tightened.alphas]
-            for i in index:
-                leaf = Leaf(
-                    tuple(c[i].copy() for c in nodes.decided), tuple(a[i].copy() for a in alphas), float(bound[i])
-                )
-                self.result.leaves.setdefault(int(nodes.row[i]), []).append(leaf)
+            for i, row in enumerate(nodes.row):
+                leaf = Leaf(tuple(c[i] for c in nodes.decided), tuple(a[i] for a in nodes.alphas), float(bound[i]))
+                self.result.leaves.setdefault(int(row), []).append(leaf)
 
-    def _children(
-        self, nodes: _Nodes, alphas: tuple[Floats, ...], split: NDArray[np.intp], neuron: NDArray[np.intp]
-    ) -> _Nodes:
-        """Two branches for each node of `split`, on its loosest neuron (numbered through the later layers)."""
-        parents = np.repeat(split, 2)
+    def _children(self, nodes: _Nodes, neuron: NDArray[np.intp]) -> _Nodes:
+        """Two branches for each node, on its loosest neuron (numbered through the later layers)."""
+        parents = np.repeat(np.arange(nodes.row.shape[0]), 2)
         choices = np.concatenate(nodes.decided, axis=1)[parents]
-        choices[np.arange(parents.shape[0]), np.repeat(neuron, 2)] = np.tile([LINEAR, ZERO], split.shape[0])
+        choices[np.arange(parents.shape[0]), np.repeat(neuron, 2)] = np.tile([LINEAR, ZERO], nodes.row.shape[0])
         ends = np.cumsum([choice.shape[1] for choice in nodes.decided])[:-1]
-        return _Nodes(
-            nodes.row[parents],
-            tuple(np.split(choices, ends, axis=1)),
-            tuple(alpha[parents] for alpha in alphas),
-            np.zeros(parents.shape[0], dtype=bool),
-        )
+        return replace(nodes.take(parents), decided=tuple(np.split(choices, ends, axis=1)))

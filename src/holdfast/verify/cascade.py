@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,24 +90,45 @@ def run_cascade(
     outcome = Outcome.empty(points.shape[0])
     for target in np.unique(targets):
         question = Question.of(network, changes, int(target), only)
+        waiting = _Waiting(question, points, outcome, deadline)
         rows = np.flatnonzero(targets == target)
         for start in range(0, rows.shape[0], BLOCK):
             block = rows[start : start + BLOCK]
-            _settle_block(question, points, block, outcome, deadline, bounds_only)
+            lower = _cheap_stages(question, points, block, outcome)
+            if not bounds_only:
+                waiting.add(block, lower)
             if advance is not None:
                 advance(block.shape[0])
+        waiting.flush()
     return outcome
 
 
-def _settle_block(
-    question: Question, points: Floats, block: Rows, outcome: Outcome, deadline: float | None, bounds_only: bool
-) -> None:
-    lower = _cheap_stages(question, points, block, outcome)
-    rest = np.flatnonzero(outcome.verdict[block] == 0)
-    if bounds_only or not rest.size:
-        return
-    dear = _DearStages(question, points, block[rest], lower[rest], outcome, deadline)
-    dear.run()
+@dataclass
+class _Waiting:
+    """Rows that the cheap stages left open, gathered until there are enough to go through the dear ones together."""
+
+    question: Question
+    points: Floats
+    outcome: Outcome
+    deadline: float | None
+    rows: list[Rows] = field(default_factory=list)
+    lower: list[Floats] = field(default_factory=list)
+
+    def add(self, block: Rows, lower: Floats) -> None:
+        """Take in a block's open rows; work them off when there are many."""
+        rest = np.flatnonzero(self.outcome.verdict[block] == 0)
+        self.rows.append(block[rest])
+        self.lower.append(lower[rest])
+        if sum(part.shape[0] for part in self.rows) >= BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Work off what is waiting."""
+        if self.rows:
+            rows, lower = np.concatenate(self.rows), np.concatenate(self.lower)
+            self.rows, self.lower = [], []
+            if rows.size:
+                _DearStages(self.question, self.points, rows, lower, self.outcome, self.deadline).run()
 
 
 def _cheap_stages(question: Question, points: Floats, block: Rows, outcome: Outcome) -> Floats:
@@ -199,7 +221,7 @@ class _DearStages:
     def _problem(self, margin: Margin, local: Rows) -> Problem:
         return Problem.of(self.question.network, self.question.net, margin, self.points[self.rows[local]])
 
-    def _break(self, local: Rows, margin: Margin, sides: Floats, stage: Stage) -> None:
+    def _break(self, local: Rows, margin: Margin, sides: NDArray[Any], stage: Stage) -> None:
         rows = self.rows[local]
         self.outcome.settle(rows, NOT_ROBUST, stage)
         self.outcome.adversaries.add(rows, margin, sides)
@@ -222,10 +244,11 @@ class _DearStages:
         for start in range(0, local.shape[0], CHUNK):
             part = local[start : start + CHUNK]
             problem = self._problem(margin, part)
-            attack = best_response(problem)
             error = problem.error
+            clear = -WITNESS_SAFETY * error
+            attack = best_response(problem, stop_below=clear)
             self._lower_upper(part, attack.margin + error)
-            broken = attack.margin < -WITNESS_SAFETY * error
+            broken = attack.margin < clear
             self._break(part[broken], margin, attack.sides[broken], Stage.ATTACK)
 
     def _error(self, local: Rows) -> Floats:

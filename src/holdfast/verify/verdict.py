@@ -52,10 +52,11 @@ class Adversaries:
     blocks: list[tuple[NDArray[np.intp], Margin, NDArray[Any]]] = field(default_factory=list)
     networks: dict[int, tuple[Margin, Network]] = field(default_factory=dict)
 
-    def add(self, rows: NDArray[np.intp], margin: Margin, sides: Floats) -> None:
+    def add(self, rows: NDArray[np.intp], margin: Margin, sides: NDArray[Any]) -> None:
         """Keep the sides that break `margin` in these rows."""
-        corners = bool((np.abs(sides) == 1.0).all())
-        self.blocks.append((rows, margin, sides.astype(np.int8) if corners else sides))
+        if rows.size:
+            corners = sides.dtype == np.int8 or bool((np.abs(sides) == 1.0).all())
+            self.blocks.append((rows, margin, sides.astype(np.int8) if corners else sides))
 
     def add_network(self, row: int, margin: Margin, witness: Network) -> None:
         """Keep a counter-model that sides do not describe."""
