@@ -21,13 +21,16 @@ export MKL_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint setup bench clean
+.PHONY: help demo figures test lint setup bench clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO_STAMP) ## loan applicants, their promises, and which of them survive retraining; writes out/demo.png
 	$(BIN)/holdfast demo --out $(OUT)
+
+figures: demo ## the demo, and its picture into the documents
+	cp $(OUT)/demo.png docs/images/demo.png
 
 test: lint ## every check and every test
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)

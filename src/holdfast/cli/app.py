@@ -33,10 +33,11 @@ app = typer.Typer(
 
 
 class Method(StrEnum):
-    """How several classes are compared."""
+    """How `certify` decides."""
 
     joint = "joint"
     separate = "separate"
+    interval = "interval"
 
 
 _FILE = {"exists": True, "dir_okay": False, "readable": True}
@@ -73,7 +74,7 @@ def certify(
         float | None, typer.Option(metavar="SECONDS", help="Rows undecided by then are UNKNOWN.")
     ] = None,
     method: Annotated[
-        Method, typer.Option(help="Several classes: the joint margin, or separate ranges.")
+        Method, typer.Option(help="joint is exact; separate ranges and interval bounds are weaker, to compare.")
     ] = Method.joint,
     index: Index = None,
     drop: Drop = None,
@@ -93,20 +94,18 @@ def certify(
         tables.check_columns(frame, classifier, data)
         before = None
         if factuals is not None:
-            before = tables.match_rows(tables.read_table(factuals, index=index), frame, keyed=index is not None)
-            before = before.drop(columns=[column for column in drop or () if column in before.columns])
+            before = tables.read_factuals(factuals, frame, index=index, drop=drop or ())
+            tables.check_columns(before, classifier, factuals)
         started = time.perf_counter()
-        with screens.progress_bar("certifying") as progress:
-            certificates = hf.certify(
-                classifier,
-                frame,
-                label_of(target, classifier.network),
-                changes,
-                factuals=before,
-                time_limit=time_limit,
-                method=method.value,
-                progress=progress,
-            )
+        certificates = hf.certify(
+            classifier,
+            frame,
+            label_of(target, classifier.network),
+            changes,
+            factuals=before,
+            time_limit=time_limit,
+            method=method.value,
+        )
         seconds = time.perf_counter() - started
         result = certificates.to_frame()
         if out is not None:

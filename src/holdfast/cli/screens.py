@@ -1,36 +1,19 @@
-"""What the commands show: tables on stdout, progress and complaints on stderr."""
+"""What the commands show: tables on stdout, complaints on stderr."""
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 from numpy.typing import ArrayLike
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from holdfast.changes import PlausibleChanges
 
-Report = Callable[[int, int], None]
 SHOWN = 5
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Report | None]:
-    """A callback ``(done, total)`` that draws a bar on stderr, or None where nobody is looking."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def complain(message: str) -> None:
@@ -51,6 +34,12 @@ def show_certificates(
         f"under every model within {describe(changes)}.",
         highlight=False,
     )
+    if "sound" in result:
+        sound, both = int(result["sound"].sum()), int((result["sound"] & result["robust"]).sum())
+        console.print(
+            f"Every such model keeps the class of {sound:,} of the factuals; in {both:,} rows both hold.",
+            highlight=False,
+        )
     console.print(shares(result["verdict"], "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"]))
     console.print(shares(result["decided_by"], "decided by"))
     narrow = result[result["robust"]].nsmallest(SHOWN, "margin_lower")

@@ -73,21 +73,21 @@ def check_columns(frame: pd.DataFrame, model: Model, path: Path) -> None:
         )
 
 
-def match_rows(factuals: pd.DataFrame, frame: pd.DataFrame, *, keyed: bool) -> pd.DataFrame:
+def read_factuals(path: Path, frame: pd.DataFrame, *, index: str | None, drop: Sequence[str]) -> pd.DataFrame:
     """The factuals in the order of `frame`: by key if the tables have one, otherwise row by row."""
-    if not keyed:
+    factuals = read_table(path, index=index)
+    factuals = factuals.drop(columns=[column for column in drop if column in factuals.columns])
+    if index is None:
         if len(factuals) != len(frame):
             raise InvalidInputError(
-                f"factuals: expected {len(frame)} rows, one for each row of data, got {len(factuals)}"
+                f"{path}: expected {len(frame)} rows, one for each row of data, got {len(factuals)}"
             )
         return factuals
     if not factuals.index.is_unique:
-        raise InvalidInputError(f"factuals: expected each {factuals.index.name!r} once, got repeated ones")
+        raise InvalidInputError(f"{path}: expected each {index!r} once, got repeated ones")
     missing = frame.index.difference(factuals.index)
     if len(missing) > 0:
-        raise InvalidInputError(
-            f"factuals: expected every {frame.index.name!r} of the data, got none for {missing[0]!r}"
-        )
+        raise InvalidInputError(f"{path}: expected every {index!r} of the data, got none for {missing[0]!r}")
     return factuals.loc[frame.index]
 
 

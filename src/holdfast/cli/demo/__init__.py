@@ -25,7 +25,7 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float, seed: i
     if broken is not None:
         pages.show_broken(console, lender, advice, findings, broken)
     out.mkdir(parents=True, exist_ok=True)
-    draw(findings, lender.drift, out / "demo.png")
+    draw(findings, out / "demo.png")
     lender.network.save(out / "model.npz")
     lender.variables_frame(advice.after).to_csv(out / "promises.csv")
     pages.show_files(console, out, delta, time.perf_counter() - started)

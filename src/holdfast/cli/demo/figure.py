@@ -17,14 +17,8 @@ if TYPE_CHECKING:
 DARK, LIGHT, INK = "black", "0.75", "0.25"
 
 
-def draw(findings: Findings, drift: float, path: Path) -> None:
-    """Left: every promise, today and in the worst case. Right: the share that survives, for every delta.
-
-    Parameters
-    ----------
-    drift
-        How far one retraining was seen to move the parameters; marked on the right, beside delta.
-    """
+def draw(findings: Findings, path: Path) -> None:
+    """Left: every promise, today and in the worst case. Right: the share that survives, for every delta."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -39,7 +33,7 @@ def draw(findings: Findings, drift: float, path: Path) -> None:
         axes.yaxis.set_major_formatter("{x:.0f}%")
         axes.set_ylim(0, 100)
     _every_promise(left, findings)
-    _survival(right, findings, drift)
+    _survival(right, findings)
     figure.savefig(path, dpi=150)
 
 
@@ -59,23 +53,20 @@ def _every_promise(axes: Axes, findings: Findings) -> None:
     axes.set_xlabel("one line for each promise, the most fragile first")
     axes.set_ylabel("probability of acceptance")
     axes.legend(loc="lower right", frameon=False, fontsize="small", ncols=2, handlelength=1.2)
-    _title(axes, f"{robust.sum()} of {len(order)} promises survive delta = {findings.delta:g}")
+    _title(axes, f"{robust.sum()} of {len(order)} promises survive every model within delta = {findings.delta:g}")
 
 
-def _survival(axes: Axes, findings: Findings, drift: float) -> None:
+def _survival(axes: Axes, findings: Findings) -> None:
     """The share of promises whose certified radius exceeds delta: one curve that answers for every delta at once."""
     radius = np.sort(findings.radius)
     share = 100 * (1 - np.arange(1, len(radius) + 1) / len(radius))
     axes.step(np.append(0.0, radius), np.append(100.0, share), where="post", color=DARK)
-    delta = findings.delta
-    axes.set_xlim(0, max(2.5 * delta, 1.2 * drift))
-    for x, words in ((drift, "one pass over\nnew applicants"), (delta, f"delta = {delta:g}")):
-        survive = 100 * float(np.mean(radius > x))
-        axes.plot([x, x], [0, survive], color=INK, linewidth=1, linestyle=(0, (2, 2)))
-        axes.plot([x], [survive], "o", color=DARK, markersize=5)
-        axes.annotate(
-            f"{words}: {survive:.0f}%", (x, survive), (8, 4), textcoords="offset points", va="bottom", color=DARK
-        )
+    axes.set_xlim(0, 2.5 * findings.delta)
+    for delta in (findings.delta / 2, findings.delta, 2 * findings.delta):
+        survive = 100 * float(np.mean(radius > delta))
+        axes.plot([delta, delta], [0, survive], color=INK, linewidth=1, linestyle=(0, (2, 2)))
+        axes.plot([delta], [survive], "o", color=DARK, markersize=5)
+        axes.annotate(f"{delta:g}: {survive:.0f}%", (delta, survive), (7, 3), textcoords="offset points", va="bottom")
     axes.set_xlabel("delta: how far each parameter may move")
     axes.set_ylabel("promises that provably survive")
     _title(axes, "The further it may move, the fewer survive")

@@ -55,6 +55,8 @@ def show_verdicts(console: Console, lender: Lender, promises: Promises, findings
     console.print(
         f"\n[bold]{robust} of {len(result)} promises survive every such model ({robust / len(result):.0%}).[/bold]"
     )
+    interval = int((result["robust"] & (result["decided_by"] == "interval")).sum())
+    console.print(f"Interval arithmetic alone would have proven {interval} of them.")
     console.print(screens.shares(result["verdict"], "verdict"))
     console.print(screens.shares(result["decided_by"], "decided by"))
 
@@ -117,7 +119,7 @@ def _two_models(network: hf.Network, witness: hf.Network, point: np.ndarray) -> 
 
 def _costliest(lender: Lender, witness: hf.Network, point: np.ndarray) -> Table:
     table = Table(title="the changes that cost this applicant most", title_justify="left")
-    for heading in ("layer", "from", "to", "today", "counter-model", "effect on the margin"):
+    for heading in ("layer", "from", "to", "today", "counter-model", "effect"):
         table.add_column(heading, justify="left" if heading in ("layer", "from", "to") else "right")
     n_layers = len(witness.weights)
     changes = costliest_changes(lender.network, witness, point, lender.variable_names(), SHOWN_CHANGES)

@@ -83,7 +83,7 @@ def train_lender(n: int, seed: int) -> Lender:
         ],
         verbose_feature_names_out=False,
     )
-    classifier = MLPClassifier((10, 5), alpha=1e-3, learning_rate_init=5e-3, max_iter=1000, random_state=0)
+    classifier = MLPClassifier((12, 6), learning_rate_init=0.01, max_iter=1000, random_state=0)
     pipeline = Pipeline([("encode", encoder), ("classify", classifier)])
     pipeline.fit(applicants.drop(columns=LABEL), applicants[LABEL])
     fresh = make_loans(NEW_APPLICANTS, seed + 1)
@@ -132,10 +132,11 @@ def examine(lender: Lender, promises: Promises, delta: float) -> Findings:
 
 
 def pick_broken(promises: Promises, findings: Findings) -> int | None:
-    """A broken promise to show: one that asks for efforts only, of those the one that looked safest."""
+    """A broken promise to show: one that asks for efforts only, for few of them, and that looked safe."""
     broken = [i for i in range(len(findings.certificates)) if findings.certificates.witness(i) is not None]
     efforts = [i for i in broken if _asks_efforts_only(promises.before.iloc[i], promises.after.iloc[i])]
-    return max(efforts or broken, key=lambda i: findings.margin_today[i], default=None)
+    n_changes = (promises.before != promises.after).sum(axis=1).to_numpy()
+    return min(efforts or broken, key=lambda i: (n_changes[i], -findings.margin_today[i]), default=None)
 
 
 def _asks_efforts_only(before: pd.Series, after: pd.Series) -> bool:
