@@ -20,7 +20,8 @@ _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _PANDAS < (3, 1) e
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, **_EXACT)
+    frame: pd.DataFrame = pd.read_csv(path, **_EXACT)
+    return frame
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
