@@ -274,6 +274,26 @@ def test_an_image_is_flattened_first():
     close(load_network(proto).logits(POINTS), run(proto, POINTS.reshape(-1, 1, 2, 2))[0])
 
 
+def test_constants_written_as_attributes():
+    nodes = [
+        ("Constant", [], "s", {"value_ints": [-1, 4]}),
+        ("Constant", [], "b", {"value_floats": [1.0, 2.0, 3.0]}),
+        ("Reshape", ["x", "s"], "r", {}),
+        ("Gemm", ["r", "w", "b"], "y", {}),
+    ]
+    proto = model(nodes, [W])
+    close(load_network(proto).logits(POINTS), run(proto)[0])
+    with pytest.raises(UnsupportedModelError, match=r"expected numbers, got \['value_string'\]"):
+        load_network(model([("Constant", [], "w", {"value_string": "w"}), ("MatMul", ["x", "w"], "y", {})]))
+
+
+def test_labels_that_are_no_text():
+    attributes = {"coefficients": WEIGHTS[0].tolist(), "intercepts": [0.1], "classlabels_strings": [b"\xff", b"yes"]}
+    proto = model([("LinearClassifier", ["x"], "y scores", attributes)], output_type=TensorProto.STRING)
+    with pytest.raises(FileFormatError, match="UTF-8"):
+        load_network(proto)
+
+
 def test_a_double_model_is_exact():
     proto = model([("Gemm", ["x", "w"], "y", {"transB": 1})], [tensor("w", WEIGHTS, np.float64)])
     proto.graph.input[0].type.tensor_type.elem_type = TensorProto.DOUBLE

@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -283,6 +284,23 @@ def test_widths_that_do_not_fit():
 def test_other_torch_objects(thing):
     with pytest.raises(UnsupportedModelError, match=r"expected a torch\.nn\.Module, got torch"):
         load_network(thing)
+
+
+def test_torchscript_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        script = torch.jit.script(nn.Sequential(*body()))
+    with pytest.raises(UnsupportedModelError, match="got TorchScript: give the module it was compiled from"):
+        load_network(script)
+
+
+def test_a_compiled_module_is_the_module_it_wraps():
+    module = nn.Sequential(*body())
+    with warnings.catch_warnings():
+        # The compiler's own modules use what torch has deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compiled = torch.compile(module)
+    assert load_network(compiled) == load_network(module)
 
 
 def test_torch_is_not_imported_without_need():

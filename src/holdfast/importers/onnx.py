@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
@@ -56,7 +57,7 @@ def read_file(path: str | PathLike[str]) -> Model:
         if tensor.data_location == TensorProto.EXTERNAL:
             _fetch(tensor, Path(path))
     _check(proto, str(path))
-    return import_model(proto)
+    return Model(_classifier(proto.graph).network())
 
 
 def _fetch(tensor: Any, path: Path) -> None:
@@ -154,10 +155,7 @@ def _operation(node: Any, inputs: list[Value | None], rows: int) -> Operation:
 
 def _handled(operation: Operation) -> Value | tuple[Value, ...]:
     if operation.kind == "Constant":
-        tensor = operation.attributes.get("value")
-        if tensor is None:
-            raise UnsupportedModelError(f"{operation.label}: expected a tensor, got {list(operation.attributes)}")
-        return _array(tensor)
+        return _constant(operation)
     handler = (LAYERS | OUTPUTS).get(operation.kind)
     if handler is None:
         raise UnsupportedModelError(
@@ -166,6 +164,16 @@ def _handled(operation: Operation) -> Value | tuple[Value, ...]:
             "belongs outside of the network: import the scikit-learn pipeline itself, or export its classifier alone"
         )
     return handler(operation)
+
+
+def _constant(operation: Operation) -> NDArray[Any]:
+    """A stored tensor, or numbers written out as an attribute."""
+    for name, value in operation.attributes.items():
+        if name == "value":
+            return _array(value)
+        if name in ("value_float", "value_floats", "value_int", "value_ints"):
+            return np.array(value, dtype=np.float32 if "float" in name else np.int64)
+    raise UnsupportedModelError(f"{operation.label}: expected numbers, got {list(operation.attributes)}")
 
 
 def _array(tensor: Any) -> NDArray[Any]:

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import FileFormatError
 from holdfast.importers.chain import Chain
 from holdfast.importers.onnx_values import Complement, Labels, Operation, Scores, Value
 
 
 def _linear_classifier(op: Operation) -> tuple[Labels, Scores]:
     """Rows of coefficients, one for each class; for two classes often w and -w, which is the one logit w."""
-    transform = op.attributes.get("post_transform", b"NONE").decode()
-    if transform not in ("NONE", "LOGISTIC", "SOFTMAX"):
-        raise op.refused(f"expected post_transform NONE, LOGISTIC or SOFTMAX, got {transform}")
+    transform = op.attributes.get("post_transform", b"NONE")
+    if transform not in (b"NONE", b"LOGISTIC", b"SOFTMAX"):
+        raise op.refused(f"expected post_transform NONE, LOGISTIC or SOFTMAX, got {transform.decode(errors='replace')}")
     classes = _class_labels(op, "classlabels_ints", "classlabels_strings")
     biases = np.array(op.attributes.get("intercepts") or [0.0] * len(classes), dtype=np.float64)
     coefficients = np.array(op.attributes["coefficients"], dtype=np.float64)
@@ -28,15 +29,20 @@ def _linear_classifier(op: Operation) -> tuple[Labels, Scores]:
         weights, biases = weights[1:], biases[1:]
     chain = replace(op.chain.affine(op.label, weights, biases), classes=classes if classes.size else None)
     # The label is the highest of the raw scores, so no transform of them matters.
-    chain = replace(chain, squashed="" if transform == "NONE" else op.label)
+    chain = replace(chain, squashed="" if transform == b"NONE" else op.label)
     return Labels(chain), Scores(chain)
 
 
 def _class_labels(op: Operation, integers: str, strings: str) -> NDArray[Any]:
     found = op.attributes.get(strings)
-    if found:
-        return np.array([label.decode() for label in found])
-    return np.array(op.attributes.get(integers) or [], dtype=np.int64)
+    return _decoded(op, found) if found else np.array(op.attributes.get(integers) or [], dtype=np.int64)
+
+
+def _decoded(op: Operation, labels: list[Any]) -> NDArray[Any]:
+    try:
+        return np.array([label.decode() if isinstance(label, bytes) else label for label in labels])
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{op.label}: expected class labels in UTF-8, got {error.object!r}") from error
 
 
 def _subtract(op: Operation) -> Complement:
@@ -90,8 +96,7 @@ def _array_feature_extractor(op: Operation) -> Labels:
     """classes[argmax]."""
     match op.inputs:
         case [np.ndarray() as classes, Labels(chain=chain)]:
-            names = [label.decode() if isinstance(label, bytes) else label for label in classes.reshape(-1).tolist()]
-            return Labels(replace(chain, classes=np.array(names)))
+            return Labels(replace(chain, classes=_decoded(op, classes.reshape(-1).tolist())))
     raise op.refused("expected stored class labels and the index of the highest score")
 
 
