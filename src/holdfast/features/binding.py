@@ -38,6 +38,10 @@ class RuleTerms:
         self.bound = float(-normal.constant)
         self._exact_bound = -normal.constant
         self._whole = all(c.denominator == 1 for c in (*self.exact, self._exact_bound))
+        # The sign of a single float subtraction is exact: "a <= b", "a >= 0.3".
+        addends = len(self.exact) + (self._exact_bound != 0)
+        self._subtraction = addends <= 2 and all(abs(c) == 1 for c in self.exact)
+        self._subtraction &= Fraction(self.bound) == self._exact_bound
 
     def excess(self, numbers: Floats) -> Floats:
         """How far each row is beyond the rule, up to rounding; <= 0 where it holds."""
@@ -50,6 +54,8 @@ class RuleTerms:
         excess = products.sum(axis=1) - self.bound
         size = np.abs(products).sum(axis=1) + abs(self.bound)
         result = excess <= 0.0
+        if self._subtraction:
+            return np.asarray(result)
         close = np.abs(excess) <= 1e-15 * (2 + len(self.columns)) * size
         if self._whole:
             close &= ~((size < 2.0**53) & (np.rint(values) == values).all(axis=1))

@@ -105,7 +105,9 @@ def _range(feature: Feature, given: object) -> tuple[float, float]:
     if not lower <= upper:
         raise InvalidInputError(f"{argument}: expected lower <= upper, got {given!r}")
     least, largest = feature.storage.limits()
-    return hold_inward(max(lower, least), min(upper, largest), feature.precision)
+    lower = max(lower, least) if math.isfinite(lower) else lower
+    upper = min(upper, largest) if math.isfinite(upper) else upper
+    return hold_inward(lower, upper, feature.precision)
 
 
 def _number(value: object, argument: str) -> float:

@@ -72,6 +72,12 @@ class FeatureSpace(VariableView):
         object.__setattr__(self, "rules", parse_rules(self.rules))
         if not self.features or len(set(self.names)) != len(self.features):
             raise InvalidInputError(f"expected at least one feature and distinct names, got {list(self.names)}")
+        for feature in self.features:
+            expected = {len(feature.categories), len(feature.categories) - 1} if feature.one_hot else {1}
+            if len(feature.variables) not in expected:
+                raise InvalidInputError(
+                    f"column {feature.name!r}: expected {max(expected)} variables, got {len(feature.variables)}"
+                )
         owned = sorted(variable for feature in self.features for variable in feature.variables)
         if owned != list(range(len(owned))):
             raise InvalidInputError(f"expected each of the variables 0, 1, ... in one feature, got {owned}")
