@@ -370,8 +370,8 @@ class FeatureSpace(VariableView):
             ) from error
 
     def __repr__(self) -> str:
-        rules = f", {len(self.rules)} rules" if self.rules else ""
-        return f"FeatureSpace({len(self.features)} features, {self.n_variables} variables{rules})\n{self.to_frame()}"
+        sizes = f"{len(self.features)} features, {self.n_variables} variables, {len(self.rules)} rules"
+        return f"FeatureSpace({sizes})\n{self.to_frame().to_string(max_colwidth=24)}"
 
     def _repr_html_(self) -> str:
         rules = "".join(f"<li><code>{escape(rule.text)}</code></li>" for rule in self.rules)
