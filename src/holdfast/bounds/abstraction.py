@@ -48,6 +48,16 @@ class IntervalNetwork:
         """The number of hidden layers."""
         return len(self.weights)
 
+    def first(self, depth: int) -> IntervalNetwork:
+        """The first `depth` hidden layers alone."""
+        return replace(
+            self,
+            weights=self.weights[:depth],
+            biases=self.biases[:depth],
+            weight_radii=self.weight_radii[:depth],
+            bias_radii=self.bias_radii[:depth],
+        )
+
     def scaled(self, factor: Array) -> IntervalNetwork:
         """Every radius multiplied by `factor`: a number, or a column with one factor for each row."""
         return replace(

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.arrays import Array, array_namespace, row_sum
+from holdfast.arrays import Array, array_namespace, row_sum, take_rows
 from holdfast.bounds.abstraction import IntervalNetwork, Margin
 
 
@@ -48,7 +48,7 @@ class IntervalPass:
         general = np.concatenate([np.concatenate([weight.T, weight.T], axis=1), np.concatenate([-ones, ones], axis=1)])
         firsts = [nonnegative, np.concatenate([general, biases[0][None, :]])]
 
-        # Only the ends that a margin looks at are worth computing: one per neuron of the last layer, if there is one margin.
+        # Only the ends that a margin looks at are worth computing: with one margin, one per neuron of the last layer.
         used = np.flatnonzero(np.any(output != 0.0, axis=1))
         output = output[used]
         if matrices:
@@ -108,20 +108,62 @@ class Ranges:
         """Every end moved outwards by `slack`."""
         return Ranges(self.lower_min - slack, self.lower_max + slack, self.upper_min - slack, self.upper_max + slack)
 
+    def within(self, other: Ranges) -> Ranges:
+        """What both ranges allow."""
+        xp = array_namespace(self.lower_min)
+        return Ranges(
+            xp.maximum(self.lower_min, other.lower_min),
+            xp.minimum(self.lower_max, other.lower_max),
+            xp.maximum(self.upper_min, other.upper_min),
+            xp.minimum(self.upper_max, other.upper_max),
+        )
+
+    def take(self, rows: Array) -> Ranges:
+        """The ranges of some rows only."""
+        return Ranges(
+            take_rows(self.lower_min, rows),
+            take_rows(self.lower_max, rows),
+            take_rows(self.upper_min, rows),
+            take_rows(self.upper_max, rows),
+        )
+
+
+def joined_ranges(parts: Sequence[Ranges]) -> Ranges:
+    """The ranges of several blocks of rows as one."""
+    xp = array_namespace(parts[0].lower_min)
+    return Ranges(
+        xp.concat([part.lower_min for part in parts]),
+        xp.concat([part.lower_max for part in parts]),
+        xp.concat([part.upper_min for part in parts]),
+        xp.concat([part.upper_max for part in parts]),
+    )
+
 
 def preactivation_ranges(net: IntervalNetwork, i: int, low: Array, high: Array) -> Ranges:
-    """Layer i's ranges for values in [low, high]; radii may differ from row to row, at the price of a looser bound.
+    """Layer i's ranges for values in [low, high], exact over that box where one radius serves all rows.
 
-    W v and radius * sum(v) are bounded each on its own, so that no matrix depends on the row.
+    With a radius for each row, W v and radius * sum(v) are bounded each on its own, so that no matrix depends on a row.
     """
     xp = array_namespace(low)
     weight, bias = net.weights[i], net.biases[i]
-    positive, negative = xp.maximum(weight, 0.0).T, xp.minimum(weight, 0.0).T
-    least = low @ positive + high @ negative + bias
-    most = high @ positive + low @ negative + bias
-    reach_min = row_sum(low) * net.weight_radii[i] + net.bias_radii[i]
-    reach_max = row_sum(high) * net.weight_radii[i] + net.bias_radii[i]
+    radius, bias_radius = net.weight_radii[i], net.bias_radii[i]
+    if isinstance(radius, float):
+        down_min, down_max = _affine_range(weight - radius, low, high)
+        up_min, up_max = _affine_range(weight + radius, low, high)
+        down, up = bias - bias_radius, bias + bias_radius
+        return Ranges(down_min + down, down_max + down, up_min + up, up_max + up)
+    least, most = _affine_range(weight, low, high)
+    reach_min = row_sum(low) * radius + bias_radius
+    reach_max = row_sum(high) * radius + bias_radius
+    least, most = xp.add(least, bias), xp.add(most, bias)
     return Ranges(least - reach_max, most - reach_min, least + reach_min, most + reach_max)
+
+
+def _affine_range(weight: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """The least and the greatest W v over the box."""
+    xp = array_namespace(low)
+    positive, negative = xp.maximum(weight, 0.0).T, xp.minimum(weight, 0.0).T
+    return low @ positive + high @ negative, high @ positive + low @ negative
 
 
 def _stacked(net: IntervalNetwork, i: int) -> Any:

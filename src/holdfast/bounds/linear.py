@@ -65,7 +65,7 @@ class LinearBound:
 
 
 def value_box(net: IntervalNetwork, points: Array, rounding: RoundingModel, sizes: Array) -> tuple[Array, Array]:
-    """The box of the first hidden layer's values, widened by what rounding may have cost; `sizes` is max |x|, a column."""
+    """The box of the first hidden layer's values, widened by what rounding may have cost; `sizes` holds max |x|."""
     xp = array_namespace(points)
     low, high = first_layer_box(net, points)
     slack = rounding.layer(0, sizes)
@@ -81,15 +81,33 @@ def relax(
     box: tuple[Array, Array],
     rounding: RoundingModel,
     sizes: Array,
+    *,
     decided: tuple[Array, ...] | None = None,
+    known: tuple[Ranges, ...] | None = None,
+    refine: bool = False,
 ) -> tuple[Relaxation, tuple[Ranges, ...]]:
-    """Chords and starting multipliers for the layers after the first, and the ranges they stand on."""
+    """Chords and starting multipliers for the layers after the first, and the ranges they stand on.
+
+    Parameters
+    ----------
+    decided
+        A branch's choices, for each later layer.
+    known
+        Ranges known from elsewhere, such as from the root of a search.
+    refine
+        Bound the preactivations from the third hidden layer on by backward walks of their own; dearer and tighter.
+    """
     xp = array_namespace(box[0])
     low, high = box
-    lines, all_ranges = [], []
+    lines: list[Lines] = []
+    all_ranges: list[Ranges] = []
     for i in range(1, net.depth):
         slack = rounding.layer(i, sizes)
         ranges = preactivation_ranges(net, i, low, high).widened(slack)
+        if known is not None:
+            ranges = ranges.within(known[i - 1])
+        if refine and i > 1:
+            ranges = ranges.within(backward_ranges(net, i, Relaxation(*box, tuple(lines))).widened(slack))
         line = lines_over(ranges)
         low, high = xp.maximum(ranges.lower_min, 0.0), xp.maximum(ranges.upper_max, 0.0)
         if decided is not None:
@@ -103,6 +121,40 @@ def relax(
         lines.append(line)
         all_ranges.append(ranges)
     return Relaxation(*box, tuple(lines)), tuple(all_ranges)
+
+
+def backward_ranges(net: IntervalNetwork, i: int, relaxation: Relaxation) -> Ranges:
+    """The ranges of layer i's two sides, each end by its own backward walk through the layers before."""
+    below = net.first(i)
+    ends = []
+    for side in (-1.0, 1.0):
+        weight = net.weights[i] + side * _third_axis(net.weight_radii[i])
+        bias = net.biases[i] + side * net.bias_radii[i]
+        ends.extend(sign * _least_values(below, relaxation, sign * weight) + bias for sign in (1.0, -1.0))
+    return Ranges(*ends)
+
+
+def _least_values(net: IntervalNetwork, relaxation: Relaxation, rows: Array) -> Array:
+    """Bounds (n, m) of many linear functions of the last layer at once; `rows` is (m, H) or (n, m, H)."""
+    xp = array_namespace(relaxation.low)
+    n = relaxation.low.shape[0]
+    coefficients = xp.broadcast_to(rows, (n, *rows.shape[-2:]))
+    constant = xp.zeros((n, rows.shape[-2]))
+    for i in range(net.depth - 1, 0, -1):
+        lines = relaxation.lines[i - 1]
+        positive, negative = xp.maximum(coefficients, 0.0), xp.minimum(coefficients, 0.0)
+        pulled = positive * lines.alpha[:, None, :] + negative * lines.slope[:, None, :]
+        total = xp.sum(xp.abs(pulled), axis=-1)
+        lifted = (negative @ lines.intercept[:, :, None])[..., 0]
+        constant = constant + lifted + pulled @ net.biases[i] - total * net.bias_radii[i]
+        coefficients = pulled @ net.weights[i] - total[..., None] * _third_axis(net.weight_radii[i])
+    positive, negative = xp.maximum(coefficients, 0.0), xp.minimum(coefficients, 0.0)
+    return (positive @ relaxation.low[:, :, None] + negative @ relaxation.high[:, :, None])[..., 0] + constant
+
+
+def _third_axis(radius: Array) -> Array:
+    """A radius that can be combined with (n, m, H) arrays."""
+    return radius if isinstance(radius, float) else radius[:, :, None]
 
 
 def lines_over(ranges: Ranges) -> Lines:

@@ -27,7 +27,7 @@ _UNDERFLOW = 1e-290
 
 @dataclass(frozen=True)
 class RoundingModel:
-    """Error bounds of one network under one set of radii, linear in max |x|: `slope * max|x| + constant` for each layer."""
+    """Error bounds of one network under one set of radii: `slope * max|x| + constant` for each layer."""
 
     slopes: tuple[Array, ...]
     constants: tuple[Array, ...]

@@ -1,7 +1,7 @@
 """Changes in a p-norm other than inf: exact for linear models, sound bounds and a search for others.
 
-A p-ball of parameters moves a neuron by at most  radius * ||(v, 1)||_q  with 1/p + 1/q = 1, so interval propagation goes
-through with that reach. A margin of two classes shares one ball between two rows, and moves by 2^(1/q) times as much.
+A p-ball of parameters moves a neuron by at most  radius * ||(v, 1)||_q  with 1/p + 1/q = 1, so interval propagation
+goes through with that reach. A margin of two classes shares one ball between two rows, and moves 2^(1/q) times as much.
 
 The search linearises: at the current network the steepest change inside the ball is, layer by layer, a rank-one matrix
 made of backward signals and forward values. Walk there, linearise again, keep the best.

@@ -287,7 +287,7 @@ class _DearStages:
         network, radii = self.question.network, self.question.radii
         problem = self._problem(margin, np.array([one]))
         box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
-        _, ranges = relax(problem.net, box, problem.rounding, problem.sizes)
+        _, ranges = relax(problem.net, box, problem.rounding, problem.sizes, refine=True)
         encoded = margin_program(problem.net, box, ranges, np.ravel(problem.row))
         limit = None if self.deadline is None else self.deadline - time.monotonic()
         solution = solve(encoded.program, time_limit=limit)

@@ -21,7 +21,7 @@ from holdfast.verify.witness import build_witness
 
 @dataclass(frozen=True)
 class MarginProof:
-    """Why one margin stays on the right side: the leaves of its case distinction, none where interval bounds suffice."""
+    """Why one margin stays on the right side: the leaves of a case distinction, none where interval bounds suffice."""
 
     margin: Margin
     leaves: tuple[Leaf, ...]

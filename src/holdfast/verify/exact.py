@@ -1,8 +1,8 @@
 """The last word: verdicts in exact rational arithmetic, one point at a time.
 
-Up to one hidden layer the least margin has a closed form. Deeper, a branch and bound whose branches are linear programs:
-HiGHS proposes multipliers, and fractions decide what they prove; HiGHS proposes a counter-model, and fractions replay it.
-Nothing is believed because a solver said so.
+Up to one hidden layer the least margin has a closed form. Deeper, a branch and bound whose branches are linear
+programs: HiGHS proposes multipliers, and fractions decide what they prove; HiGHS proposes a counter-model, and
+fractions replay it. Nothing is believed because a solver said so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.bounds.linear import FREE, LINEAR, ZERO, relax, value_box
 from holdfast.changes import LayerRadius
 from holdfast.milp.encode import margin_program
 from holdfast.milp.solve import SolveStatus, solve
-from holdfast.network import Floats, Network
+from holdfast.network import Floats
 from holdfast.verify.branch import Leaf
 from holdfast.verify.problem import Problem
 from holdfast.verify.witness import build_witness, flips, sides_from_values
@@ -91,7 +91,7 @@ class _ExactSearch:
         """None: this branch is proven. A pair: branch there. An answer: the search is over."""
         problem = self.problem
         batched = tuple(choice[None, :] for choice in decided)
-        _, ranges = relax(problem.net, self.box, problem.rounding, problem.sizes, batched)
+        _, ranges = relax(problem.net, self.box, problem.rounding, problem.sizes, decided=batched, refine=True)
         encoded = margin_program(
             problem.net, self.box, ranges, np.ravel(to_numpy(problem.row)), decided=decided, relaxed=True
         )
@@ -150,7 +150,7 @@ class _ExactNetwork:
         n_last = network.weights[-1].shape[1]
         rows = {margin.above: _ONE, margin.below: -_ONE}
         rows.pop(-1, None)
-        self.row = [sum((s * self.weights[-1][k][l] for k, s in rows.items()), _ZERO) for l in range(n_last)]
+        self.row = [sum((s * self.weights[-1][k][i] for k, s in rows.items()), _ZERO) for i in range(n_last)]
         self.offset = sum((s * self.biases[-1][k] for k, s in rows.items()), _ZERO)
         self.count = margin.count
         self.float_row = np.array([float(value - self.count * self.radii[-1][0]) for value in self.row])
@@ -171,7 +171,7 @@ class _ExactNetwork:
             return nominal + constant - self.count * weight_radius * norm, np.zeros(0)
         low, high = self._box(x)
         row = [value - self.count * weight_radius for value in self.row]
-        least = sum((c * (l if c > 0 else h) for c, l, h in zip(row, low, high, strict=True)), constant)
+        least = _least(row, low, high) + constant
         return least, np.array([-1.0 if c > 0 else 1.0 for c in row])
 
     def _box(self, x: Floats) -> tuple[list[Fraction], list[Fraction]]:
@@ -213,7 +213,7 @@ class _ExactNetwork:
     def bound(
         self, x: Floats, decided: Sequence[NDArray[np.int8]], duals: Sequence[Floats]
     ) -> tuple[Fraction, tuple[Floats, ...]]:
-        """What the multipliers prove of a branch, exactly; `duals` are the lower sides' multipliers times coefficients."""
+        """What the multipliers prove of a branch, exactly; `duals` are coefficients times multipliers of lower sides."""
         weight_radius, bias_radius = self.radii[-1]
         coefficients = [value - self.count * weight_radius for value in self.row]
         constant = self.offset - self.count * bias_radius
@@ -235,15 +235,15 @@ class _ExactNetwork:
             weight_radius, bias_radius = self.radii[i]
             constant += sum((p * b for p, b in zip(pulled, self.biases[i], strict=True)), _ZERO) - total * bias_radius
             coefficients = [
-                sum((p * row[l] for p, row in zip(pulled, self.weights[i], strict=True) if p), -total * weight_radius)
-                for l in range(self.hidden[i - 1])
+                sum((p * row[k] for p, row in zip(pulled, self.weights[i], strict=True) if p), -total * weight_radius)
+                for k in range(self.hidden[i - 1])
             ]
         return _least(coefficients, *self._box(x)) + constant, tuple(alphas[::-1])
 
 
 def _least(row: list[Fraction], low: list[Fraction], high: list[Fraction]) -> Fraction:
     """The least value of row . v for v in the box."""
-    return sum((c * (l if c > 0 else h) for c, l, h in zip(row, low, high, strict=True) if c), _ZERO)
+    return sum((c * (bottom if c > 0 else top) for c, bottom, top in zip(row, low, high, strict=True) if c), _ZERO)
 
 
 def _multiplier(dual: float, coefficient: Fraction) -> Fraction:

@@ -50,8 +50,8 @@ def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
     difference = np.abs(theirs - ours).max(initial=0.0) if theirs.shape == ours.shape else np.inf
     if not difference <= 1e-9:
         raise InvalidInputError(
-            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference of "
-            f"{difference:.3g}; derive the space from the pipeline, or pass its last step as the model"
+            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
+            f"of {difference:.3g}; derive the space from the pipeline, or pass its last step as the model"
         )
 
 

@@ -129,7 +129,7 @@ def _exact_least(problem: Problem, lower: Floats, tol: float) -> Floats:
     for i in np.flatnonzero(found.open):
         one = inner.take(np.array([i]))
         box = value_box(one.net, one.points, one.rounding, one.sizes)
-        _, ranges = relax(one.net, box, one.rounding, one.sizes)
+        _, ranges = relax(one.net, box, one.rounding, one.sizes, refine=True)
         bound = solve(margin_program(one.net, box, ranges, np.ravel(one.row)).program).bound + float(
             np.ravel(one.offset)[0]
         )

@@ -16,7 +16,7 @@ from holdfast.network import Floats, Network
 
 
 def build_witness(network: Network, radii: list[LayerRadius], margin: Margin, x: Floats, sides: Floats) -> Network:
-    """The network whose hidden neurons sit on `sides` (layers side by side) and whose output row is at its worst for x."""
+    """The network whose hidden neurons sit on `sides` (layers side by side), and whose output row is at its worst."""
     weights, biases = [], []
     values, signs = x, np.sign(x)
     layers = np.split(sides, np.cumsum(network.hidden)) if network.hidden else [sides]
