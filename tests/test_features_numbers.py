@@ -43,6 +43,16 @@ def test_numbers_with_few_digits_come_back(shift: float, width: float, digits: l
     assert scaling.invert(scaling.apply(values), "float64").tolist() == values.tolist()
 
 
+@given(scalings, st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.integers(0, 17))
+@settings(deadline=None, max_examples=400)
+def test_the_promised_digits_come_back(scaling: Scaling, values: list[float], decimals: int) -> None:
+    """At the promise's edge: as many decimals as are worth more than 1e-14 of the largest number on the way."""
+    numbers = np.array([float(round(Decimal(value), decimals)) for value in values])
+    encoded = scaling.apply(numbers)
+    promised = 10.0**-decimals > 1e-14 * np.maximum(scaling.magnitude(encoded), np.abs(numbers))
+    assert scaling.invert(encoded, "float64")[promised].tolist() == numbers[promised].tolist()
+
+
 @given(scalings, st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1))
 @settings(deadline=None)
 def test_scalings_keep_the_order(scaling: Scaling, pairs: list[tuple[float, float]]) -> None:

@@ -59,8 +59,9 @@ class Codec:
 
         Each value is one whose encoding is exactly the point's, where such a value exists, and else the nearest the
         column can hold. Several raw values can share an encoding: then it is the factual's own if `factuals` are given
-        and have it, a grid point or an end of the range, and else the one with the fewest decimals. Numbers of up to
-        14 significant digits come back exactly as they were encoded.
+        and have it, a grid point or an end of the range, and else the one with the fewest decimals. A number whose
+        last decimal place is worth more than 1e-14 of the column's largest numbers comes back as it was encoded; a
+        longer fraction may come back as a neighbour that the model cannot tell from it, unless `factuals` have it.
         """
         if factuals is None:
             return self.restore(self.rows(points).numbers, index)

@@ -4,7 +4,9 @@ A scaling is a short chain of operations with constants, e.g. minmax: subtract t
 Each is carried out in float64 in the order given, which is how scikit-learn's scalers do it, so the network sees the
 same bits as in production. Such a chain never decreases but it is not one-to-one on floats: several raw values can
 share one encoded value. `Scaling.invert` therefore picks one of them by a rule that depends on the encoded value alone:
-the one with the fewest decimals. A number written with up to 14 significant digits comes back as it was.
+the one with the fewest decimals. So a number with at most 17 decimals comes back as it was if its last decimal place
+is worth more than 1e-14 of `Scaling.magnitude`, the largest number on the way (value, shift, range). Longer fractions
+may come back as a neighbour with the same encoding, which the model cannot tell from the original.
 """
 
 from __future__ import annotations
