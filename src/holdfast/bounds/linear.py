@@ -126,7 +126,7 @@ def relax(
 def backward_ranges(net: IntervalNetwork, i: int, relaxation: Relaxation) -> Ranges:
     """The ranges of layer i's two sides, each end by its own backward walk through the layers before."""
     below = net.first(i)
-    ends = []
+    ends: list[Array] = []
     for side in (-1.0, 1.0):
         weight = net.weights[i] + side * _third_axis(net.weight_radii[i])
         bias = net.biases[i] + side * net.bias_radii[i]

@@ -213,7 +213,7 @@ class _ExactNetwork:
     def bound(
         self, x: Floats, decided: Sequence[NDArray[np.int8]], duals: Sequence[Floats]
     ) -> tuple[Fraction, tuple[Floats, ...]]:
-        """What the multipliers prove of a branch, exactly; `duals` are coefficients times multipliers of lower sides."""
+        """What the multipliers prove of a branch; `duals` are coefficients times multipliers of lower sides."""
         weight_radius, bias_radius = self.radii[-1]
         coefficients = [value - self.count * weight_radius for value in self.row]
         constant = self.offset - self.count * bias_radius
