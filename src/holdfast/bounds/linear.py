@@ -3,14 +3,15 @@
 A neuron's value v_j lies between relu(L_j) and relu(U_j), with L_j = (W_j - radius) v + b_j - radius and U_j the same
 with plus signs, v >= 0 the layer before. Walking backwards with a coefficient c_j on v_j:
 
-    c_j > 0:  v_j >= alpha_j L_j                 for any multiplier alpha_j in [0, 1]
-    c_j < 0:  v_j <= slope_j U_j + intercept_j   a line above relu on U_j's range
+    c_j > 0:  v_j >= alpha_j L_j                             for any multiplier alpha_j in [0, 1]
+    c_j < 0:  v_j <= stretch_j (slope_j U_j + intercept_j)   a line above relu on U_j's range, for any stretch_j
+                                                             >= 1: as v_j >= 0, so is the line
 
-so with R_j = c_j alpha_j or c_j slope_j the coefficients of the layer before are  R W - radius * sum |R|.  At the first
-hidden layer the values form a box that is reached exactly, and the bound is the least value of a linear function on it.
+so with R_j = c_j alpha_j or c_j stretch_j slope_j the coefficients of the layer before are  R W - radius * sum |R|.  At
+the first hidden layer the values form a box that is reached exactly: the bound is a linear function's least value on it.
 
 Branching: v_j <= relu(U_j) means v_j <= 0 or v_j <= U_j, so an uncertain line is replaced by one of these two, and
-nothing else need be known of the domain. With every line decided and the best alphas the bound is exact.
+nothing else need be known of the domain. With every line decided and the best multipliers the bound is exact.
 
 The same walk with slopes equal to today's activations is the adversary's best response.
 """
@@ -227,7 +228,40 @@ def walk_forward(
     return ForwardWalk(margin, tuple(preactivations), tuple(seen))
 
 
-def with_alphas(relaxation: Relaxation, alphas: list[Array]) -> Relaxation:
+@dataclass(frozen=True)
+class Multipliers:
+    """What a linear bound is free to choose, for each later layer: alpha in [0, 1] and stretch >= 1, each (n, H)."""
+
+    alphas: tuple[Array, ...]
+    stretches: tuple[Array, ...]
+
+    @classmethod
+    def start(cls, relaxation: Relaxation) -> Multipliers:
+        """The relaxation's own alphas and no stretch."""
+        xp = array_namespace(relaxation.low)
+        alphas = tuple(line.alpha for line in relaxation.lines)
+        return cls(alphas, tuple(xp.ones_like(alpha) for alpha in alphas))
+
+    def take(self, rows: Array) -> Multipliers:
+        """The multipliers of some rows only."""
+        return Multipliers(
+            tuple(take_rows(alpha, rows) for alpha in self.alphas),
+            tuple(take_rows(stretch, rows) for stretch in self.stretches),
+        )
+
+    def growth(self) -> Array:
+        """By how much the stretches may have magnified rounding errors, (n,)."""
+        xp = array_namespace(self.stretches[0])
+        growth = xp.max(self.stretches[0], axis=1)
+        for stretch in self.stretches[1:]:
+            growth = growth * xp.max(stretch, axis=1)
+        return growth
+
+
+def with_multipliers(relaxation: Relaxation, multipliers: Multipliers) -> Relaxation:
     """The same relaxation with other multipliers."""
-    lines = tuple(replace(line, alpha=alpha) for line, alpha in zip(relaxation.lines, alphas, strict=True))
+    lines = tuple(
+        Lines(alpha, line.slope * stretch, line.intercept * stretch)
+        for line, alpha, stretch in zip(relaxation.lines, multipliers.alphas, multipliers.stretches, strict=True)
+    )
     return replace(relaxation, lines=lines)

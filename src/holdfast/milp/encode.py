@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from holdfast.arrays import to_numpy
 from holdfast.bounds.abstraction import IntervalNetwork
 from holdfast.bounds.interval import Ranges
-from holdfast.bounds.linear import FREE, LINEAR
+from holdfast.bounds.linear import FREE, LINEAR, ZERO
 from holdfast.milp.solve import Program
 from holdfast.network import Floats
 
@@ -32,8 +32,9 @@ class MarginProgram:
 
     program: Program
     hidden: tuple[int, ...]
-    # The row number of each later neuron's lower side, layers side by side.
+    # The row numbers of each later neuron's lower side and, without binaries, of its line, layers side by side.
     lower_rows: NDArray[np.intp]
+    upper_rows: NDArray[np.intp]
 
     def layer_values(self, values: Floats) -> list[Floats]:
         """A solution's hidden values, layer by layer."""
@@ -48,28 +49,32 @@ def margin_program(
     *,
     decided: tuple[NDArray[np.int8], ...] | None = None,
     relaxed: bool = False,
+    always_feasible: bool = False,
 ) -> MarginProgram:
     """Minimise row . v_last for one point: `box` is (H1,), `ranges` hold one row each; `relaxed` leaves out binaries.
 
-    With `relaxed`, a neuron whose upper side is of unknown sign and undecided gets its chord.
+    With `relaxed`, a neuron whose upper side is of unknown sign and undecided gets its chord. A branch with v_j <= U_j
+    may be empty, because v_j >= 0; `always_feasible` lets such a v_j go below 0.
     """
     hidden = tuple(int(weight.shape[0]) for weight in net.weights)
     starts = np.concatenate([[0], np.cumsum(hidden)])
     builder = _Rows()
     lower, upper = [np.asarray(box[0]).ravel()], [np.asarray(box[1]).ravel()]
-    binaries, lower_rows = 0, []
+    binaries, lower_rows, upper_rows = 0, [], []
     for i in range(1, net.depth):
         weight, bias = to_numpy(net.weights[i]), to_numpy(net.biases[i])
         radius, bias_radius = float(np.ravel(net.weight_radii[i])[0]), float(np.ravel(net.bias_radii[i])[0])
         bottom, top = to_numpy(ranges[i - 1].upper_min).ravel(), to_numpy(ranges[i - 1].upper_max).ravel()
-        lower.append(np.zeros(hidden[i]))
+        linear = np.zeros(hidden[i], dtype=bool) if decided is None else decided[i - 1].ravel() == LINEAR
+        lower.append(np.where(linear & always_feasible, np.minimum(bottom, 0.0), 0.0))
         upper.append(np.maximum(top, 0.0))
         before = np.arange(starts[i - 1], starts[i])
         for j in range(hidden[i]):
             own = starts[i] + j
-            # v_j - (W_j - radius) v >= b_j - radius
-            lower_rows.append(builder.add(own, before, -(weight[j] - radius), bias[j] - bias_radius, np.inf))
             choice = FREE if decided is None else int(decided[i - 1].ravel()[j])
+            # v_j - (W_j - radius) v >= b_j - radius; a branch with v_j = 0 asks nothing more of the layer before.
+            side = -np.inf if choice == ZERO else bias[j] - bias_radius
+            lower_rows.append(builder.add(own, before, -(weight[j] - radius), side, np.inf))
             if choice != FREE:
                 slope, intercept = (1.0, 0.0) if choice == LINEAR else (0.0, 0.0)
             elif bottom[j] >= 0.0 or top[j] <= 0.0:
@@ -80,12 +85,12 @@ def margin_program(
             else:
                 inactive = starts[-1] + binaries
                 binaries += 1
-                up, side = -(weight[j] + radius), bias[j] + bias_radius
-                builder.add(own, np.append(before, inactive), np.append(up, bottom[j]), -np.inf, side)
+                up, most = -(weight[j] + radius), bias[j] + bias_radius
+                builder.add(own, np.append(before, inactive), np.append(up, bottom[j]), -np.inf, most)
                 builder.add(own, np.array([inactive]), np.array([top[j]]), -np.inf, top[j])
                 continue
             up = -slope * (weight[j] + radius)
-            builder.add(own, before, up, -np.inf, slope * (bias[j] + bias_radius) + intercept)
+            upper_rows.append(builder.add(own, before, up, -np.inf, slope * (bias[j] + bias_radius) + intercept))
     n_values = int(starts[-1])
     cost = np.zeros(n_values + binaries)
     cost[starts[-2] : starts[-1]] = row
@@ -100,7 +105,7 @@ def margin_program(
         row_upper=np.array(builder.upper),
         integer=np.arange(n_values + binaries) >= n_values,
     )
-    return MarginProgram(program, hidden, np.array(lower_rows, dtype=np.intp))
+    return MarginProgram(program, hidden, np.array(lower_rows, dtype=np.intp), np.array(upper_rows, dtype=np.intp))
 
 
 class _Rows:

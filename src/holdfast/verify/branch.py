@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast.arrays import array_namespace, to_numpy
 from holdfast.bounds.interval import Ranges, joined_ranges
-from holdfast.bounds.linear import FREE, LINEAR, ZERO, relax, value_box, with_alphas
+from holdfast.bounds.linear import FREE, LINEAR, ZERO, Multipliers, relax, value_box
 from holdfast.network import Floats
 from holdfast.verify.ascent import Tightened, tighten
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
@@ -31,6 +31,7 @@ class Leaf:
 
     decided: tuple[NDArray[np.int8], ...]
     alphas: tuple[Floats, ...]
+    stretches: tuple[Floats, ...]
     bound: float
 
 
@@ -54,14 +55,18 @@ class _Nodes:
 
     row: NDArray[np.intp]
     decided: tuple[NDArray[np.int8], ...]
-    alphas: tuple[Floats, ...]
+    # A negative alpha stands for 'not chosen yet'.
+    multipliers: Multipliers
     retried: NDArray[np.bool_]
 
     def take(self, index: NDArray[np.intp] | slice) -> _Nodes:
         return _Nodes(
             self.row[index],
             tuple(choice[index] for choice in self.decided),
-            tuple(alpha[index] for alpha in self.alphas),
+            Multipliers(
+                tuple(alpha[index] for alpha in self.multipliers.alphas),
+                tuple(stretch[index] for stretch in self.multipliers.stretches),
+            ),
             self.retried[index],
         )
 
@@ -69,7 +74,10 @@ class _Nodes:
         return _Nodes(
             np.concatenate([self.row, other.row]),
             tuple(np.concatenate(pair) for pair in zip(self.decided, other.decided, strict=True)),
-            tuple(np.concatenate(pair) for pair in zip(self.alphas, other.alphas, strict=True)),
+            Multipliers(
+                tuple(map(np.concatenate, zip(self.multipliers.alphas, other.multipliers.alphas, strict=True))),
+                tuple(map(np.concatenate, zip(self.multipliers.stretches, other.multipliers.stretches, strict=True))),
+            ),
             np.concatenate([self.retried, other.retried]),
         )
 
@@ -131,13 +139,19 @@ class _Search:
         )
 
     def roots(self) -> _Nodes:
-        """One branch for each point, nothing decided; a multiplier of -1 stands for 'not chosen yet'."""
+        """One branch for each point, nothing decided."""
         n, later = len(self.problem), self.problem.network.hidden[1:]
         return _Nodes(
             np.arange(n),
             tuple(np.full((n, size), FREE, dtype=np.int8) for size in later),
-            tuple(np.full((n, size), -1.0) for size in later),
+            self._unchosen(n),
             np.zeros(n, dtype=bool),
+        )
+
+    def _unchosen(self, n: int) -> Multipliers:
+        later = self.problem.network.hidden[1:]
+        return Multipliers(
+            tuple(np.full((n, size), -1.0) for size in later), tuple(np.ones((n, size)) for size in later)
         )
 
     def refined(self, nodes: _Nodes) -> _Nodes:
@@ -159,7 +173,7 @@ class _Search:
             self.known = tuple(joined_ranges(layer) for layer in zip(*parts, strict=True))
             self.known_row[nodes.row] = np.arange(nodes.row.shape[0])
         self.result.nodes[nodes.row] = 0
-        return replace(nodes, alphas=tuple(np.full_like(alpha, -1.0) for alpha in nodes.alphas))
+        return replace(nodes, multipliers=self._unchosen(nodes.row.shape[0]))
 
     def expand(self, nodes: _Nodes) -> _Nodes:
         """Bound a batch, close what is settled, and return the children of the rest."""
@@ -204,15 +218,18 @@ class _Search:
             else tuple(ranges.take(xp.asarray(self.known_row[nodes.row])) for ranges in self.known)
         )
         relaxation, ranges = relax(problem.net, box, problem.rounding, problem.sizes, decided=decided, known=known)
-        alphas = [
+        alphas = tuple(
             xp.where(xp.asarray(kept) < 0.0, line.alpha, xp.asarray(kept))
-            for kept, line in zip(nodes.alphas, relaxation.lines, strict=True)
-        ]
-        upper = xp.asarray(self.result.upper[nodes.row])
-        tightened = tighten(problem, with_alphas(relaxation, alphas), upper, rounds)
+            for kept, line in zip(nodes.multipliers.alphas, relaxation.lines, strict=True)
+        )
+        multipliers = Multipliers(alphas, tuple(xp.asarray(stretch) for stretch in nodes.multipliers.stretches))
+        tightened = tighten(problem, relaxation, multipliers, xp.asarray(self.result.upper[nodes.row]), rounds)
         self._meet(nodes.row, tightened)
         bound = to_numpy(tightened.bound) - self.error[nodes.row]
-        nodes = replace(nodes, alphas=tuple(to_numpy(alpha) for alpha in tightened.alphas))
+        better = tightened.multipliers
+        nodes = replace(
+            nodes, multipliers=Multipliers(tuple(map(to_numpy, better.alphas)), tuple(map(to_numpy, better.stretches)))
+        )
         # Every branch lies inside its root, so the best root bound holds for all of them.
         root = self.result.nodes[nodes.row] == 1
         self.root_bound[nodes.row[root]] = np.maximum(self.root_bound[nodes.row[root]], bound[root])
@@ -246,7 +263,12 @@ class _Search:
         np.minimum.at(self.result.lower, nodes.row, bound)
         if self.keep_leaves:
             for i, row in enumerate(nodes.row):
-                leaf = Leaf(tuple(c[i] for c in nodes.decided), tuple(a[i] for a in nodes.alphas), float(bound[i]))
+                leaf = Leaf(
+                    tuple(choice[i] for choice in nodes.decided),
+                    tuple(alpha[i] for alpha in nodes.multipliers.alphas),
+                    tuple(stretch[i] for stretch in nodes.multipliers.stretches),
+                    float(bound[i]),
+                )
                 self.result.leaves.setdefault(int(row), []).append(leaf)
 
     def _children(self, nodes: _Nodes, neuron: NDArray[np.intp]) -> _Nodes:

@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from holdfast.arrays import to_numpy
 from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
+from holdfast.bounds.interval import first_layer_box
 from holdfast.bounds.linear import Relaxation, pull_back, value_box
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
@@ -22,11 +25,14 @@ from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import best_response
 from holdfast.verify.balls import ball_error
 from holdfast.verify.branch import branch_and_bound
-from holdfast.verify.cascade import Rows, run_cascade
+from holdfast.verify.exact import settle_exactly
 from holdfast.verify.inputs import Space, read_table, read_targets
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
-from holdfast.verify.verdict import NOT_ROBUST, ROBUST
 
+Rows = NDArray[np.intp]
+
+# How often the counter-model of a failed proof is followed before a row counts as stubborn.
+_PROOF_ROUNDS = 5
 # No counter-model within this radius: the point is called robust at any distance that matters.
 _FAR = 1e6
 
@@ -135,19 +141,22 @@ class _Search:
         self.lower, self.upper = np.zeros(points.shape[0]), np.full(points.shape[0], np.inf)
 
     def run(self) -> tuple[Floats, Floats]:
-        """Bracket, search, prove; what is left after a few rounds is bisected with the full cascade."""
+        """Bracket, search, prove; what resists is proven one point at a time."""
         today = Problem.of(self.network, self.net.scaled(0.0), self.margin, self.points)
         nominal = best_response(today, rounds=1).margin
-        self.upper[nominal < -WITNESS_SAFETY * today.error] = 0.0
-        self._bracket(np.flatnonzero(nominal >= -WITNESS_SAFETY * today.error))
-        for _ in range(4):
+        broken = nominal < -WITNESS_SAFETY * to_numpy(today.error)
+        self.upper[broken] = 0.0
+        self._bracket(np.flatnonzero(~broken))
+        self._root(self._open())
+        stubborn = np.zeros(self.points.shape[0], dtype=bool)
+        for _ in range(_PROOF_ROUNDS):
             rest = self._open()
+            rest = rest[~stubborn[rest]]
             if not rest.size:
                 break
-            self._root(rest)
-            self._prove(rest)
+            stubborn[self._prove(rest)] = True
         for row in self._open():
-            self._bisect(int(row))
+            self._prove_one(int(row))
         return self.lower, self.upper
 
     def _open(self) -> Rows:
@@ -194,40 +203,68 @@ class _Search:
             low, at_low = np.where(broken, low, middle), np.where(broken, at_low, np.maximum(found, 1e-12))
         self.upper[rows] = high
 
-    def _prove(self, rows: Rows) -> None:
-        """Try to prove each row a little below its `upper`; a counter-model met on the way lowers `upper` instead."""
-        radius = np.maximum(self.upper[rows] - 0.9 * self.tol, 0.5 * (self.lower[rows] + self.upper[rows]))
+    def _prove(self, rows: Rows) -> Rows:
+        """Prove each row a little below its `upper`, or follow the counter-model met there; return the stubborn."""
+        radius = self._just_below(rows)
         problem = self._problem(rows, radius)
         if self.net.depth == 1:
             box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
             bound = pull_back(problem.net, Relaxation(*box, ()), problem.row, problem.offset).bound
             proven = bound > problem.error
             self.lower[rows[proven]] = radius[proven]
-            return
+            return np.asarray(rows[~proven])
         found = branch_and_bound(problem, np.full(rows.shape[0], np.inf), max_nodes=200)
-        broken = found.upper < -WITNESS_SAFETY * problem.error
+        broken = found.upper < -WITNESS_SAFETY * to_numpy(problem.error)
         proven = ~broken & ~found.open
-        self.upper[rows[broken]] = radius[broken]
         self.lower[rows[proven]] = radius[proven]
+        if broken.any():
+            first = self.network.hidden[0]
+            box_low, box_high = first_layer_box(problem.net, problem.points)
+            center, reach = 0.5 * (box_low + box_high), 0.5 * (box_high - box_low)
+            sides = found.values.copy()
+            offset = (sides[:, :first] - center) / np.where(reach > 0.0, reach, 1.0)
+            sides[:, :first] = np.where(sides[:, :first] > 0.0, np.clip(offset, -1.0, 1.0), -1.0)
+            self._follow(rows[broken], radius[broken], sides[broken])
+        return np.asarray(rows[~broken & ~proven])
 
-    def _bisect(self, row: int) -> None:
-        """One row by the full cascade, first just below its upper end."""
-        low, high = float(self.lower[row]), float(self.upper[row])
-        radius = max(high - 0.9 * self.tol, 0.5 * (low + high))
-        while high - low > self.tol:
-            changes = PlausibleChanges(radius, biases=self.unit.biases)
-            outcome = run_cascade(
-                self.network,
-                changes,
-                self.points[row : row + 1],
-                np.array([self.target]),
-                only=(self.margin.above, self.margin.below),
-            )
-            if outcome.verdict[0] == NOT_ROBUST:
-                high = radius
-            elif outcome.verdict[0] == ROBUST:
-                low = radius
+    def _just_below(self, rows: Rows) -> Floats:
+        middle = 0.5 * (self.lower[rows] + self.upper[rows])
+        return np.asarray(np.maximum(self.upper[rows] - 0.9 * self.tol, middle))
+
+    def _follow(self, rows: Rows, radius: Floats, sides: Floats) -> None:
+        """Bring `upper` down to the radius at which a counter-model on these sides stops breaking."""
+        low, high = self.lower[rows].copy(), radius.copy()
+        while (high - low > 0.05 * self.tol).any():
+            middle = 0.5 * (low + high)
+            problem = self._problem(rows, middle)
+            broken = _margin_on_sides(problem, sides) < -WITNESS_SAFETY * to_numpy(problem.error)
+            low, high = np.where(broken, low, middle), np.where(broken, middle, high)
+        self.upper[rows] = high
+
+    def _prove_one(self, row: int) -> None:
+        """The search that solves a program for each branch."""
+        here = np.array([row])
+        for _ in range(_PROOF_ROUNDS * 4):
+            if self.upper[row] - self.lower[row] <= self.tol:
+                return
+            radius = self._just_below(here)
+            changes = PlausibleChanges(float(radius[0]), biases=self.unit.biases)
+            net = IntervalNetwork.of(self.network, changes)
+            problem = Problem.of(self.network, net, self.margin, self.points[here])
+            answer = settle_exactly(problem, changes.layer_radii(self.network))
+            if answer.robust:
+                self.lower[row] = radius[0]
+            elif answer.sides is not None:
+                self._follow(here, radius, answer.sides[None, :])
             else:
-                break
-            radius = 0.5 * (low + high)
-        self.lower[row], self.upper[row] = low, high
+                return
+
+
+def _margin_on_sides(problem: Problem, sides: Floats) -> Floats:
+    """The margin of the networks whose hidden neurons sit on `sides`, each at its row's radius."""
+    net, values, start = problem.net, problem.points, 0
+    for i, size in enumerate(problem.network.hidden):
+        reach = np.abs(values).sum(axis=1, keepdims=True) * net.weight_radii[i] + net.bias_radii[i]
+        preactivation = values @ net.weights[i].T + net.biases[i] + sides[:, start : start + size] * reach
+        values, start = np.maximum(preactivation, 0.0), start + size
+    return np.asarray((values * problem.row).sum(axis=1) + problem.offset)
