@@ -157,7 +157,8 @@ def _minimise(network: Network, x: np.ndarray, row: OutputRow, radii: Radii) -> 
         constraints=constraints,
         bounds=Bounds(low, high),
         integrality=np.concatenate([np.zeros(2 * hidden), np.ones(hidden)]),
-        options={"mip_rel_gap": 0.0},
+        # With presolve, the HiGHS 1.12 inside SciPy 1.17 has called a point optimal that was 3.5e-3 above the optimum.
+        options={"mip_rel_gap": 0.0, "presolve": False},
     )
     assert answer.status == 0, answer.message
     return float(answer.fun) + float(row.bias) - row.moving * radii.biases[-1]

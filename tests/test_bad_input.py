@@ -1,0 +1,228 @@
+"""Bad input is a HoldfastError that says what was expected and what came, and nothing is computed from it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import holdfast as hf
+
+NETWORK = hf.Network(
+    [[[1.0, -1.0], [0.5, 2.0]], [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]], [[0.0, 0.1], [0.0, 0.0, 0.0]], ["a", "b", "c"]
+)
+POINTS = np.array([[0.5, 0.25], [1.0, -1.0]])
+CHANGES = hf.PlausibleChanges(0.01)
+
+CALLS = {
+    "certify": lambda X, target="a": hf.certify(NETWORK, X, target, CHANGES),
+    "output_bounds": lambda X: hf.output_bounds(NETWORK, X, CHANGES),
+    "output_bounds_interval": lambda X: hf.output_bounds(NETWORK, X, CHANGES, method="interval"),
+    "certified_radius": lambda X, target="a": hf.certified_radius(NETWORK, X, target),
+}
+WITH_TARGET = ["certify", "certified_radius"]
+
+BAD_POINTS = {
+    "nan": (np.array([[0.5, 0.25], [np.nan, 0.0]]), ["finite", "nan", "row 1", "column 0"]),
+    "infinite": (np.array([[0.5, np.inf]]), ["finite", "inf", "row 0", "column 1"]),
+    "minus infinite": (np.array([[-np.inf, 0.5]]), ["finite", "-inf", "row 0", "column 0"]),
+    "too many columns": (np.ones((2, 3)), ["2 columns", r"\(2, 3\)"]),
+    "too few columns": (np.ones((2, 1)), ["2 columns", r"\(2, 1\)"]),
+    "one dimension": (np.ones(2), ["2 columns", r"\(2,\)"]),
+    "three dimensions": (np.ones((1, 2, 1)), ["2 columns", r"\(1, 2, 1\)"]),
+    "words": (np.array([["yes", "no"]]), ["expected numbers"]),
+    "frame of words": (pd.DataFrame({"u": ["yes"], "v": ["no"]}), ["expected numbers"]),
+    "frame with a gap": (pd.DataFrame({"u": [1.0, None], "v": [0.0, 1.0]}), ["finite", "nan", "row 1", "column 0"]),
+    "nothing": (None, ["expected"]),
+    "empty table": (np.empty((0, 2)), ["expected", "row", r"\b0\b|empty"]),
+    "empty frame": (pd.DataFrame({"u": [], "v": []}), ["expected", "row", r"\b0\b|empty"]),
+}
+
+
+def _assert_says(error: pytest.ExceptionInfo[BaseException], fragments: list[str]) -> None:
+    message = str(error.value)
+    assert [fragment for fragment in fragments if not re.search(fragment, message)] == [], message
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("bad", BAD_POINTS)
+def test_bad_points(call: str, bad: str):
+    X, fragments = BAD_POINTS[bad]
+    with pytest.raises(hf.HoldfastError) as error:
+        CALLS[call](X)
+    _assert_says(error, fragments)
+
+
+@pytest.mark.parametrize("call", WITH_TARGET)
+@pytest.mark.parametrize(
+    ("target", "fragments"),
+    [
+        ("d", [r"\['a', 'b', 'c'\]", "'d'"]),
+        (0, [r"\['a', 'b', 'c'\]", "0"]),
+        (None, [r"\['a', 'b', 'c'\]", "None"]),
+        (["a", "d"], [r"\['a', 'b', 'c'\]", "'d'"]),
+        (["a", "b", "c"], ["2", "3"]),
+        (["a"], ["2", "1"]),
+        ([], ["2", "0"]),
+    ],
+    ids=str,
+)
+def test_bad_targets(call: str, target: object, fragments: list[str]):
+    with pytest.raises(hf.HoldfastError) as error:
+        CALLS[call](POINTS, target)
+    _assert_says(error, ["expected", *fragments])
+
+
+@pytest.mark.parametrize("target", [2, -1, 0.5, "1", math.nan])
+def test_targets_that_a_binary_model_does_not_have(target: object):
+    network = hf.Network([[[1.0, 1.0]]], [[0.0]])
+    with pytest.raises(hf.HoldfastError, match=r"expected one of \[0, 1\], got"):
+        hf.certify(network, POINTS, target, CHANGES)
+
+
+@pytest.mark.parametrize(
+    ("delta", "came"),
+    [(0, "0"), (0.0, "0.0"), (-0.1, "-0.1"), (math.nan, "nan"), (math.inf, "inf"), ("wide", "wide"), (None, "None")],
+    ids=str,
+)
+def test_bad_delta(delta: object, came: str):
+    with pytest.raises(hf.HoldfastError, match=r"expected delta .*> 0") as error:
+        hf.PlausibleChanges(delta)
+    _assert_says(error, [re.escape(came)])
+
+
+@pytest.mark.parametrize("radii", [(), (0.0, 0.0), (0.1, -0.1), (0.1, math.nan), [0.1, "wide"]], ids=str)
+def test_bad_radii(radii: object):
+    with pytest.raises(hf.HoldfastError, match=r"expected .*> 0.*, got"):
+        hf.PlausibleChanges(radii)
+
+
+@pytest.mark.parametrize(("norm", "came"), [(0, "0"), (0.5, "0.5"), (-1, "-1"), (math.nan, "nan"), ("two", "two")])
+def test_bad_norm(norm: object, came: str):
+    for call in (
+        lambda: hf.PlausibleChanges(0.1, norm=norm),
+        lambda: hf.parameter_distance(NETWORK, NETWORK, norm=norm),
+        lambda: hf.certified_radius(NETWORK, POINTS, "a", norm=norm),
+    ):
+        with pytest.raises(hf.HoldfastError, match=r"expected a norm p >= 1") as error:
+            call()
+        _assert_says(error, [re.escape(came)])
+
+
+def test_norm_zero_says_why():
+    with pytest.raises(hf.HoldfastError, match="does not bound how far"):
+        hf.PlausibleChanges(0.1, norm=0)
+
+
+@pytest.mark.parametrize("radii", [(0.1,), (0.1, 0.1, 0.1)], ids=str)
+def test_wrong_number_of_radii(radii: tuple[float, ...]):
+    changes = hf.PlausibleChanges(radii)
+    for call in (
+        lambda: hf.certify(NETWORK, POINTS, "a", changes),
+        lambda: hf.output_bounds(NETWORK, POINTS, changes),
+    ):
+        with pytest.raises(hf.HoldfastError, match=f"2 layers, got {len(radii)}"):
+            call()
+
+
+@pytest.mark.parametrize("method", ["exactly", "", None, 3, "exact"])
+def test_unknown_method_of_certify(method: object):
+    with pytest.raises(hf.HoldfastError, match="joint") as error:
+        hf.certify(NETWORK, POINTS, "a", CHANGES, method=method)
+    _assert_says(error, ["separate", "interval", re.escape(repr(method))])
+
+
+@pytest.mark.parametrize("method", ["joint", "", None, 3])
+def test_unknown_method_of_output_bounds(method: object):
+    with pytest.raises(hf.HoldfastError, match="exact") as error:
+        hf.output_bounds(NETWORK, POINTS, CHANGES, method=method)
+    _assert_says(error, ["interval", re.escape(repr(method))])
+
+
+@pytest.mark.parametrize("tol", [0.0, -1e-6, math.nan, math.inf, "fine"], ids=str)
+def test_bad_tolerance(tol: object):
+    with pytest.raises(hf.HoldfastError, match=r"tol: expected .*> 0") as error:
+        hf.certified_radius(NETWORK, POINTS, "a", tol=tol)
+    _assert_says(error, [re.escape(str(tol))])
+
+
+@pytest.mark.parametrize("time_limit", [-1.0, math.nan, "soon"], ids=str)
+def test_bad_time_limit(time_limit: object):
+    with pytest.raises(hf.HoldfastError, match="time_limit: expected") as error:
+        hf.certify(NETWORK, POINTS, "a", CHANGES, time_limit=time_limit)
+    _assert_says(error, [re.escape(str(time_limit))])
+
+
+@pytest.mark.parametrize("changes", [0.1, None, "0.1"], ids=str)
+def test_changes_of_another_kind(changes: object):
+    for call in (
+        lambda: hf.certify(NETWORK, POINTS, "a", changes),
+        lambda: hf.output_bounds(NETWORK, POINTS, changes),
+    ):
+        with pytest.raises(hf.HoldfastError, match="changes: expected PlausibleChanges") as error:
+            call()
+        _assert_says(error, [f"got {re.escape(repr(changes))}"])
+
+
+@pytest.mark.parametrize(
+    ("model", "came"),
+    [(None, "NoneType"), (3, "int"), ("missing.onnx", "missing.onnx"), (object(), "object")],
+    ids=["none", "number", "missing file", "object"],
+)
+def test_models_of_another_kind(model: object, came: str):
+    for call in (
+        lambda: hf.certify(model, POINTS, 1, CHANGES),
+        lambda: hf.output_bounds(model, POINTS, CHANGES),
+        lambda: hf.certified_radius(model, POINTS, 1),
+    ):
+        with pytest.raises(hf.HoldfastError) as error:
+            call()
+        _assert_says(error, ["expected", came])
+
+
+@pytest.mark.parametrize(
+    ("factuals", "fragments"),
+    [
+        (np.ones((1, 2)), ["2", "1"]),
+        (np.ones((2, 3)), ["2 columns", r"\(2, 3\)"]),
+        (np.array([[0.0, np.nan], [0.0, 0.0]]), ["finite", "nan", "row 0", "column 1"]),
+    ],
+    ids=["rows", "columns", "nan"],
+)
+def test_bad_factuals(factuals: np.ndarray, fragments: list[str]):
+    with pytest.raises(hf.HoldfastError) as error:
+        hf.certify(NETWORK, POINTS, "a", CHANGES, factuals=factuals)
+    _assert_says(error, ["factuals", *fragments])
+
+
+@pytest.mark.parametrize("i", [2, 10, -3])
+def test_a_witness_of_a_row_that_is_not_there(i: int):
+    certs = hf.certify(NETWORK, POINTS, "a", CHANGES)
+    with pytest.raises((hf.HoldfastError, IndexError)):
+        certs.witness(i)
+
+
+def test_input_is_not_changed():
+    X = POINTS.copy()
+    for call in CALLS.values():
+        call(X)
+    np.testing.assert_array_equal(X, POINTS)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_logits_beyond_the_range_of_floating_point(hidden: bool, sign: float):
+    """Finite parameters and points, infinite products: an error of ours, or a verdict that is not false."""
+    huge = [[1e200, -1e200]]
+    network = hf.Network([huge, [[1.0]]], [[0.0], [-1.0]]) if hidden else hf.Network([huge], [[0.0]])
+    x = sign * np.array([[1e200, -1e200]])
+    for target in (0, 1):
+        with contextlib.suppress(hf.HoldfastError):
+            certs = hf.certify(network, x, target, CHANGES)
+            keeps = target == int(sign > 0)
+            assert certs.verdict[0] in (hf.Verdict.UNKNOWN, hf.Verdict.ROBUST if keeps else hf.Verdict.NOT_ROBUST)
+            assert not np.isnan([certs.margin_lower[0], certs.margin_upper[0]]).any()

@@ -1,0 +1,155 @@
+"""`certified_radius` against closed forms, against bisection with the independent MILP, and against `certify`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from oracle import exact_class, inside_exactly, least_margins_milp, robust_linear_exactly, search_counter_model
+from random_networks import random_network, random_points
+
+TOL = 1e-6
+# The MILP is good to 1e-6 in the margin, and the margin falls by at least 1 for each unit of delta (the last bias).
+BISECTION = 2e-6
+SHAPES = [((), 1), ((), 3), ((6,), 1), ((5,), 3), ((4, 4), 1), ((4, 3), 3), ((3, 3, 3), 1), ((3, 2, 3), 2)]
+
+
+def _radius_by_bisection(network: hf.Network, x: np.ndarray, target: int) -> float:
+    low, high = 0.0, 1.0
+    while least_margins_milp(network, x, target, hf.PlausibleChanges(high)) >= 0:
+        low, high = high, 2 * high
+    while high - low > 1e-7:
+        middle = (low + high) / 2
+        robust = least_margins_milp(network, x, target, hf.PlausibleChanges(middle)) >= 0
+        low, high = (middle, high) if robust else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize("outputs", [1, 4])
+@pytest.mark.parametrize("norm", [1.0, 2.0, math.inf])
+def test_logistic_regression_is_the_closed_form(outputs: int, norm: float):
+    """One logit: |z| / ||(x, 1)||_q. Several: the two rows move together, (z_t - z_c) / ||(x, 1, x, 1)||_q."""
+    rng = np.random.default_rng(1)
+    network = random_network(rng, 5, (), outputs)
+    X = random_points(rng, 40, 5)
+    target = network.predict_index(X)
+    moved = np.column_stack([X, np.ones(len(X))])
+    logits = network.logits(X)
+    if outputs == 1:
+        margin = np.abs(logits[:, 0])
+    else:
+        moved = np.hstack([moved, moved])
+        ordered = np.sort(logits, axis=1)
+        margin = ordered[:, -1] - ordered[:, -2]
+    dual = {1.0: np.inf, 2.0: 2.0, math.inf: 1.0}[norm]
+    expected = margin / np.linalg.norm(moved, dual, axis=1)
+    radius = hf.certified_radius(network, X, target, norm=norm, tol=TOL)
+    assert (radius.lower <= expected + 1e-12).all()
+    assert (expected <= radius.upper + 1e-12).all()
+    assert (radius.upper - radius.lower <= TOL).all()
+
+
+@pytest.mark.parametrize(("hidden", "outputs"), SHAPES, ids=str)
+def test_radius_agrees_with_bisection_by_the_independent_milp(hidden: tuple[int, ...], outputs: int):
+    rng = np.random.default_rng([2, len(hidden), outputs])
+    network = random_network(rng, 3, hidden, outputs)
+    X = random_points(rng, 5, 3)
+    target = network.predict_index(X)
+    radius = hf.certified_radius(network, X, target, tol=TOL)
+    expected = np.array([_radius_by_bisection(network, x, t) for x, t in zip(X, target, strict=True)])
+    assert (radius.lower <= expected + BISECTION).all()
+    assert (radius.upper >= expected - BISECTION).all()
+
+
+@pytest.mark.parametrize(("hidden", "outputs"), SHAPES, ids=str)
+def test_certify_just_below_and_just_above_the_radius(hidden: tuple[int, ...], outputs: int):
+    rng = np.random.default_rng([3, len(hidden), outputs])
+    compared = 0
+    for _ in range(4):
+        network = random_network(rng, 4, hidden, outputs)
+        X = random_points(rng, 10, 4)
+        target = network.predict_index(X)
+        radius = hf.certified_radius(network, X, target, tol=TOL)
+        assert (radius.lower >= 0).all()
+        assert (radius.lower <= radius.upper).all()
+        assert (radius.upper - radius.lower <= TOL).all()
+        for i in range(len(X)):
+            x, t = X[i : i + 1], int(target[i])
+            if radius.lower[i] > 0:
+                below = hf.PlausibleChanges(radius.lower[i] * (1 - 1e-6))
+                assert hf.certify(network, x, t, below).verdict.tolist() == [hf.Verdict.ROBUST]
+            above = hf.PlausibleChanges(radius.upper[i] * (1 + 1e-6))
+            certs = hf.certify(network, x, t, above)
+            assert certs.verdict.tolist() == [hf.Verdict.NOT_ROBUST]
+            assert inside_exactly(network, above, certs.witness(0))
+            assert exact_class(certs.witness(0), X[i]) != t
+            compared += 1
+    assert compared == 40
+
+
+def test_a_coarser_tolerance_brackets_the_same_radius():
+    rng = np.random.default_rng(4)
+    network = random_network(rng, 4, (6, 5), 1)
+    X = random_points(rng, 20, 4)
+    target = network.predict_index(X)
+    fine, coarse = (hf.certified_radius(network, X, target, tol=tol) for tol in (1e-8, 1e-2))
+    assert (fine.upper - fine.lower <= 1e-8).all()
+    assert (coarse.upper - coarse.lower <= 1e-2).all()
+    assert (coarse.lower <= fine.upper).all()
+    assert (fine.lower <= coarse.upper).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_rows_of_another_class_have_radius_zero(outputs: int):
+    rng = np.random.default_rng(5)
+    network = random_network(rng, 4, (5, 5), outputs)
+    X = random_points(rng, 30, 4)
+    predicted = network.predict_index(X)
+    target = int(predicted[0])
+    radius = hf.certified_radius(network, X, target)
+    assert 0 < (predicted != target).sum() < 30
+    np.testing.assert_array_equal(radius.lower == 0.0, predicted != target)
+    np.testing.assert_array_equal(radius.upper[predicted != target], 0.0)
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_radii_in_a_ball_are_larger_than_the_boxs_and_hold_against_search(norm: float, outputs: int):
+    """A ball lies inside its box. Just inside its own radius no network breaks the point, just outside one does."""
+    rng = np.random.default_rng(6)
+    network = random_network(rng, 3, (), outputs)
+    X = random_points(rng, 8, 3)
+    target = network.predict_index(X)
+    box, ball = hf.certified_radius(network, X, target), hf.certified_radius(network, X, target, norm=norm)
+    assert (ball.upper >= box.lower).all()
+    assert np.median(ball.lower / box.upper) > 1.2
+    for x, t, delta in zip(X, target, ball.lower, strict=True):
+        inside, outside = (hf.PlausibleChanges(float(delta) * f, norm=norm) for f in (0.999, 1.02))
+        assert search_counter_model(network, inside, x, int(t), steps=30)[0] is None
+        assert search_counter_model(network, outside, x, int(t), steps=30)[0] is not None
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, 3.0])
+def test_a_radius_that_cannot_be_bracketed_is_refused(norm: float):
+    """With hidden layers only the box has a counter-model at `upper`; other norms are refused, and say so."""
+    network = random_network(np.random.default_rng(6), 3, (5, 4), 1)
+    with pytest.raises(hf.HoldfastError, match=f"expected inf for a network with hidden layers, got {norm}"):
+        hf.certified_radius(network, [[0.1, 0.2, 0.3]], 1, norm=norm)
+
+
+def test_linear_radius_in_fractions():
+    """At lower the point is robust in exact arithmetic, at upper it is not, for every norm."""
+    rng = np.random.default_rng(7)
+    for norm in (1.0, 2.0, math.inf):
+        network = random_network(rng, 4, (), 1)
+        X = random_points(rng, 10, 4)
+        target = network.predict_index(X)
+        radius = hf.certified_radius(network, X, target, norm=norm)
+        for i, x in enumerate(X):
+            inside = hf.PlausibleChanges(np.nextafter(radius.lower[i], 0.0), norm=norm)
+            beyond = hf.PlausibleChanges(np.nextafter(radius.upper[i], np.inf), norm=norm)
+            assert robust_linear_exactly(network, x, int(target[i]), inside)
+            assert not robust_linear_exactly(network, x, int(target[i]), beyond)
