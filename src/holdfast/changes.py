@@ -59,13 +59,14 @@ class PlausibleChanges:
 
     def __post_init__(self) -> None:
         norm = _check_norm(self.norm)
-        if isinstance(self.delta, Sequence | np.ndarray):
-            radii = tuple(_radius(value) for value in self.delta)
+        delta: object = self.delta
+        if isinstance(delta, Sequence | np.ndarray) and not isinstance(delta, str | bytes):
+            radii = tuple(_radius(value) for value in delta)
             if not radii or max(radii) <= 0.0:
                 raise InvalidInputError(f"expected at least one layer radius > 0, got {list(radii)}")
             object.__setattr__(self, "delta", radii)
         else:
-            radius = _radius(self.delta)
+            radius = _radius(delta)
             if radius == 0.0:
                 raise InvalidInputError(f"expected delta > 0, got {self.delta}")
             object.__setattr__(self, "delta", radius)

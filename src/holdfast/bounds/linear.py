@@ -8,7 +8,7 @@ with plus signs, v >= 0 the layer before. Walking backwards with a coefficient c
                                                              >= 1: as v_j >= 0, so is the line
 
 so with R_j = c_j alpha_j or c_j stretch_j slope_j the coefficients of the layer before are  R W - radius * sum |R|.  At
-the first hidden layer the values form a box that is reached exactly: the bound is a linear function's least value on it.
+the first hidden layer the values form a box that is reached exactly, so the bound is a least value on a box.
 
 Branching: v_j <= relu(U_j) means v_j <= 0 or v_j <= U_j, so an uncertain line is replaced by one of these two, and
 nothing else need be known of the domain. With every line decided and the best multipliers the bound is exact.

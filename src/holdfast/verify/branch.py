@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,8 @@ class Leaf:
     """One closed branch: FREE, LINEAR or ZERO for each later neuron, and the multipliers that prove its bound."""
 
     decided: tuple[NDArray[np.int8], ...]
-    alphas: tuple[Floats, ...]
+    # Floats, or fractions where only those prove the branch.
+    alphas: tuple[NDArray[Any], ...]
     stretches: tuple[Floats, ...]
     bound: float
 

@@ -19,7 +19,7 @@ from holdfast.network import Floats, Network
 from holdfast.verify.balls import ball_error, ball_lower, search_ball
 from holdfast.verify.cascade import run_cascade
 from holdfast.verify.certificates import Certificates
-from holdfast.verify.inputs import Space, read_table, read_targets
+from holdfast.verify.inputs import Space, check_scale, positive_number, read_table, read_targets
 from holdfast.verify.separate import run_separate
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, Outcome, Stage
 
@@ -103,6 +103,7 @@ def _decide(
 ) -> Outcome:
     if method not in ("joint", "separate", "interval"):
         raise InvalidInputError(f"method: expected 'joint', 'separate' or 'interval', got {method!r}")
+    check_scale(network, changes, points)
     if changes.norm != math.inf:
         if method == "separate":
             raise InvalidInputError(f"method: 'separate' is the paper's test for norm inf, got norm {changes.norm}")
@@ -157,9 +158,7 @@ def _decide_ball(
 def _deadline(time_limit: float | None) -> float | None:
     if time_limit is None:
         return None
-    if not time_limit > 0.0:
-        raise InvalidInputError(f"time_limit: expected seconds > 0 or None, got {time_limit}")
-    return time.monotonic() + float(time_limit)
+    return time.monotonic() + positive_number(time_limit, "time_limit")
 
 
 @contextmanager

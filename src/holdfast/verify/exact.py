@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +32,10 @@ from holdfast.changes import LayerRadius
 from holdfast.milp.encode import margin_program
 from holdfast.milp.solve import SolveStatus, solve
 from holdfast.network import Floats
+from holdfast.verify.attack import best_response
 from holdfast.verify.branch import Leaf
 from holdfast.verify.problem import Problem
-from holdfast.verify.rational import RationalNetwork
+from holdfast.verify.rational import RationalNetwork, float_below
 from holdfast.verify.witness import build_witness, flips, sides_from_values
 
 Choices = tuple[NDArray[np.int8], ...]
@@ -61,11 +63,11 @@ def settle_exactly(
         return _Search(problem, radii, x).run(max_visits, deadline)
     least, sides = RationalNetwork(problem, radii).least_margin_shallow(x)
     if least > 0 or (least == 0 and not problem.margin.strict):
-        return ExactAnswer(True, float(least))
+        return ExactAnswer(True, float_below(least))
     witness = build_witness(problem.network, radii, problem.margin, x, sides)
     if flips(problem.network, witness, problem.margin, x):
-        return ExactAnswer(False, float(least), sides)
-    return ExactAnswer(None, float(least))
+        return ExactAnswer(False, float_below(least), sides)
+    return ExactAnswer(None, float_below(least))
 
 
 class _Search:
@@ -85,6 +87,9 @@ class _Search:
 
     def run(self, max_visits: int, deadline: float | None) -> ExactAnswer:
         """Visit branches until one breaks the margin or all are proven."""
+        attack = best_response(self.problem).sides[0].astype(np.float64)
+        if self._breaks(attack):
+            return ExactAnswer(False, -np.inf, attack)
         stack: list[Choices] = [tuple(np.full(size, FREE, dtype=np.int8) for size in self.problem.network.hidden[1:])]
         for _ in range(max_visits):
             if deadline is not None and time.monotonic() > deadline:
@@ -137,11 +142,16 @@ class _Search:
         if bound > error:
             self.leaves.append(Leaf(decided, alphas, stretches, bound - error))
             return True
-        exact = self.rational.bound(self.x, decided, alphas, stretches)
-        proven = exact > 0 or (exact == 0 and not self.problem.margin.strict)
-        if proven:
-            self.leaves.append(Leaf(decided, alphas, stretches, float(exact)))
-        return proven
+        candidates: list[Any] = [alphas]
+        if self.problem.net.depth == 2:
+            candidates.append(self.rational.best_alphas(self.x, decided, alphas, stretches))
+        for chosen in candidates:
+            exact = self.rational.bound(self.x, decided, chosen, stretches)
+            if exact > 0 or (exact == 0 and not self.problem.margin.strict):
+                kept = tuple(np.array(layer, dtype=object) for layer in chosen)
+                self.leaves.append(Leaf(decided, kept, stretches, float_below(exact)))
+                return True
+        return False
 
     def _multipliers(self, relaxation: Relaxation, lower: Floats, upper: Floats) -> Multipliers:
         """Duals over coefficients; a layer's coefficients are known once the layers after it are done."""
@@ -162,20 +172,23 @@ class _Search:
 
     def _broken_by(self, values: list[Floats]) -> Floats | None:
         """The program's own values, and the same first layer with the last layer at its worst."""
-        network, margin = self.problem.network, self.problem.margin
-        proposal = sides_from_values(network, self.radii, self.x, values)
+        proposal = sides_from_values(self.problem.network, self.radii, self.x, values)
         snapped = np.where(np.abs(proposal) > 1.0 - 1e-7, np.sign(proposal), proposal)
         worst = np.concatenate([snapped[: -self.row.shape[0]], np.where(self.row > 0.0, -1.0, 1.0)])
-        for sides in (worst, snapped):
-            if flips(network, build_witness(network, self.radii, margin, self.x, sides), margin, self.x):
-                return sides
-        return None
+        return next((sides for sides in (worst, snapped) if self._breaks(sides)), None)
+
+    def _breaks(self, sides: Floats) -> bool:
+        network, margin = self.problem.network, self.problem.margin
+        return flips(network, build_witness(network, self.radii, margin, self.x, sides), margin, self.x)
 
     def _loosest(
         self, decided: Choices, values: list[Floats], ranges: tuple[Ranges, ...]
     ) -> ExactAnswer | tuple[int, int]:
-        """The undecided neuron whose value lies furthest above what its upper side really allows."""
-        best, place = 1e-13, None
+        """The undecided neuron whose value lies furthest above what its upper side really allows.
+
+        Where none does, the bound misses zero by rounding in its lines alone, and any undecided neuron will do.
+        """
+        best, place = -np.inf, None
         for i in range(1, len(values)):
             weight, bias, radius = self.problem.network.weights[i], self.problem.network.biases[i], self.radii[i]
             top = (weight + radius.weight) @ values[i - 1] + bias + radius.bias

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.bounds.abstraction import IntervalNetwork
+from holdfast.bounds.rounding import RoundingModel
+from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
-from holdfast.importers import load_model
+from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 
 
@@ -34,15 +37,44 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
     """Load the model and bring X into its variables; at least one row is expected."""
     loaded = load_model(model)
     index = X.index if isinstance(X, pd.DataFrame) else None
-    if space is None:
-        points = loaded.variables(X)
-    else:
-        points = loaded.network.check_points(space.encode(X))
-        if loaded.preprocess is not None:
-            _check_same_encoding(loaded.variables(X), points)
+    try:
+        points = _variables(loaded, X, space)
+    except InvalidInputError as error:
+        raise InvalidInputError(str(error).replace("X: ", f"{name}: ", 1)) from error
     if points.shape[0] == 0:
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
     return Table(loaded.network, points, pd.RangeIndex(points.shape[0]) if index is None else index)
+
+
+def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
+    if space is None:
+        return loaded.variables(X)
+    points = loaded.network.check_points(space.encode(X))
+    if loaded.preprocess is not None:
+        _check_same_encoding(loaded.variables(X), points)
+    return points
+
+
+def check_scale(network: Network, changes: PlausibleChanges, points: Floats) -> None:
+    """Refuse points whose logits could leave the range of floating point: nothing true could be said of them."""
+    with np.errstate(over="ignore"):
+        net = IntervalNetwork.of(network, PlausibleChanges(changes.delta, biases=changes.biases))
+        worst = RoundingModel.of(network, net).output(float(np.abs(points).max()))
+    if not worst < 1e280:
+        raise InvalidInputError(
+            "X: expected points and parameters whose logits stay within floating point, got overflow"
+        )
+
+
+def positive_number(value: Any, name: str) -> float:
+    """`value` as a finite float > 0, or an error that names it."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}") from error
+    if not (number > 0.0 and np.isfinite(number)):
+        raise InvalidInputError(f"{name}: expected a number > 0, got {value}")
+    return number
 
 
 def _check_same_encoding(theirs: Floats, ours: Floats) -> None:

@@ -19,7 +19,7 @@ from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import best_response
 from holdfast.verify.balls import ball_lower
 from holdfast.verify.branch import branch_and_bound
-from holdfast.verify.inputs import Space, read_table
+from holdfast.verify.inputs import Space, check_scale, positive_number, read_table
 from holdfast.verify.problem import Problem
 
 
@@ -75,6 +75,8 @@ def output_bounds(
     if not isinstance(changes, PlausibleChanges):
         raise InvalidInputError(f"changes: expected PlausibleChanges(delta), got {changes!r}")
     table = read_table(model, X, space)
+    check_scale(table.network, changes, table.points)
+    tol = positive_number(tol, "tol")
     return logit_ranges(table.network, changes, table.points, exact=method == "exact", tol=tol)
 
 

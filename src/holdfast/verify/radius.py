@@ -26,7 +26,7 @@ from holdfast.verify.attack import best_response
 from holdfast.verify.balls import ball_error
 from holdfast.verify.branch import branch_and_bound
 from holdfast.verify.exact import settle_exactly
-from holdfast.verify.inputs import Space, read_table, read_targets
+from holdfast.verify.inputs import Space, check_scale, positive_number, read_table, read_targets
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
 
 Rows = NDArray[np.intp]
@@ -79,12 +79,12 @@ def certified_radius(
     >>> radius.lower.round(6)
     array([0.076923, 0.      ])
     """
-    if not (tol > 0.0 and math.isfinite(tol)):
-        raise InvalidInputError(f"tol: expected a number > 0, got {tol}")
+    tol = positive_number(tol, "tol")
     unit = PlausibleChanges(1.0, norm, biases)
     table = read_table(model, X, space)
     network, points = table.network, table.points
     targets = read_targets(network, target, points.shape[0])
+    check_scale(network, unit, points)
     if network.hidden and unit.norm != math.inf:
         raise InvalidInputError(f"norm: expected inf for a network with hidden layers, got {norm}")
     lower, upper = np.full(points.shape[0], np.inf), np.full(points.shape[0], np.inf)
