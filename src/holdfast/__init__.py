@@ -3,12 +3,14 @@
 The path of the data, and where each step lives:
 
     model     network, importers     a classifier becomes a `Network`: affine layers, ReLU, logits
+    features  features               columns, units and what a person can change, to and from the model's variables
     changes   changes                Δ: every network whose parameters lie within delta of today's
     certify   bounds, milp, verify   does a point keep its class under every network in Δ? a proof, or a counter-model
 """
 
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
+from holdfast.features import FeatureSpace
 from holdfast.importers import load_network
 from holdfast.network import Network
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds
@@ -17,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Certificates",
+    "FeatureSpace",
     "HoldfastError",
     "Network",
     "PlausibleChanges",
