@@ -1,0 +1,129 @@
+"""What a generator gets, what it returns, and what every generator is.
+
+A generator only proposes points. `explain` settles what it proposes in the caller's units, checks the constraints and
+the class, and certifies the very point that is handed out: no generator can declare itself robust.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.network import Floats, Network
+
+
+@dataclass(frozen=True)
+class Task:
+    """A question to a generator: `n` people, the class each of them wants, and what may change.
+
+    Parameters
+    ----------
+    network
+        The classifier.
+    space
+        What a person can change. Without a space from the caller: the model's own variables, unbounded.
+    factuals
+        The people, (n, d) points; bit for bit ``space.encode(frame)``.
+    targets
+        The class wanted in each row, an index of ``network.classes``.
+    changes
+        Δ, or None where only today's model counts.
+    seed
+        For whatever is random: the same seed gives the same proposals.
+    time_limit
+        Seconds for each row, or None.
+    n_jobs
+        How many rows at once, for generators that work row by row; as in joblib.
+    advance
+        Called with the number of rows just finished.
+    frame
+        The people in the caller's columns and units.
+    """
+
+    network: Network
+    space: FeatureSpace
+    factuals: Floats
+    targets: NDArray[np.intp]
+    changes: PlausibleChanges | None
+    seed: int
+    time_limit: float | None
+    n_jobs: int | None
+    advance: Callable[[int], object] | None
+    frame: pd.DataFrame
+
+    def __len__(self) -> int:
+        return int(self.factuals.shape[0])
+
+    def take(self, rows: NDArray[np.intp]) -> Task:
+        """The same question for some of the rows."""
+        return replace(
+            self, factuals=self.factuals[rows], targets=self.targets[rows], frame=self.frame.iloc[rows.tolist()]
+        )
+
+    def report(self, done: int) -> None:
+        """Move the progress bar on by so many rows."""
+        if self.advance is not None and done:
+            self.advance(done)
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """What a generator answers, one entry for each row of the task.
+
+    Parameters
+    ----------
+    points
+        (n, d) points; a row of NaN where there is none.
+    reason
+        "" where a point is proposed, otherwise a sentence; it starts with "proven: " where no point can exist.
+    optimality_gap
+        How far, relatively, the cost may lie above the least possible; 0 proven, nan where the method proves nothing.
+    lower_bound
+        A proven lower bound on `cost_l1`, nan where there is none.
+    """
+
+    points: Floats
+    reason: list[str]
+    optimality_gap: Floats
+    lower_bound: Floats
+
+    @classmethod
+    def of(cls, points: Floats, reason: list[str]) -> Proposals:
+        """Points of a method that proves nothing about their cost."""
+        unknown = np.full(points.shape[0], np.nan)
+        return cls(points, reason, unknown, unknown.copy())
+
+    @property
+    def found(self) -> NDArray[np.bool_]:
+        """Which rows have a point."""
+        return ~np.isnan(self.points).any(axis=1)
+
+
+class Generator(ABC):
+    """A way to find recourse: a frozen value that can be kept, compared, pickled and used for any number of people."""
+
+    name: ClassVar[str]
+    good_for: ClassVar[str]
+    paper: ClassVar[str]
+
+    @abstractmethod
+    def propose(self, task: Task) -> Proposals:
+        """A point for each row, or a reason why there is none; called by `explain`, which checks what comes back."""
+
+    def harder(self, step: int) -> Generator:
+        """A copy that demands more: step 0 is the generator itself, each further step leads further from the factual.
+
+        What `Robust` (the paper's Algorithm 1) raises from round to round.
+        """
+        raise InvalidInputError(
+            f"{type(self).__name__} has no parameter that trades cost for validity, so Robust cannot raise it"
+        )
