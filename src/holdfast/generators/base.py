@@ -105,7 +105,7 @@ class Proposals:
     @property
     def found(self) -> NDArray[np.bool_]:
         """Which rows have a point."""
-        return ~np.isnan(self.points).any(axis=1)
+        return np.asarray(~np.isnan(self.points).any(axis=1))
 
 
 class Generator(ABC):
