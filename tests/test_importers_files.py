@@ -58,7 +58,7 @@ class TestSavedNetworks:
         np.savez(tmp_path / "net.npz", header=header, weight_0=np.ones((1, 2)), bias_0=np.ones(1))
         with pytest.raises(FileFormatError, match="classes"):
             read_model(tmp_path / "net.npz")
-        np.savez(tmp_path / "net.npz", header=np.array(str(header)[:-1] + ', "classes": [0, 0]}'),
+        np.savez(tmp_path / "net.npz", header=np.array(str(header)[:-1] + ', "classes": [0, 0], "activations": []}'),
                  weight_0=np.ones((1, 2)), bias_0=np.ones(1))  # fmt: skip
         with pytest.raises(FileFormatError, match="different labels"):
             read_model(tmp_path / "net.npz")

@@ -106,12 +106,6 @@ def test_smooth_activations_are_refused(activation):
         load_network(estimator)
 
 
-def test_hidden_identity_layers_are_refused_because_of_what_the_changes_move():
-    estimator = fitted(perceptron(activation="identity"), X, BINARY)
-    with pytest.raises(UnsupportedModelError, match=r"hidden layer 2 .*'identity'.* follows hidden layer 1.*Δ"):
-        load_network(estimator)
-
-
 def test_multi_label_is_refused():
     estimator = fitted(perceptron(), X, np.column_stack([BINARY, 1 - BINARY, BINARY]))
     with pytest.raises(UnsupportedModelError, match="3 labels at once"):

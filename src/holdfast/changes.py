@@ -139,7 +139,7 @@ class PlausibleChanges:
             weights.append(move_within(weight, step[: weight.size].reshape(weight.shape), radius.weight))
             moved = move_within(bias, step[weight.size :], radius.bias) if self.biases else bias
             biases.append(moved)
-        return Network(weights, biases, network.classes)
+        return network.with_parameters(weights, biases)
 
 
 def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
@@ -181,7 +181,7 @@ def _within(a: Floats, b: Floats, radius: float) -> bool:
 
 def _differences(a: Network, b: Network) -> list[tuple[Floats, Floats]]:
     """Layer by layer b - a; raises if the shapes differ."""
-    if [w.shape for w in a.weights] != [w.shape for w in b.weights]:
+    if [w.shape for w in a.weights] != [w.shape for w in b.weights] or a.activations != b.activations:
         raise InvalidInputError(f"expected two networks of the same shape, got {a!r} and {b!r}")
     return [(w2 - w1, b2 - b1) for w1, w2, b1, b2 in zip(a.weights, b.weights, a.biases, b.biases, strict=True)]
 

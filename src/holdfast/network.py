@@ -1,12 +1,16 @@
 """The one representation of a model: affine layers with ReLU between them, logits at the end.
 
-v_0 = x,    z_i = W_i v_{i-1} + b_i,    v_i = max(z_i, 0),    logits = z_L
+    v_0 = x,    z_i = W_i v_{i-1} + b_i,    v_i = max(z_i, 0),    logits = z_L
+
+A hidden layer may also have no activation, v_i = z_i ("identity"). It cannot be multiplied into the next layer, because
+Δ moves the parameters of each layer on their own.
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -36,6 +40,8 @@ class Network:
         outputs are one logit per class, the highest wins, the lower index on a tie.
     classes
         The labels that the outputs stand for, in order; 0, 1, ... if not given.
+    activations
+        "relu" or "identity" for each hidden layer; all "relu" if not given.
 
     Examples
     --------
@@ -49,9 +55,14 @@ class Network:
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
     classes: NDArray[Any]
+    activations: tuple[str, ...]
 
     def __init__(
-        self, weights: Sequence[ArrayLike], biases: Sequence[ArrayLike], classes: ArrayLike | None = None
+        self,
+        weights: Sequence[ArrayLike],
+        biases: Sequence[ArrayLike],
+        classes: ArrayLike | None = None,
+        activations: Sequence[str] | None = None,
     ) -> None:
         if len(weights) == 0 or len(weights) != len(biases):
             raise InvalidInputError(
@@ -73,9 +84,24 @@ class Network:
         if labels.shape != (n_classes,) or len(set(labels.tolist())) != n_classes:
             raise InvalidInputError(f"classes: expected {n_classes} different labels, got {labels.tolist()}")
         labels.setflags(write=False)
+        kinds = ("relu",) * (len(weights) - 1) if activations is None else tuple(activations)
+        if len(kinds) != len(weights) - 1 or not set(kinds) <= {"relu", "identity"}:
+            raise InvalidInputError(
+                f"activations: expected 'relu' or 'identity' for each of {len(weights) - 1} hidden layers, got {kinds}"
+            )
         object.__setattr__(self, "weights", frozen_weights)
         object.__setattr__(self, "biases", frozen_biases)
         object.__setattr__(self, "classes", labels)
+        object.__setattr__(self, "activations", kinds)
+
+    def with_parameters(self, weights: Sequence[ArrayLike], biases: Sequence[ArrayLike]) -> Network:
+        """A network of the same build with other parameters."""
+        return Network(weights, biases, self.classes, self.activations)
+
+    @property
+    def rectified(self) -> bool:
+        """Whether every hidden layer ends in a ReLU."""
+        return "identity" not in self.activations
 
     @property
     def n_features(self) -> int:
@@ -105,13 +131,14 @@ class Network:
             and all(np.array_equal(a, b) for a, b in zip(self.weights, other.weights, strict=True))
             and all(np.array_equal(a, b) for a, b in zip(self.biases, other.biases, strict=True))
             and np.array_equal(self.classes, other.classes)
+            and self.activations == other.activations
         )
 
     def __hash__(self) -> int:
         return hash(tuple(w.tobytes() for w in self.weights) + tuple(b.tobytes() for b in self.biases))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Network, (self.weights, self.biases, self.classes)
+        return Network, (self.weights, self.biases, self.classes, self.activations)
 
     def __repr__(self) -> str:
         sizes = " -> ".join(str(size) for size in (self.n_features, *self.hidden, self.n_outputs))
@@ -123,10 +150,11 @@ class Network:
         out = np.empty((points.shape[0], self.n_outputs))
         for start in range(0, points.shape[0], CHUNK):
             values = points[start : start + CHUNK]
-            for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            for weight, bias, activation in zip(self.weights[:-1], self.biases[:-1], self.activations, strict=True):
                 values = values @ weight.T
                 values += bias
-                np.maximum(values, 0.0, out=values)
+                if activation == "relu":
+                    np.maximum(values, 0.0, out=values)
             np.matmul(values, self.weights[-1].T, out=out[start : start + CHUNK])
         out += self.biases[-1]
         return out
@@ -155,10 +183,10 @@ class Network:
         points = self.check_points(X)
         active = []
         values = points
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+        for weight, bias, activation in zip(self.weights[:-1], self.biases[:-1], self.activations, strict=True):
             values = values @ weight.T + bias
-            active.append(values > 0.0)
-            values = np.maximum(values, 0.0)
+            active.append(values > 0.0 if activation == "relu" else np.ones(values.shape, dtype=bool))
+            values = np.maximum(values, 0.0) if activation == "relu" else values
         rows = np.broadcast_to(np.asarray(output, dtype=np.intp), (points.shape[0],))
         gradient = self.weights[-1][rows]
         if minus is not None:
@@ -196,7 +224,13 @@ class Network:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the network to a file of plain arrays (a zip of .npy parts, no pickle)."""
-        header = {"format": _FORMAT, "version": 1, "layers": len(self.weights), "classes": self.classes.tolist()}
+        header = {
+            "format": _FORMAT,
+            "version": 1,
+            "layers": len(self.weights),
+            "classes": self.classes.tolist(),
+            "activations": list(self.activations),
+        }
         arrays: dict[str, Any] = {f"weight_{i}": weight for i, weight in enumerate(self.weights)}
         arrays |= {f"bias_{i}": bias for i, bias in enumerate(self.biases)}
         with open(path, "wb") as file:
@@ -206,6 +240,11 @@ class Network:
     def load(cls, path: str | PathLike[str]) -> Network:
         """Read what `save` wrote. Nothing in the file is executed."""
         try:
+            # A damaged archive is told apart first, because np.load would leave its file open.
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+            if damaged is not None:
+                raise FileFormatError(f"{path}: expected a network saved by holdfast, got a damaged part {damaged}")
             with np.load(path, allow_pickle=False) as parts:
                 header = json.loads(str(parts["header"]))
                 if header.get("format") != _FORMAT or header.get("version") != 1:
@@ -213,13 +252,11 @@ class Network:
                     raise FileFormatError(f"{path}: expected {_FORMAT} version 1, got {came}")
                 weights = [parts[f"weight_{i}"] for i in range(header["layers"])]
                 biases = [parts[f"bias_{i}"] for i in range(header["layers"])]
-        except (KeyError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-            if isinstance(error, FileFormatError):
-                raise
-            raise FileFormatError(
-                f"{path}: expected a network saved by holdfast, got a file that cannot be read: {error}"
-            ) from error
-        return cls(weights, biases, header["classes"])
+                return cls(weights, biases, header["classes"], header["activations"])
+        except FileFormatError:
+            raise
+        except (KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
+            raise FileFormatError(f"{path}: expected a network saved by holdfast, got: {error}") from error
 
 
 def _frozen(values: ArrayLike, ndim: int, name: str) -> Floats:

@@ -1,6 +1,6 @@
 """What every reader builds up while it follows a model from its input to its output.
 
-    x -> affine -> ReLU -> affine -> ... -> affine [-> sigmoid or softmax]
+    x -> affine [-> ReLU] -> affine -> ... -> affine [-> sigmoid or softmax]
 
 A chain refuses what a `Network` cannot say exactly, so the readers of all libraries refuse the same things.
 """
@@ -36,7 +36,10 @@ class Chain:
     Parameters
     ----------
     affines
-        The affine layers so far, all but the last followed by a ReLU.
+        The affine layers so far.
+    activations
+        What followed each of them but the last: "relu" or, where nothing did, "identity". Two affine layers in a row
+        are not multiplied into one, because then Δ would move other parameters than the model has.
     rectified
         The name of the ReLU that follows the last affine layer, empty if there is none.
     squashed
@@ -51,6 +54,7 @@ class Chain:
     """
 
     affines: tuple[Affine, ...] = ()
+    activations: tuple[str, ...] = ()
     rectified: str = ""
     squashed: str = ""
     width: int | None = None
@@ -62,11 +66,6 @@ class Chain:
         self._check_open(name)
         if not self.flat:
             raise UnsupportedModelError(f"{name}: expected rows of variables, got an input of more than 2 dimensions")
-        if self.affines and not self.rectified:
-            raise UnsupportedModelError(
-                f"{name} follows {self.affines[-1].name} without a ReLU between them: the two would have to be "
-                "multiplied into one layer, and then Δ would move other parameters than the model has"
-            )
         if source is not None and any(layer.source is source for layer in self.affines):
             raise UnsupportedModelError(f"{name} is used twice: Δ moves the parameters of each layer on their own")
         matrix = np.asarray(weight, dtype=np.float64)
@@ -74,7 +73,14 @@ class Chain:
             raise InvalidInputError(f"{name}: expected weights for {self.width} columns, got {matrix.shape[1]}")
         vector = None if bias is None else _bias(name, bias, matrix.shape[0])
         layer = Affine(name, matrix, vector, source)
-        return replace(self, affines=(*self.affines, layer), rectified="", width=matrix.shape[0])
+        before = (("relu" if self.rectified else "identity"),) if self.affines else ()
+        return replace(
+            self,
+            affines=(*self.affines, layer),
+            activations=(*self.activations, *before),
+            rectified="",
+            width=matrix.shape[0],
+        )
 
     def add(self, name: str, bias: ArrayLike) -> Chain:
         """Append + b, which must be the bias of an affine layer that has none yet."""
@@ -124,7 +130,7 @@ class Chain:
                 f"{self.rectified} has no affine layer after it: expected logits at the end, without a ReLU"
             )
         biases = [np.zeros(a.weight.shape[0]) if a.bias is None else a.bias for a in self.affines]
-        return Network([layer.weight for layer in self.affines], biases, self.classes)
+        return Network([layer.weight for layer in self.affines], biases, self.classes, self.activations)
 
     def _check_started(self, name: str) -> None:
         if not self.affines:

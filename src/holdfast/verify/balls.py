@@ -32,7 +32,8 @@ def ball_lower(network: Network, changes: PlausibleChanges, points: Floats, marg
         reach = radii[i].weight * _extended_norm(np.maximum(np.abs(low), np.abs(high)), q, changes.biases)
         positive, negative = np.maximum(weight, 0.0).T, np.minimum(weight, 0.0).T
         low, high = low @ positive + high @ negative + bias - reach, high @ positive + low @ negative + bias + reach
-        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+        if network.activations[i] == "relu":
+            low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
     reach = radii[-1].weight * _extended_norm(np.maximum(np.abs(low), np.abs(high)), q, changes.biases)
     error = ball_error(network, changes, points)
     bounds = []
@@ -73,10 +74,11 @@ def search_ball(
 def _backward(network: Network, margin: Margin, x: Floats) -> tuple[list[Floats], list[Floats]]:
     """The derivative of the margin by each layer's preactivations, and the values each layer reads."""
     values, masks = [x], []
-    for weight, bias in zip(network.weights[:-1], network.biases[:-1], strict=True):
+    for weight, bias, activation in zip(network.weights[:-1], network.biases[:-1], network.activations, strict=True):
         preactivation = weight @ values[-1] + bias
-        masks.append(preactivation > 0.0)
-        values.append(np.maximum(preactivation, 0.0))
+        relu = activation == "relu"
+        masks.append(preactivation > 0.0 if relu else np.ones(preactivation.shape, dtype=bool))
+        values.append(np.maximum(preactivation, 0.0) if relu else preactivation)
     signal = np.zeros(network.n_outputs)
     if margin.above >= 0:
         signal[margin.above] += 1.0
@@ -101,7 +103,7 @@ def _steepest(network: Network, changes: PlausibleChanges, signals: list[Floats]
         for i, part in zip(group, np.split(step, np.cumsum([gradients[i].size for i in group])[:-1]), strict=True):
             moved = part.reshape(gradients[i].shape)
             weights[i], biases[i] = network.weights[i] + moved[:, :-1], network.biases[i] + moved[:, -1]
-    return Network(weights, biases, network.classes)
+    return network.with_parameters(weights, biases)
 
 
 def _dual_direction(gradient: Floats, p: float) -> Floats:

@@ -32,6 +32,7 @@ from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import best_response
 from holdfast.verify.branch import branch_and_bound
 from holdfast.verify.exact import settle_exactly
+from holdfast.verify.identity import run_identity
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, Outcome, Stage
 from holdfast.verify.witness import build_witness, flips, sides_from_values
@@ -87,6 +88,8 @@ def run_cascade(
 
     `only` asks about one margin alone, named by its (above, below) logits.
     """
+    if not network.rectified:
+        return run_identity(network, changes, points, targets, deadline=deadline, bounds_only=bounds_only)
     outcome = Outcome.empty(points.shape[0])
     for target in np.unique(targets):
         question = Question.of(network, changes, int(target), only)

@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.bounds.abstraction import IntervalNetwork, Margin
 from holdfast.bounds.interval import IntervalPass
 from holdfast.bounds.linear import relax, value_box
+from holdfast.bounds.rounding import RoundingModel
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.milp.encode import margin_program
@@ -19,6 +20,7 @@ from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import best_response
 from holdfast.verify.balls import ball_lower
 from holdfast.verify.branch import branch_and_bound
+from holdfast.verify.identity import identity_lower
 from holdfast.verify.inputs import Space, check_scale, positive_number, read_table
 from holdfast.verify.problem import Problem
 
@@ -59,7 +61,8 @@ def output_bounds(
         As for `certify`.
     method
         "exact": tight to within `tol` for norm inf. "interval": propagation alone, sound and fast, exact up to one
-        hidden layer. For other norms both are the sound bound of the p-ball, exact without hidden layers.
+        hidden layer. For other norms both are the sound bound of the p-ball, exact without hidden layers, and for
+        networks with identity layers both are interval propagation.
     tol
         How far an exact bound may lie outside the true range.
 
@@ -100,6 +103,10 @@ def least_values(
 ) -> Floats:
     """The least value of each margin over the box, from below; within `tol` of it if `exact`."""
     net = IntervalNetwork.of(network, changes)
+    if not network.rectified:
+        error = RoundingModel.of(network, net).output(np.abs(points).max(axis=1))
+        lower = identity_lower(network, changes.layer_radii(network), margins, points)
+        return np.asarray(lower - np.asarray(error)[:, None])
     problems = [Problem.of(network, net, margin, points) for margin in margins]
     lower = np.empty((points.shape[0], len(margins)))
     if not net.depth:

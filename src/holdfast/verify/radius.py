@@ -20,7 +20,7 @@ from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
 from holdfast.bounds.interval import first_layer_box
 from holdfast.bounds.linear import Relaxation, pull_back, value_box
 from holdfast.changes import PlausibleChanges
-from holdfast.errors import InvalidInputError
+from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import best_response
 from holdfast.verify.balls import ball_error
@@ -85,6 +85,10 @@ def certified_radius(
     network, points = table.network, table.points
     targets = read_targets(network, target, points.shape[0])
     check_scale(network, unit, points)
+    if not network.rectified:
+        raise UnsupportedModelError(
+            f"certified_radius: expected ReLU after every hidden layer, got {network.activations}"
+        )
     if network.hidden and unit.norm != math.inf:
         raise InvalidInputError(f"norm: expected inf for a network with hidden layers, got {norm}")
     lower, upper = np.full(points.shape[0], np.inf), np.full(points.shape[0], np.inf)

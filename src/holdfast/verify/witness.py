@@ -24,8 +24,9 @@ def build_witness(network: Network, radii: list[LayerRadius], margin: Margin, x:
         side, radius = layers[i], radii[i]
         weights.append(move_within(weight, np.outer(side * radius.weight, signs), radius.weight))
         biases.append(move_within(bias, side * radius.bias, radius.bias))
-        values = np.maximum(weights[-1] @ values + biases[-1], 0.0)
-        signs = np.ones(values.shape[0])
+        values = weights[-1] @ values + biases[-1]
+        values = np.maximum(values, 0.0) if network.activations[i] == "relu" else values
+        signs = np.where(values < 0.0, -1.0, 1.0)
     step = np.zeros(network.n_outputs)
     if margin.above >= 0:
         step[margin.above] = -1.0
@@ -34,7 +35,7 @@ def build_witness(network: Network, radii: list[LayerRadius], margin: Margin, x:
     radius = radii[-1]
     weights.append(move_within(network.weights[-1], np.outer(step * radius.weight, signs), radius.weight))
     biases.append(move_within(network.biases[-1], step * radius.bias, radius.bias))
-    return Network(weights, biases, network.classes)
+    return network.with_parameters(weights, biases)
 
 
 def sides_from_values(network: Network, radii: list[LayerRadius], x: Floats, values: list[Floats]) -> Floats:
@@ -52,8 +53,9 @@ def sides_from_values(network: Network, radii: list[LayerRadius], x: Floats, val
 def exact_margin(network: Network, margin: Margin, x: Floats) -> Fraction:
     """The margin of a network at x in exact arithmetic."""
     values = [Fraction(value) for value in x.tolist()]
-    for weight, bias in zip(network.weights[:-1], network.biases[:-1], strict=True):
-        values = [max(value, Fraction(0)) for value in exact_affine(weight, bias, values)]
+    for weight, bias, activation in zip(network.weights[:-1], network.biases[:-1], network.activations, strict=True):
+        values = exact_affine(weight, bias, values)
+        values = [max(value, Fraction(0)) for value in values] if activation == "relu" else values
     logits = exact_affine(network.weights[-1], network.biases[-1], values)
     above = logits[margin.above] if margin.above >= 0 else Fraction(0)
     below = logits[margin.below] if margin.below >= 0 else Fraction(0)
