@@ -1,5 +1,7 @@
 """Networks with hidden layers that have no activation."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from holdfast.errors import UnsupportedModelError
 
 
 def _network(rng: np.random.Generator, sizes: list[int], activations: list[str]) -> hf.Network:
-    weights = [rng.normal(size=(b, a)) for a, b in zip(sizes, sizes[1:], strict=False)]
+    weights = [rng.normal(size=(b, a)) for a, b in pairwise(sizes)]
     biases = [rng.normal(size=size) for size in sizes[1:]]
     return hf.Network(weights, biases, activations=activations)
 

@@ -115,7 +115,7 @@ def relax(
             choice = decided[i - 1]
             line = Lines(
                 line.alpha,
-                xp.where(choice == FREE, line.slope, xp.where(choice == LINEAR, 1.0, 0.0)),
+                xp.where(choice == FREE, line.slope, xp.astype(choice == LINEAR, line.slope.dtype)),
                 xp.where(choice == FREE, line.intercept, 0.0),
             )
             high = xp.where(choice == ZERO, low, high)

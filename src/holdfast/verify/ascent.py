@@ -58,7 +58,7 @@ def tighten(problem: Problem, relaxation: Relaxation, multipliers: Multipliers, 
             multipliers,
             reached.margin,
             start,
-            tuple(xp.where(c > 0.0, -1.0, 1.0) for c in walked.coefficients[1:]),
+            tuple(1.0 - 2.0 * xp.astype(c > 0.0, c.dtype) for c in walked.coefficients[1:]),
             _looseness(current, walked, believed),
         )
         best = candidate if best is None else _merge(best, candidate)

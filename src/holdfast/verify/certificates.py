@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -10,22 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.bounds.abstraction import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.network import Floats, Network
-from holdfast.verify.branch import Leaf
+from holdfast.verify.proof import MarginProof, prove
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Stage, Verdict
 from holdfast.verify.witness import build_witness
-
-
-@dataclass(frozen=True)
-class MarginProof:
-    """Why one margin stays on the right side: the leaves of a case distinction, none where interval bounds suffice."""
-
-    margin: Margin
-    leaves: tuple[Leaf, ...]
-    bound: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +98,15 @@ class Certificates:
         if witness.predict_index(self.points[row : row + 1])[0] == self.targets[row]:
             raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
         return witness
+
+    def proof(self, row: int) -> tuple[MarginProof, ...]:
+        """What the row's ROBUST verdict stands on, one part for each rival: bounds, cases and multipliers."""
+        row = int(np.arange(len(self))[row])
+        if self.outcome.verdict[row] != ROBUST:
+            raise InvalidInputError(f"proof: expected a robust row, got row {row}, which is {self.verdict[row].name}")
+        if self.changes.norm != math.inf:
+            raise InvalidInputError(f"proof: expected changes in norm inf, got norm {self.changes.norm}")
+        return prove(self.network, self.changes, self.points[row], int(self.targets[row]))
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
