@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows
+from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows, to_numpy
 from holdfast.bounds.abstraction import IntervalNetwork
 from holdfast.bounds.interval import Ranges, first_layer_box, preactivation_ranges
 from holdfast.bounds.rounding import RoundingModel
@@ -248,6 +248,10 @@ class Multipliers:
             tuple(take_rows(alpha, rows) for alpha in self.alphas),
             tuple(take_rows(stretch, rows) for stretch in self.stretches),
         )
+
+    def to_numpy(self) -> Multipliers:
+        """The same multipliers as numpy arrays."""
+        return Multipliers(tuple(map(to_numpy, self.alphas)), tuple(map(to_numpy, self.stretches)))
 
     def growth(self) -> Array:
         """By how much the stretches may have magnified rounding errors, (n,)."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from holdfast.arrays import array_namespace, to_numpy
 from holdfast.bounds.interval import Ranges, joined_ranges
-from holdfast.bounds.linear import FREE, LINEAR, ZERO, Multipliers, relax, value_box
+from holdfast.bounds.linear import FREE, LINEAR, ZERO, Multipliers, Relaxation, relax, value_box
 from holdfast.network import Floats
 from holdfast.verify.ascent import Tightened, tighten
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
@@ -161,8 +161,7 @@ class _Search:
         if self.problem.net.depth < 3:
             return nodes
         self.result.nodes[nodes.row] = 1
-        for rounds in (1, 3):
-            nodes, _, _ = self._bound(nodes, rounds)
+        nodes, _, _ = self._bound(nodes, rounds=(1, 3))
         parts = []
         for start in range(0, nodes.row.shape[0], _REFINE_BATCH):
             rows = nodes.row[start : start + _REFINE_BATCH]
@@ -182,19 +181,24 @@ class _Search:
         np.add.at(self.result.nodes, nodes.row, 1)
         # Most branches close at once; the others get a few steps, and those that no branching could help a long ascent.
         fresh, stale = nodes.take(np.flatnonzero(~nodes.retried)), nodes.take(np.flatnonzero(nodes.retried))
-        fresh, _, _ = self._bound(fresh, rounds=1)
-        fresh, bound, looseness = self._bound(fresh, rounds=3)
-        stale, _, _ = self._bound(stale, rounds=40)
+        fresh, bound, looseness = self._bound(fresh, rounds=(1, 3))
+        stale, _, _ = self._bound(stale, rounds=(10,))
         self._give_up_nodes(stale)
         tired = self.result.nodes[fresh.row] >= self.max_nodes
         self._give_up_nodes(fresh.take(np.flatnonzero(tired)))
         alive = ~self.done[fresh.row]
         gap = np.maximum(self.result.upper[fresh.row] - bound, 1e-12)
-        clear = looseness.max(axis=1, initial=0.0) > 1e-3 * gap
+        worth = looseness > 1e-3 * gap[:, None]
+        clear = worth.any(axis=1)
         again = fresh.take(np.flatnonzero(alive & ~clear))
         again.retried[:] = True
         split = np.flatnonzero(alive & clear)
-        return again.joined(self._children(fresh.take(split), looseness[split].argmax(axis=1)))
+        children = fresh.take(split)
+        scores = np.where(worth, looseness, 0.0)[split]
+        # A small batch costs as much as a large one, so it may as well go down several levels at once.
+        for _ in range(1 if split.size > 256 else 2 if split.size > 64 else 3):
+            children, scores = self._children(children, scores)
+        return again.joined(children)
 
     def _give_up_nodes(self, nodes: _Nodes) -> None:
         self.give_up(np.unique(nodes.row[~self.done[nodes.row]]))
@@ -205,43 +209,56 @@ class _Search:
         self.result.open[rows] = True
         self.result.lower[rows] = self.root_bound[rows]
 
-    def _bound(self, nodes: _Nodes, rounds: int) -> tuple[_Nodes, Floats, Floats]:
-        """Bound the branches; return those still open with better multipliers, their bounds and their loose lines."""
+    def _bound(self, nodes: _Nodes, rounds: tuple[int, ...]) -> tuple[_Nodes, Floats, Floats]:
+        """Bound the branches, each of `rounds` on those the ones before left open.
+
+        Return what stays open with better multipliers, its bounds, and how loose each undecided line is.
+        """
+        bound, looseness = np.zeros(0), np.zeros((0, 1))
         if not nodes.row.shape[0]:
-            return nodes, np.zeros(0), np.zeros((0, 1))
+            return nodes, bound, looseness
         xp = array_namespace(self.box[0])
-        rows = xp.asarray(nodes.row)
-        problem = self.problem.take(rows)
-        box = (xp.take(self.box[0], rows, axis=0), xp.take(self.box[1], rows, axis=0))
-        decided = tuple(xp.asarray(choice) for choice in nodes.decided)
-        known = (
-            None
-            if self.known is None
-            else tuple(ranges.take(xp.asarray(self.known_row[nodes.row])) for ranges in self.known)
-        )
-        relaxation, ranges = relax(problem.net, box, problem.rounding, problem.sizes, decided=decided, known=known)
+        problem, relaxation, ranges = self._relaxed(nodes)
         alphas = tuple(
             xp.where(xp.asarray(kept) < 0.0, line.alpha, xp.asarray(kept))
             for kept, line in zip(nodes.multipliers.alphas, relaxation.lines, strict=True)
         )
         multipliers = Multipliers(alphas, tuple(xp.asarray(stretch) for stretch in nodes.multipliers.stretches))
-        tightened = tighten(problem, relaxation, multipliers, xp.asarray(self.result.upper[nodes.row]), rounds)
-        self._meet(nodes.row, tightened)
-        bound = to_numpy(tightened.bound) - self.error[nodes.row]
-        better = tightened.multipliers
-        nodes = replace(
-            nodes, multipliers=Multipliers(tuple(map(to_numpy, better.alphas)), tuple(map(to_numpy, better.stretches)))
-        )
-        # Every branch lies inside its root, so the best root bound holds for all of them.
-        root = self.result.nodes[nodes.row] == 1
-        self.root_bound[nodes.row[root]] = np.maximum(self.root_bound[nodes.row[root]], bound[root])
-        closed = bound > self._cutoff(nodes.row)
-        self._close(nodes.take(np.flatnonzero(closed)), bound[closed])
-        rest = np.flatnonzero(~closed & ~self.done[nodes.row])
-        unsure = np.concatenate([to_numpy((r.upper_min < 0.0) & (r.upper_max > 0.0)) for r in ranges], axis=1)[rest]
-        free = np.concatenate([choice[rest] for choice in nodes.decided], axis=1) == FREE
-        looseness = np.where(unsure & free, to_numpy(tightened.looseness)[rest], 0.0)
-        return nodes.take(rest), bound[rest], looseness
+        unsure = np.concatenate([to_numpy((r.upper_min < 0.0) & (r.upper_max > 0.0)) for r in ranges], axis=1)
+        unsure &= np.concatenate(nodes.decided, axis=1) == FREE
+        for steps in rounds:
+            upper = xp.asarray(self.result.upper[nodes.row])
+            tightened = tighten(problem, relaxation, multipliers, upper, steps)
+            self._meet(nodes.row, tightened)
+            bound = to_numpy(tightened.bound) - self.error[nodes.row]
+            nodes = replace(nodes, multipliers=tightened.multipliers.to_numpy())
+            # Every branch lies inside its root, so the best root bound holds for all of them.
+            root = self.result.nodes[nodes.row] == 1
+            self.root_bound[nodes.row[root]] = np.maximum(self.root_bound[nodes.row[root]], bound[root])
+            closed = bound > self._cutoff(nodes.row)
+            self._close(nodes.take(np.flatnonzero(closed)), bound[closed])
+            rest = np.flatnonzero(~closed & ~self.done[nodes.row])
+            looseness = np.where(unsure[rest], to_numpy(tightened.looseness)[rest], 0.0)
+            nodes, bound, unsure = nodes.take(rest), bound[rest], unsure[rest]
+            if not rest.size:
+                break
+            chosen = xp.asarray(rest)
+            problem, relaxation = problem.take(chosen), relaxation.take(chosen)
+            multipliers = tightened.multipliers.take(chosen)
+        return nodes, bound, looseness
+
+    def _relaxed(self, nodes: _Nodes) -> tuple[Problem, Relaxation, tuple[Ranges, ...]]:
+        """The branches' problem and relaxation, with the choices made and the tighter ranges that are known."""
+        xp = array_namespace(self.box[0])
+        rows = xp.asarray(nodes.row)
+        problem = self.problem.take(rows)
+        box = (xp.take(self.box[0], rows, axis=0), xp.take(self.box[1], rows, axis=0))
+        decided = tuple(xp.asarray(choice) for choice in nodes.decided)
+        known = None
+        if self.known is not None:
+            places = xp.asarray(self.known_row[nodes.row])
+            known = tuple(ranges.take(places) for ranges in self.known)
+        return problem, *relax(problem.net, box, problem.rounding, problem.sizes, decided=decided, known=known)
 
     def _cutoff(self, rows: NDArray[np.intp]) -> Floats:
         if self.gap is None:
@@ -273,10 +290,16 @@ class _Search:
                 )
                 self.result.leaves.setdefault(int(row), []).append(leaf)
 
-    def _children(self, nodes: _Nodes, neuron: NDArray[np.intp]) -> _Nodes:
-        """Two branches for each node, on its loosest neuron (numbered through the later layers)."""
-        parents = np.repeat(np.arange(nodes.row.shape[0]), 2)
+    def _children(self, nodes: _Nodes, scores: Floats) -> tuple[_Nodes, Floats]:
+        """Two branches for each node, on its loosest neuron, numbered through the later layers; one if none is loose."""
+        loosest = scores.argmax(axis=1)
+        loose = scores[np.arange(loosest.shape[0]), loosest] > 0.0
+        parents = np.repeat(np.arange(loosest.shape[0]), np.where(loose, 2, 1))
+        second = np.concatenate([[False], parents[1:] == parents[:-1]]) if parents.size else np.zeros(0, dtype=bool)
         choices = np.concatenate(nodes.decided, axis=1)[parents]
-        choices[np.arange(parents.shape[0]), np.repeat(neuron, 2)] = np.tile([LINEAR, ZERO], nodes.row.shape[0])
+        places = np.flatnonzero(loose[parents])
+        choices[places, loosest[parents][places]] = np.where(second[places], ZERO, LINEAR)
+        scores = scores[parents]
+        scores[places, loosest[parents][places]] = 0.0
         ends = np.cumsum([choice.shape[1] for choice in nodes.decided])[:-1]
-        return replace(nodes.take(parents), decided=tuple(np.split(choices, ends, axis=1)))
+        return replace(nodes.take(parents), decided=tuple(np.split(choices, ends, axis=1))), scores
