@@ -41,8 +41,9 @@ Rows = NDArray[np.intp]
 
 # Rows that go through the dear stages together: many enough to pay for numpy's overhead, few enough to bound memory.
 BLOCK = 32768
-# HiGHS works to tolerances of 1e-9 in each row; a bound this far from zero is trusted, a nearer one goes to fractions.
-_MILP_TRUST = 1e-5
+# HiGHS works to tolerances of 1e-9 in each row; a bound further from zero than this share of the terms it is made of is
+# trusted, a nearer one is settled by a search that checks every step.
+_MILP_TRUST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,8 @@ class _DearStages:
         solution = solve(encoded.program, time_limit=limit)
         offset = float(problem.offset)
         bound = solution.bound + offset
-        scale = _MILP_TRUST * max(1.0, abs(offset), abs(solution.bound))
+        terms = np.abs(np.ravel(problem.row)) @ np.maximum(np.ravel(ranges[-1].upper_max), 0.0)
+        scale = _MILP_TRUST * max(1.0, abs(offset) + float(terms))
         if bound > scale:
             self.lower[one, k] = bound - scale
             self._prove(np.array([one]), k, Stage.MILP)

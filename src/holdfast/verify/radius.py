@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from holdfast.arrays import to_numpy
 from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
 from holdfast.bounds.interval import first_layer_box
-from holdfast.bounds.linear import Relaxation, pull_back, value_box
+from holdfast.bounds.linear import pull_back, relax, value_box
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.network import CHUNK, Floats, Network
@@ -33,7 +33,7 @@ Rows = NDArray[np.intp]
 
 # How often the counter-model of a failed proof is followed before a row counts as stubborn.
 _PROOF_ROUNDS = 5
-# No counter-model within this radius: the point is called robust at any distance that matters.
+# Where no counter-model is met up to this radius, the search ends with what can be proven there.
 _FAR = 1e6
 
 
@@ -143,6 +143,7 @@ class _Search:
         )
         self.net = IntervalNetwork.of(network, unit)
         self.lower, self.upper = np.zeros(points.shape[0]), np.full(points.shape[0], np.inf)
+        self.settled = np.zeros(points.shape[0], dtype=bool)
 
     def run(self) -> tuple[Floats, Floats]:
         """Bracket, search, prove; what resists is proven one point at a time."""
@@ -164,8 +165,7 @@ class _Search:
         return self.lower, self.upper
 
     def _open(self) -> Rows:
-        with np.errstate(invalid="ignore"):
-            return np.flatnonzero(self.upper - self.lower > self.tol)
+        return np.flatnonzero(~self.settled & (self.upper - self.lower > self.tol))
 
     def _problem(self, rows: Rows, radius: Floats) -> Problem:
         return Problem.of(self.network, self.net.scaled(radius[:, None]), self.margin, self.points[rows])
@@ -184,8 +184,15 @@ class _Search:
             self.upper[rows[met]] = radius[met]
             rows, radius = rows[~met], radius[~met] * 2.0
             far = radius > _FAR
-            self.lower[rows[far]] = self.upper[rows[far]] = np.inf
+            if far.any():
+                self._prove_far(rows[far])
             rows, radius = rows[~far], radius[~far]
+
+    def _prove_far(self, rows: Rows) -> None:
+        """Rows that nothing breaks: `upper` stays infinite, and `lower` is what a proof reaches."""
+        self.settled[rows] = True
+        radius = np.full(rows.shape[0], _FAR)
+        self.lower[rows] = np.where(self._proven_at(rows, radius), radius, 0.0)
 
     def _root(self, rows: Rows) -> None:
         """Shrink `upper` to where the best response stops breaking: false position with a safeguard, rows together."""
@@ -212,9 +219,7 @@ class _Search:
         radius = self._just_below(rows)
         problem = self._problem(rows, radius)
         if self.net.depth == 1:
-            box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
-            bound = pull_back(problem.net, Relaxation(*box, ()), problem.row, problem.offset).bound
-            proven = bound > problem.error
+            proven = self._proven_at(rows, radius)
             self.lower[rows[proven]] = radius[proven]
             return np.asarray(rows[~proven])
         found = branch_and_bound(problem, np.full(rows.shape[0], np.inf), max_nodes=200)
@@ -230,6 +235,13 @@ class _Search:
             sides[:, :first] = np.where(sides[:, :first] > 0.0, np.clip(offset, -1.0, 1.0), -1.0)
             self._follow(rows[broken], radius[broken], sides[broken])
         return np.asarray(rows[~broken & ~proven])
+
+    def _proven_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
+        """Whether one linear bound at each row's radius proves it; exact with one hidden layer."""
+        problem = self._problem(rows, radius)
+        box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
+        relaxation, _ = relax(problem.net, box, problem.rounding, problem.sizes)
+        return to_numpy(pull_back(problem.net, relaxation, problem.row, problem.offset).bound > problem.error)
 
     def _just_below(self, rows: Rows) -> Floats:
         middle = 0.5 * (self.lower[rows] + self.upper[rows])
