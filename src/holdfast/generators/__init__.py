@@ -1,5 +1,10 @@
 """Recourse: ways to find it, and `explain`, which checks and certifies whatever they find."""
 
 from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.explain import explain
+from holdfast.generators.nearest import NNCE
+from holdfast.generators.recourse import Recourse
+from holdfast.generators.rnce import RNCE, CertifiedCandidates
+from holdfast.generators.robust import Robust
 
-__all__ = ["Generator", "Proposals", "Task"]
+__all__ = ["NNCE", "RNCE", "CertifiedCandidates", "Generator", "Proposals", "Recourse", "Robust", "Task", "explain"]

@@ -65,9 +65,7 @@ class Task:
 
     def take(self, rows: NDArray[np.intp]) -> Task:
         """The same question for some of the rows."""
-        return replace(
-            self, factuals=self.factuals[rows], targets=self.targets[rows], frame=self.frame.iloc[rows.tolist()]
-        )
+        return replace(self, factuals=self.factuals[rows], targets=self.targets[rows], frame=self.frame.iloc[rows])
 
     def report(self, done: int) -> None:
         """Move the progress bar on by so many rows."""
@@ -118,6 +116,10 @@ class Generator(ABC):
     @abstractmethod
     def propose(self, task: Task) -> Proposals:
         """A point for each row, or a reason why there is none; called by `explain`, which checks what comes back."""
+
+    def example_table(self) -> object:
+        """A table of people in raw units that this generator has, to take ranges from, or its own space; or None."""
+        return None
 
     def harder(self, step: int) -> Generator:
         """A copy that demands more: step 0 is the generator itself, each further step leads further from the factual.

@@ -1,0 +1,155 @@
+"""Other people's rows as candidates, and the order in which a person meets them.
+
+A candidate is taken as far as the constraints allow: what may not move stays the factual's, the rest becomes the
+candidate's (`FeatureSpace.project`). The distance is what that costs: an immutable column counts nothing, and a column
+that may only rise counts only what it rises by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features.kinds import Direction
+from holdfast.network import Floats, Network
+
+# A tree looks at a few candidates only, unless there are so many columns that most are about as far away.
+_MOST_TREE_COLUMNS = 24
+_FEWEST_FOR_A_TREE = 500
+# Distances are sums in one order in the tree and in another here; closer than this they count as a tie.
+_TIE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Candidates for one target, in the model's variables.
+
+    Parameters
+    ----------
+    space
+        What a person can change.
+    points
+        The candidates as they came.
+    settled
+        The candidates on the grid and in range, so that the distance to them is what a change costs.
+    """
+
+    space: FeatureSpace
+    points: Floats
+    settled: Floats
+
+    @classmethod
+    def of(cls, points: Floats, space: FeatureSpace) -> Candidates:
+        """Candidates as they came, and settled."""
+        return cls(space, points, space.settle(points)[0] if len(points) else points)
+
+    def __len__(self) -> int:
+        return int(self.points.shape[0])
+
+    def where(self, mask: NDArray[np.bool_]) -> Candidates:
+        """Some of them."""
+        return Candidates(self.space, self.points[mask], self.settled[mask])
+
+    @property
+    def handed_out_as_they_are(self) -> bool:
+        """Whether nobody's constraints can change a candidate."""
+        free = all(feature.direction is Direction.FREE for feature in self.space.features)
+        return free and not self.space.rules and np.array_equal(self.points, self.settled)
+
+    def first(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
+        """For each factual about `k` candidates in order of distance, the earlier candidate first on a tie.
+
+        Fewer than k where more than one candidate has the k-th distance.
+        """
+        if self._tree is not None and k < len(self):
+            return self._first_by_tree(factuals, k)
+        return [order[: min(k, len(self))] for order in self.order(factuals)]
+
+    def order(self, factuals: Floats) -> list[NDArray[np.intp]]:
+        """For each factual all candidates in order of distance, the earlier candidate first on a tie."""
+        return [np.argsort(self.distances(factual), kind="stable") for factual in factuals]
+
+    def distances(self, factual: Floats, subset: Any = slice(None)) -> Floats:
+        """What it costs this person to become like each candidate as far as the constraints allow, in cost_l1."""
+        distance = np.zeros(self.settled[subset].shape[0])
+        if self._free.size:
+            own = (factual * self._scale)[None, self._free]
+            distance += cdist(own, self._coordinates[subset], metric="cityblock")[0]
+        for variable, sign in self._directed:
+            change = sign * (self.settled[subset][:, variable] - factual[variable])
+            distance += self._scale[variable] * np.maximum(change, 0.0)
+        return distance
+
+    def _first_by_tree(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
+        reach, neighbours = self._tree.query((factuals * self._scale)[:, self._free], k=k, p=1)
+        result = []
+        for factual, far, near in zip(factuals, reach.reshape(-1, k), neighbours.reshape(-1, k), strict=True):
+            # Others may share the k-th distance, and the tree does not say which of them comes first.
+            near = np.sort(near[far < far[-1] * (1.0 - _TIE)])
+            result.append(near[np.argsort(self.distances(factual, near), kind="stable")])
+        return result
+
+    @cached_property
+    def _scale(self) -> Floats:
+        return np.asarray(self.space.weights / self.space.n_variables)
+
+    @cached_property
+    def _free(self) -> NDArray[np.intp]:
+        """Variables that move both ways."""
+        free = [f for f in self.space.features if f.direction is Direction.FREE]
+        return np.array(sorted(variable for feature in free for variable in feature.variables), dtype=np.intp)
+
+    @cached_property
+    def _directed(self) -> list[tuple[int, float]]:
+        """Variables that move one way, with the sign of that way."""
+        signs = {Direction.INCREASING: 1.0, Direction.DECREASING: -1.0}
+        moving = [feature for feature in self.space.features if feature.direction in signs]
+        return [(variable, signs[feature.direction]) for feature in moving for variable in feature.variables]
+
+    @cached_property
+    def _coordinates(self) -> Floats:
+        return np.ascontiguousarray((self.settled * self._scale)[:, self._free])
+
+    @cached_property
+    def _tree(self) -> Any:
+        """None where the distance is not one that a tree knows, or a tree would be no faster."""
+        useful = 0 < self._free.size <= _MOST_TREE_COLUMNS and len(self) >= _FEWEST_FOR_A_TREE and not self._directed
+        return cKDTree(self._coordinates) if useful else None
+
+
+def read_candidates(candidates: Any, space: FeatureSpace, network: Network) -> Floats:
+    """A table of candidates, raw like X, in the model's variables."""
+    try:
+        points = network.check_points(space.encode(candidates))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"candidates: {str(error).removeprefix('X: ')}") from error
+    if points.shape[0] == 0:
+        raise InvalidInputError("candidates: expected at least one row, got an empty table")
+    return points
+
+
+def check_candidates(candidates: Any) -> Any:
+    """A table as it came, or an error for what can be none."""
+    if isinstance(candidates, pd.DataFrame):
+        return candidates
+    try:
+        values = np.asarray(candidates)
+    except ValueError as error:
+        raise InvalidInputError(f"candidates: expected a table, got {type(candidates).__name__}: {error}") from error
+    if values.ndim != 2:
+        raise InvalidInputError(f"candidates: expected a table with one row for each, got shape {values.shape}")
+    return values
+
+
+def accepted_candidates(points: Floats, space: FeatureSpace, network: Network, target: int) -> Candidates:
+    """Those that today's network gives the target class."""
+    return Candidates.of(points[network.predict_index(points) == target], space)

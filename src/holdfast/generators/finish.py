@@ -1,0 +1,88 @@
+"""What `explain` holds against every proposal: the caller's units, the constraints, the class, and Δ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.generators.base import Proposals, Task
+from holdfast.network import Floats
+from holdfast.verify import Certificates, certify
+
+_MANY = 3
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is left of a generator's proposals.
+
+    Parameters
+    ----------
+    rows
+        The rows with a valid counterfactual.
+    points, frame
+        The counterfactuals of these rows, as the network sees them and in the caller's columns; the one is, bit for
+        bit, the encoding of the other.
+    reason
+        For every row of the task why there is none, or what else there is to say.
+    certificates
+        Of these rows, where Δ is given.
+    """
+
+    rows: NDArray[np.intp]
+    points: Floats
+    frame: pd.DataFrame
+    reason: list[str]
+    certificates: Certificates | None
+
+
+def finish(task: Task, proposals: Proposals) -> Finished:
+    """Settle what was proposed, drop what breaks a constraint or has another class, certify the rest."""
+    reason = list(proposals.reason)
+    proposed = proposals.found & np.isfinite(proposals.points).all(axis=1)
+    for row in np.flatnonzero(~proposed):
+        reason[row] = reason[row] or "the method found no counterfactual"
+    rows = np.flatnonzero(proposed)
+    people = task.frame.iloc[rows]
+    points, frame = task.space.settle(proposals.points[rows], people)
+    kept = task.space.satisfied(frame, people)
+    for i in np.flatnonzero(~kept):
+        broken = task.space.violations(frame.iloc[[i]], people.iloc[[i]])[0]
+        reason[rows[i]] = f"the point found breaks a constraint: {sentence_list(broken)}"
+    classes = task.network.predict_index(points)
+    other = kept & (classes != task.targets[rows])
+    for i in np.flatnonzero(other):
+        label = task.network.classes[classes[i]]
+        reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
+    good = np.flatnonzero(kept & ~other)
+    rows, points = rows[good], points[good]
+    return Finished(rows, points, frame.iloc[good], reason, certify_rows(task, rows, points))
+
+
+def certify_rows(task: Task, rows: NDArray[np.intp], points: Floats) -> Certificates | None:
+    """The Δ-robustness test of a point for each of these rows; None without Δ or without rows."""
+    if task.changes is None or rows.size == 0:
+        return None
+    limit = None if task.time_limit is None else task.time_limit * np.unique(rows).size
+    labels = task.network.classes[task.targets[rows]]
+    return certify(task.network, points, labels, task.changes, time_limit=limit, progress=False)
+
+
+def accepted(task: Task, rows: NDArray[np.intp], points: Floats, *, robust: bool = True) -> NDArray[np.bool_]:
+    """Whether each settled point has its row's target class today and, if `robust`, under every model in Δ."""
+    fine = np.asarray(task.network.predict_index(points) == task.targets[rows])
+    if robust:
+        still = np.flatnonzero(fine)
+        certificates = certify_rows(task, rows[still], points[still])
+        if certificates is not None:
+            fine[still] = certificates.robust
+    return fine
+
+
+def sentence_list(parts: list[str]) -> str:
+    """The first few of several sentences."""
+    more = f"; and {len(parts) - _MANY} more" if len(parts) > _MANY else ""
+    return "; ".join(parts[:_MANY]) + more

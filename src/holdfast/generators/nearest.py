@@ -1,0 +1,88 @@
+"""`NNCE`: become like the nearest person whom the model accepts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from holdfast.errors import InvalidInputError
+from holdfast.features.kinds import Direction
+from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.candidates import accepted_candidates, check_candidates, read_candidates
+from holdfast.generators.walk import walk
+
+
+@dataclass(frozen=True, eq=False)
+class NNCE(Generator):
+    """The nearest accepted neighbour.
+
+    Of the candidates that today's model gives the target class, the nearest by `cost_l1` that keeps it once the
+    person's own immutable columns, directions, steps and rules are put in (`FeatureSpace.project`). A candidate that
+    obeys them already comes back as it is. It says nothing about other models: `RNCE` does.
+
+    Parameters
+    ----------
+    candidates
+        A table in raw units, such as the training table; columns that the space does not have are ignored. Without a
+        space: an array in the model's variables.
+    skip
+        How many accepted neighbours to pass over.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> result = explain(net, [[0.7, 0.5]], target=1, generator=NNCE([[0.7, 0.75], [0.6, 0.9], [0.7, 0.6]]))
+    >>> result.counterfactuals
+        x0    x1
+    0  0.7  0.75
+    """
+
+    name: ClassVar[str] = "nnce"
+    good_for: ClassVar[str] = "plausible advice in no time: a real person's row; often broken by retraining"
+    paper: ClassVar[str] = "Nearest neighbour, as in Brughmans, Leyman and Martens 2023 (NICE), Section 5"
+
+    candidates: Any
+    skip: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", check_candidates(self.candidates))
+        if self.skip < 0:
+            raise InvalidInputError(f"skip: expected a number >= 0, got {self.skip}")
+
+    def propose(self, task: Task) -> Proposals:
+        """The nearest accepted neighbour of each row."""
+        points = read_candidates(self.candidates, task.space, task.network)
+        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        for target in np.unique(task.targets):
+            rows = np.flatnonzero(task.targets == target)
+            candidates = accepted_candidates(points, task.space, task.network, int(target))
+            found = walk(task, rows, candidates, robust=False, skip=self.skip)
+            for row in rows.tolist():
+                if row in found:
+                    result[row] = found[row]
+                else:
+                    reason[row] = why_none(task, len(points), len(candidates), int(target), robust=False)
+        return Proposals.of(result, reason)
+
+    def harder(self, step: int) -> NNCE:
+        """The next accepted neighbour but `step`."""
+        return replace(self, skip=self.skip + step)
+
+    def example_table(self) -> object:
+        """The candidates."""
+        return self.candidates
+
+
+def why_none(task: Task, n_candidates: int, n_accepted: int, target: int, *, robust: bool) -> str:
+    """Why no candidate would do."""
+    label = task.network.classes[target]
+    if n_accepted == 0:
+        return f"none of the {n_candidates:,} candidates is classified as {label}"
+    kept = [str(f.name) for f in task.space.features if f.direction is not Direction.FREE]
+    once = f" with {', '.join(kept)} as they may be" if kept else ""
+    holds = "proven to stay so under every plausible model" if robust else "accepted"
+    return f"none of the {n_accepted:,} candidates classified as {label} is {holds}{once}"

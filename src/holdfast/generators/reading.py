@@ -1,0 +1,158 @@
+"""From what the caller has, a model, a table, a target and perhaps a space, to a `Task`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features.columns import Storage
+from holdfast.features.feature import Feature
+from holdfast.features.kinds import Kind
+from holdfast.generators.base import Generator, Task
+from holdfast.importers import Model, load_model
+from holdfast.verify.inputs import positive_number, read_table, read_targets
+
+
+@dataclass(frozen=True)
+class Question:
+    """A task and the caller's own table, whose columns, order and index the answer has."""
+
+    task: Task
+    table: pd.DataFrame
+
+
+def read_question(
+    model: object,
+    X: Any,
+    *,
+    target: Any,
+    changes: PlausibleChanges | None,
+    generator: Generator,
+    space: FeatureSpace | None,
+    seed: int,
+    time_limit: float | None,
+    n_jobs: int | None,
+) -> Question:
+    """Check every argument and bring X into the model's variables."""
+    if not isinstance(generator, Generator):
+        raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
+    if changes is not None and not isinstance(changes, PlausibleChanges):
+        raise InvalidInputError(f"changes: expected PlausibleChanges(delta) or None, got {changes!r}")
+    loaded = load_model(model)
+    space = find_space(loaded, X, space, generator.example_table())
+    table = _as_frame(X, space)
+    frame = table.loc[:, list(space.names)]
+    points = _points(loaded, table, space)
+    task = Task(
+        network=loaded.network,
+        space=space,
+        factuals=points,
+        targets=read_targets(loaded.network, target, points.shape[0]),
+        changes=changes,
+        seed=seed,
+        time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
+        n_jobs=n_jobs,
+        advance=None,
+        frame=frame,
+    )
+    return Question(task, table)
+
+
+def find_space(loaded: Model, X: Any, space: FeatureSpace | None, example: Any = None) -> FeatureSpace:
+    """The caller's space; else one with the preprocessing's encoding; else the model's own variables, unbounded.
+
+    Preprocessing has no ranges, so a space like it takes them from `example`, the candidates that a generator has;
+    candidates that were certified before bring their space with them.
+    """
+    if space is not None:
+        if not isinstance(space, FeatureSpace):
+            raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
+        if space.n_variables != loaded.network.n_features:
+            raise InvalidInputError(
+                f"space: expected one with the model's {loaded.network.n_features} variables, got {space.n_variables}"
+            )
+        return space
+    if isinstance(example, FeatureSpace):
+        return example
+    if loaded.preprocess is None:
+        return own_variables(loaded, X)
+    transformers = getattr(loaded.preprocess, "transformers", None)
+    if transformers is None or not isinstance(example, pd.DataFrame):
+        raise InvalidInputError(
+            "space: expected a feature space for a model with preprocessing, got None; "
+            "pass space=FeatureSpace.from_pipeline(pipeline, X_train)"
+        )
+    names = list(example.columns if loaded.feature_names is None else loaded.feature_names)
+    missing = [name for name in names if name not in example.columns]
+    if missing:
+        raise InvalidInputError(f"candidates: expected the column {missing[0]!r}, got {list(example.columns)}")
+    pipeline = Pipeline([(str(i), transformer) for i, transformer in enumerate(transformers)])
+    try:
+        return FeatureSpace.from_pipeline(pipeline, example[names])
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"space: expected one, because none could be derived from the model's preprocessing: {error}"
+        ) from error
+
+
+def own_variables(loaded: Model, X: Any) -> FeatureSpace:
+    """The model's variables as they are: continuous, free and unbounded.
+
+    Examples
+    --------
+    >>> from holdfast.network import Network
+    >>> own_variables(load_model(Network([[[1.0, -1.0]]], [[0.0]])), [[0.0, 1.0]]).variables
+    ('x0', 'x1')
+    """
+    n_variables = loaded.network.n_features
+    names: list[Any] = [f"x{i}" for i in range(n_variables)]
+    if loaded.feature_names is not None:
+        names = list(loaded.feature_names)
+    elif isinstance(X, pd.DataFrame):
+        names = list(X.columns)
+    if len(names) != n_variables:
+        raise InvalidInputError(
+            f"X: expected {n_variables} columns, one for each variable of the model, got {len(names)}"
+        )
+    features = []
+    for i, name in enumerate(names):
+        floats = isinstance(X, pd.DataFrame) and name in X.columns and pd.api.types.is_float_dtype(X.dtypes[name])
+        storage = Storage.of(X[name]) if floats else Storage()
+        features.append(Feature(name, Kind.CONTINUOUS, -np.inf, np.inf, (i,), storage=storage))
+    return FeatureSpace(tuple(features))
+
+
+def _as_frame(X: Any, space: FeatureSpace) -> pd.DataFrame:
+    """The caller's table, or the caller's array with the names of the features."""
+    if not isinstance(X, pd.DataFrame):
+        values = np.asarray(X)
+        if values.ndim != 2 or values.shape[1] != len(space.features):
+            raise InvalidInputError(
+                f"X: expected a table with {len(space.features)} columns, one for each feature, "
+                f"got shape {values.shape}"
+            )
+        return pd.DataFrame(values, columns=list(space.names))
+    missing = [name for name in space.names if name not in X.columns]
+    if missing:
+        raise InvalidInputError(f"X: expected the column {missing[0]!r}, got {list(X.columns)}")
+    twice = [name for name in space.names if int((X.columns == name).sum()) > 1]
+    if twice:
+        raise InvalidInputError(f"X: expected each column once, got {twice[0]!r} more than once")
+    return X
+
+
+def _points(loaded: Model, table: pd.DataFrame, space: FeatureSpace) -> Any:
+    """The table in the model's variables, compared with the model's own preprocessing where it has some."""
+    known = loaded.feature_names
+    if loaded.preprocess is not None and known is not None and all(name in table.columns for name in known):
+        table = table[list(known)]
+    if loaded.preprocess is None:
+        loaded = Model(loaded.network)
+    return read_table(loaded, table, space).points

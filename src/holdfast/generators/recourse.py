@@ -1,0 +1,113 @@
+"""`Recourse`: the answer of `explain`, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.changes import PlausibleChanges
+from holdfast.features import FeatureSpace
+from holdfast.network import Floats, Network
+from holdfast.verify import Certificates, Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Recourse:
+    """What each person could change, in the order and with the index of the table that was asked about.
+
+    Attributes
+    ----------
+    counterfactuals
+        The caller's columns and units; missing values in the rows without an answer. Columns that the model does not
+        read are as they were.
+    found
+        Which rows have an answer.
+    reason
+        Why a row has none, a sentence; "" where there is nothing to say. It starts with "proven: " where no answer can
+        exist.
+    cost_l1
+        The mean absolute change over the model's variables; nan where there is no answer.
+    verdict
+        A `Verdict` for each answer; None where there is no answer, or no Δ to hold it against.
+    optimality_gap
+        How far, relatively, the cost may lie above the least possible; 0 proven, nan where the method proves nothing.
+    lower_bound
+        A proven lower bound on `cost_l1`; nan where there is none.
+    factuals
+        The caller's table.
+    points
+        The answers as the network sees them; rows of nan where there is none.
+    targets
+        The class each row was to get, an index of ``network.classes``.
+    certificates
+        The proofs and counter-models behind the verdicts, of the rows with an answer only.
+    """
+
+    counterfactuals: pd.DataFrame
+    found: NDArray[np.bool_]
+    reason: NDArray[Any]
+    cost_l1: Floats
+    verdict: NDArray[Any]
+    optimality_gap: Floats
+    lower_bound: Floats
+    factuals: pd.DataFrame
+    points: Floats
+    targets: NDArray[np.intp]
+    network: Network
+    space: FeatureSpace
+    changes: PlausibleChanges | None
+    certificates: Certificates | None
+
+    def __len__(self) -> int:
+        return int(self.found.shape[0])
+
+    @property
+    def robust(self) -> NDArray[np.bool_]:
+        """Which rows have an answer that every model in Δ accepts."""
+        return np.array([verdict is Verdict.ROBUST for verdict in self.verdict], dtype=np.bool_)
+
+    def describe(self, row: int) -> str:
+        """What the person in this row (counted from 0) has to do, or why there is no answer.
+
+        "raise savings from 1,200 to 1,750 USD; lower card_utilisation from 64% to 30%"
+        """
+        row = int(np.arange(len(self))[row])
+        if not self.found[row]:
+            return str(self.reason[row])
+        names = list(self.space.names)
+        before, after = (table[names].iloc[row] for table in (self.factuals, self.counterfactuals))
+        return "; ".join(self.space.describe_change(before, after))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.
+
+        A name that the caller's table has already gets the prefix "recourse_".
+        """
+        result = self.counterfactuals.copy()
+        verdicts = np.array([None if verdict is None else verdict.name for verdict in self.verdict], dtype=object)
+        columns = {
+            "found": self.found,
+            "verdict": verdicts,
+            "cost_l1": self.cost_l1,
+            "optimality_gap": self.optimality_gap,
+            "lower_bound": self.lower_bound,
+            "reason": self.reason,
+        }
+        for name, values in columns.items():
+            column = name if name not in self.counterfactuals.columns else f"recourse_{name}"
+            # An object column stays one: None is no answer, not a missing text.
+            result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
+        return result
+
+    def __repr__(self) -> str:
+        found = int(self.found.sum())
+        robust = f", {int(self.robust.sum())} robust" if self.changes is not None else ""
+        cost = f", mean cost_l1 {np.nanmean(self.cost_l1):.4g}" if found else ""
+        return f"Recourse({len(self)} rows: {found} found{robust}{cost})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p>{self.to_frame().head(20).to_html()}"

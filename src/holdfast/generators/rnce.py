@@ -1,0 +1,180 @@
+"""`RNCE`: the nearest neighbour that every plausible model accepts; the paper's Algorithms 2 to 4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
+from holdfast.generators.line_search import line_search
+from holdfast.generators.nearest import why_none
+from holdfast.generators.reading import find_space
+from holdfast.generators.walk import walk
+from holdfast.importers import load_model
+from holdfast.network import Floats, Network
+from holdfast.verify import certify
+
+# The accepted candidates in the order in which a person meets them: first those that are robust, where that is known.
+Turns = tuple[Candidates, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedCandidates:
+    """Candidates of which it is known whether they are Δ-robust: kept, pickled, and used for any number of people.
+
+    `RNCE.prepare` makes them, ``RNCE(kept)`` uses them. They hold for one network, one Δ and one space.
+    """
+
+    network: Network
+    changes: PlausibleChanges | None
+    space: FeatureSpace
+    points: Floats
+    by_target: Mapping[int, Turns]
+
+    def __len__(self) -> int:
+        return int(self.points.shape[0])
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{self.network.classes[target]}: {sum(map(len, turns))} accepted, {len(turns[0])} robust"
+            for target, turns in self.by_target.items()
+        ]
+        return f"CertifiedCandidates({len(self)} rows; {'; '.join(parts)})"
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that they were not certified for."""
+        for what, ours, theirs in (
+            ("network", self.network, task.network),
+            ("changes", self.changes, task.changes),
+            ("space", self.space, task.space),
+        ):
+            if ours != theirs:
+                raise InvalidInputError(
+                    f"candidates: expected ones certified for this {what}, got others; prepare them again"
+                )
+        for target in np.unique(task.targets).tolist():
+            if target not in self.by_target:
+                label, known = task.network.classes[target], [self.network.classes[t] for t in self.by_target]
+                raise InvalidInputError(f"candidates: expected ones certified for class {label}, got {known}")
+
+
+@dataclass(frozen=True, eq=False)
+class RNCE(Generator):
+    """The nearest candidate that is Δ-robust.
+
+    Sound: what it returns is certified. Complete: if a candidate obeys the person's constraints and is Δ-robust, there
+    is an answer, whatever the parameters. Without Δ and without the line search it is `NNCE`. As there, a candidate is
+    taken as far as the constraints allow, and it is the point that comes out of this that is certified.
+
+    Parameters
+    ----------
+    candidates
+        As for `NNCE`, or what `prepare` made of them.
+    certified_candidates
+        The paper's robustInit. True: certify the whole table once, then ask a tree; the robust candidates are met
+        first, the others only where constraints keep all of those from helping. False: meet the accepted candidates in
+        order of distance and certify until one is robust; faster for a few people.
+    line_search
+        The paper's optimal: move from the candidate back towards the person as far as Δ allows; categories are the
+        candidate's or the person's.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> changes = hf.PlausibleChanges(0.1, biases=False)
+    >>> others = [[0.7, 0.75], [0.5, 0.9], [0.7, 0.6]]
+    >>> generator = RNCE(others, line_search=True)
+    >>> result = explain(net, [[0.7, 0.5]], target=1, changes=changes, generator=generator)
+    >>> result.counterfactuals.round(2)
+         x0    x1
+    0  0.59  0.72
+    >>> print(result.verdict[0])
+    ROBUST
+    >>> kept = RNCE(others).prepare(net, target=1, changes=changes)
+    >>> kept
+    CertifiedCandidates(3 rows; 1: 2 accepted, 1 robust)
+    """
+
+    name: ClassVar[str] = "rnce"
+    good_for: ClassVar[str] = "robust and plausible advice for many people: a real person's row, proven under Δ"
+    paper: ClassVar[str] = "Jiang, Leofante, Rago and Toni, Algorithms 2-4"
+
+    candidates: Any
+    certified_candidates: bool = False
+    line_search: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.candidates, CertifiedCandidates):
+            object.__setattr__(self, "candidates", check_candidates(self.candidates))
+
+    def prepare(
+        self, model: object, *, target: Any, changes: PlausibleChanges | None, space: FeatureSpace | None = None
+    ) -> CertifiedCandidates:
+        """Certify the whole table of candidates for one target class, or for a list of them, once and for all."""
+        if isinstance(self.candidates, CertifiedCandidates):
+            raise InvalidInputError("candidates: expected a table to certify, got one that is certified already")
+        loaded = load_model(model)
+        space = find_space(loaded, self.candidates, space, self.candidates)
+        labels = list(target) if isinstance(target, list | tuple | set | np.ndarray) else [target]
+        targets = [loaded.network.class_index(label) for label in labels]
+        return self._certified(loaded.network, changes, space, targets)
+
+    def propose(self, task: Task) -> Proposals:
+        """The nearest Δ-robust neighbour of each row."""
+        points, by_target = self._by_target(task)
+        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        for target, turns in by_target.items():
+            rows = np.flatnonzero(task.targets == target)
+            found = walk(task, rows, turns[0], robust=True)
+            for others in turns[1:]:
+                left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
+                if not others.handed_out_as_they_are:
+                    found |= walk(replace(task, advance=None), left, others, robust=True)
+            for row in rows.tolist():
+                if row in found:
+                    result[row] = found[row]
+                else:
+                    accepted = sum(map(len, turns))
+                    reason[row] = why_none(task, len(points), accepted, target, robust=task.changes is not None)
+        if self.line_search:
+            rows = np.flatnonzero(~np.isnan(result).any(axis=1))
+            result[rows] = line_search(task, rows, result[rows])
+        return Proposals.of(result, reason)
+
+    def example_table(self) -> object:
+        """The candidates, or the space that they were certified in."""
+        return self.candidates.space if isinstance(self.candidates, CertifiedCandidates) else self.candidates
+
+    def _by_target(self, task: Task) -> tuple[Floats, Mapping[int, Turns]]:
+        targets = np.unique(task.targets).tolist()
+        if isinstance(self.candidates, CertifiedCandidates):
+            self.candidates.check(task)
+            return self.candidates.points, {target: self.candidates.by_target[target] for target in targets}
+        if self.certified_candidates:
+            certified = self._certified(task.network, task.changes, task.space, targets)
+            return certified.points, certified.by_target
+        points = read_candidates(self.candidates, task.space, task.network)
+        return points, {t: (accepted_candidates(points, task.space, task.network, t),) for t in targets}
+
+    def _certified(
+        self, network: Network, changes: PlausibleChanges | None, space: FeatureSpace, targets: list[int]
+    ) -> CertifiedCandidates:
+        """Algorithm 2 with robustInit: which candidates does every model in Δ accept?"""
+        points = read_candidates(self.candidates, space, network)
+        by_target: dict[int, Turns] = {}
+        for target in targets:
+            candidates = accepted_candidates(points, space, network, target)
+            robust = np.ones(len(candidates), dtype=np.bool_)
+            if changes is not None and len(candidates):
+                robust = certify(network, candidates.settled, network.classes[target], changes, progress=False).robust
+            by_target[target] = (candidates.where(robust), candidates.where(~robust))
+        return CertifiedCandidates(network, changes, space, points, by_target)

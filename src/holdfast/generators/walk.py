@@ -1,0 +1,98 @@
+"""Meet the candidates in order of distance until one is accepted, for many people at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.generators.base import Task
+from holdfast.generators.candidates import Candidates
+from holdfast.generators.finish import accepted
+from holdfast.network import Floats
+
+# Most people find an answer among their first neighbours; the others look through everyone, ever more at a time.
+_FIRST = 32
+_GROWTH = 8
+_PEOPLE = 64
+
+
+def walk(
+    task: Task, rows: NDArray[np.intp], candidates: Candidates, *, robust: bool, skip: int = 0
+) -> dict[int, Floats]:
+    """For each of these rows the first candidate that is accepted, projected; rows without one are left out.
+
+    Parameters
+    ----------
+    robust
+        Whether to be accepted means by every model in Δ, or only by today's.
+    skip
+        How many accepted candidates to pass over.
+    """
+    found: dict[int, Floats] = {}
+    if len(candidates) == 0:
+        return found
+    deadline = None if task.time_limit is None else time.monotonic() + task.time_limit * rows.size
+    for start in range(0, rows.size, _PEOPLE):
+        part = rows[start : start + _PEOPLE]
+        orders = candidates.first(task.factuals[part], _FIRST + skip)
+        left = dict.fromkeys(part.tolist(), skip)
+        _meet(task, candidates, dict(zip(part.tolist(), orders, strict=True)), left, robust, found)
+        late = [row for row in part.tolist() if row not in found]
+        if late and len(candidates) > min(len(order) for order in orders):
+            everyone = dict(zip(late, candidates.order(task.factuals[late]), strict=True))
+            left = dict.fromkeys(late, skip)
+            _meet_all(task, candidates, everyone, left, robust, found, deadline)
+        task.report(part.size)
+    return found
+
+
+def _meet_all(
+    task: Task,
+    candidates: Candidates,
+    orders: dict[int, NDArray[np.intp]],
+    left: dict[int, int],
+    robust: bool,
+    found: dict[int, Floats],
+    deadline: float | None,
+) -> None:
+    start, size = 0, _FIRST * _GROWTH
+    while start < len(candidates) and (deadline is None or time.monotonic() < deadline):
+        window = {row: order[start : start + size] for row, order in orders.items() if row not in found}
+        if not window:
+            return
+        _meet(task, candidates, window, left, robust, found)
+        start, size = start + size, size * _GROWTH
+
+
+def _meet(
+    task: Task,
+    candidates: Candidates,
+    orders: dict[int, NDArray[np.intp]],
+    left: dict[int, int],
+    robust: bool,
+    found: dict[int, Floats],
+) -> None:
+    """Project these candidates onto what each person can do; the first accepted one, after `left` others, is found."""
+    lengths = [len(order) for order in orders.values()]
+    rows = np.repeat(np.array(list(orders), dtype=np.intp), lengths)
+    if rows.size == 0:
+        return
+    points = project(task, rows, candidates.points[np.concatenate(list(orders.values()))])
+    fine = accepted(task, rows, points, robust=robust)
+    if task.space.rules:
+        maybe = np.flatnonzero(fine)
+        fine[maybe] = task.space.satisfied(points[maybe], task.frame.iloc[rows[maybe].tolist()])
+    ends = np.cumsum(lengths)
+    for row, begin, end in zip(orders, ends - lengths, ends, strict=True):
+        hits = begin + np.flatnonzero(fine[begin:end])
+        if hits.size > left[row]:
+            found[row] = points[hits[left[row]]]
+        left[row] -= hits.size
+
+
+def project(task: Task, rows: Sequence[int] | NDArray[np.intp], points: Floats) -> Floats:
+    """Each point moved to where the constraints of its row's person allow, settled."""
+    return task.space.project(points, task.frame.iloc[list(rows)])
