@@ -76,7 +76,7 @@ def explain(
     >>> from holdfast.network import Network
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> people = [[0.7, 0.5], [0.2, 0.6]]
-    >>> others = [[0.7, 0.7], [0.6, 0.9], [0.3, 0.4]]
+    >>> others = [[0.7, 0.7], [0.6, 0.9], [0.3, 0.3]]
     >>> changes = PlausibleChanges(0.1, biases=False)
     >>> nearest = explain(net, people, target=1, changes=changes, generator=NNCE(others))
     >>> nearest.to_frame()[["x0", "x1", "found", "verdict"]]

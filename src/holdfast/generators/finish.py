@@ -43,18 +43,18 @@ def finish(task: Task, proposals: Proposals) -> Finished:
     """Settle what was proposed, drop what breaks a constraint or has another class, certify the rest."""
     reason = list(proposals.reason)
     proposed = proposals.found & np.isfinite(proposals.points).all(axis=1)
-    for row in np.flatnonzero(~proposed):
+    for row in np.flatnonzero(~proposed).tolist():
         reason[row] = reason[row] or "the method found no counterfactual"
     rows = np.flatnonzero(proposed)
     people = task.frame.iloc[rows]
     points, frame = task.space.settle(proposals.points[rows], people)
     kept = task.space.satisfied(frame, people)
-    for i in np.flatnonzero(~kept):
+    for i in np.flatnonzero(~kept).tolist():
         broken = task.space.violations(frame.iloc[[i]], people.iloc[[i]])[0]
         reason[rows[i]] = f"the point found breaks a constraint: {sentence_list(broken)}"
     classes = task.network.predict_index(points)
     other = kept & (classes != task.targets[rows])
-    for i in np.flatnonzero(other):
+    for i in np.flatnonzero(other).tolist():
         label = task.network.classes[classes[i]]
         reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
     good = np.flatnonzero(kept & ~other)
@@ -62,23 +62,34 @@ def finish(task: Task, proposals: Proposals) -> Finished:
     return Finished(rows, points, frame.iloc[good], reason, certify_rows(task, rows, points))
 
 
-def certify_rows(task: Task, rows: NDArray[np.intp], points: Floats) -> Certificates | None:
+def certify_rows(task: Task, rows: NDArray[np.intp], points: Floats, *, method: str = "joint") -> Certificates | None:
     """The Δ-robustness test of a point for each of these rows; None without Δ or without rows."""
     if task.changes is None or rows.size == 0:
         return None
     limit = None if task.time_limit is None else task.time_limit * np.unique(rows).size
     labels = task.network.classes[task.targets[rows]]
-    return certify(task.network, points, labels, task.changes, time_limit=limit, progress=False)
+    return certify(task.network, points, labels, task.changes, time_limit=limit, method=method, progress=False)
 
 
-def accepted(task: Task, rows: NDArray[np.intp], points: Floats, *, robust: bool = True) -> NDArray[np.bool_]:
-    """Whether each settled point has its row's target class today and, if `robust`, under every model in Δ."""
-    fine = np.asarray(task.network.predict_index(points) == task.targets[rows])
-    if robust:
-        still = np.flatnonzero(fine)
-        certificates = certify_rows(task, rows[still], points[still])
-        if certificates is not None:
-            fine[still] = certificates.robust
+def narrow(
+    task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats, *, method: str = "joint"
+) -> NDArray[np.bool_]:
+    """Of the points that are fine so far, those that are Δ-robust; all of them without Δ."""
+    fine = fine.copy()
+    asked = np.flatnonzero(fine)
+    certificates = certify_rows(task, rows[asked], points[asked], method=method)
+    if certificates is not None:
+        fine[asked] = certificates.robust
+    return fine
+
+
+def allowed(task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats) -> NDArray[np.bool_]:
+    """Of the projected points that are fine so far, those with the target class that obey the rules."""
+    fine = fine & (task.network.predict_index(points) == task.targets[rows])
+    if task.space.rules:
+        # Everything else holds by projection; a rule that a factual breaks may be beyond repair.
+        asked = np.flatnonzero(fine)
+        fine[asked] = task.space.satisfied(points[asked], task.frame.iloc[rows[asked]])
     return fine
 
 

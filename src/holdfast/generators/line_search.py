@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Task
-from holdfast.generators.finish import accepted
+from holdfast.generators.finish import allowed, narrow
 from holdfast.generators.walk import project
 from holdfast.network import Floats
 
-# The paper walks in steps of 0.05; the stretch between the last good and the first bad step is then halved.
-_FRACTIONS = np.arange(1, 20) / 20.0
-_HALVINGS = 24
+# The paper walks in steps of 0.05; what lies between the last good and the next step is then looked at ever closer.
+_STEPS = 20
+_CLOSER = 8
+_ROUNDS = 5
 
 
 def line_search(task: Task, rows: NDArray[np.intp], points: Floats) -> Floats:
@@ -52,19 +53,19 @@ class _Search:
     cost: Floats
 
     def offer(self, places: NDArray[np.intp], trials: Floats) -> NDArray[np.bool_]:
-        """Take the trials, one for each place, that are allowed, accepted and cheaper; say which."""
+        """For each place the cheapest of its trials that is allowed, accepted and cheaper; say which were taken."""
         rows = self.rows[places]
         trials = project(self.task, rows, trials)
         cost = _costs(self.task, rows, trials)
-        better = cost < self.cost[places]
-        maybe = np.flatnonzero(better)
-        better[maybe] = accepted(self.task, rows[maybe], trials[maybe])
-        if self.task.space.rules:
-            maybe = np.flatnonzero(better)
-            people = self.task.frame.iloc[rows[maybe].tolist()]
-            better[maybe] = self.task.space.satisfied(trials[maybe], people)
-        self.best[places[better]], self.cost[places[better]] = trials[better], cost[better]
-        return better
+        better = allowed(self.task, cost < self.cost[places], rows, trials)
+        better = narrow(self.task, better, rows, trials)
+        order = np.lexsort((cost, places))
+        order = order[better[order]]
+        first = order[np.unique(places[order], return_index=True)[1]]
+        self.best[places[first]], self.cost[places[first]] = trials[first], cost[first]
+        taken = np.zeros(places.size, dtype=np.bool_)
+        taken[first] = True
+        return taken
 
 
 def _restore_categories(search: _Search) -> None:
@@ -82,28 +83,22 @@ def _restore_categories(search: _Search) -> None:
 
 
 def _slide(search: _Search) -> None:
-    """The least fraction of the way that is accepted, to the paper's step and then by halving."""
+    """The least fraction of the way that is accepted, to the paper's step and then closer."""
     task = search.task
     moving = [variable for f in task.space.features if not _is_category(f) for variable in f.variables]
     sliding = np.array(moving, dtype=np.intp)
     factuals, ends = task.factuals[search.rows], search.best.copy()
-
-    def at(places: NDArray[np.intp], fractions: Floats) -> Floats:
-        trials = ends[places]
-        start = factuals[np.ix_(places, sliding)]
+    n = search.rows.size
+    low, high, parts = np.zeros(n), np.ones(n), _STEPS
+    for _ in range(_ROUNDS + 1):
+        steps = np.arange(1, parts) / parts
+        places, fractions = np.repeat(np.arange(n), steps.size), (low[:, None] + np.outer(high - low, steps)).ravel()
+        trials, start = ends[places], factuals[np.ix_(places, sliding)]
         trials[:, sliding] = start + fractions[:, None] * (trials[:, sliding] - start)
-        return trials
-
-    places = np.arange(search.rows.size)
-    high = np.ones(search.rows.size)
-    for fraction in _FRACTIONS[::-1]:
-        taken = search.offer(places, at(places, np.full(places.size, fraction)))
-        high[places[taken]] = fraction
-    low = high - 1.0 / 20.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        taken = search.offer(places, at(places, middle))
-        high, low = np.where(taken, middle, high), np.where(taken, low, middle)
+        taken = search.offer(places, trials)
+        width = (high - low) / parts
+        high[places[taken]] = fractions[taken]
+        low, parts = np.maximum(high - width, 0.0), _CLOSER
 
 
 def _is_category(feature: Feature) -> bool:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from holdfast.generators.base import Task
 from holdfast.generators.candidates import Candidates
-from holdfast.generators.finish import accepted
+from holdfast.generators.finish import allowed, narrow
 from holdfast.network import Floats
 
 # Most people find an answer among their first neighbours; the others look through everyone, ever more at a time.
 _FIRST = 32
-_GROWTH = 8
-_PEOPLE = 64
+_GROWTH = 2
+# How many pairs of a person and a candidate are held in memory.
+_PAIRS = 4_000_000
 
 
 def walk(
@@ -35,8 +36,9 @@ def walk(
     if len(candidates) == 0:
         return found
     deadline = None if task.time_limit is None else time.monotonic() + task.time_limit * rows.size
-    for start in range(0, rows.size, _PEOPLE):
-        part = rows[start : start + _PEOPLE]
+    people = max(1, _PAIRS // len(candidates))
+    for start in range(0, rows.size, people):
+        part = rows[start : start + people]
         orders = candidates.first(task.factuals[part], _FIRST + skip)
         left = dict.fromkeys(part.tolist(), skip)
         _meet(task, candidates, dict(zip(part.tolist(), orders, strict=True)), left, robust, found)
@@ -58,7 +60,7 @@ def _meet_all(
     found: dict[int, Floats],
     deadline: float | None,
 ) -> None:
-    start, size = 0, _FIRST * _GROWTH
+    start, size = 0, _FIRST * 2
     while start < len(candidates) and (deadline is None or time.monotonic() < deadline):
         window = {row: order[start : start + size] for row, order in orders.items() if row not in found}
         if not window:
@@ -81,11 +83,10 @@ def _meet(
     if rows.size == 0:
         return
     points = project(task, rows, candidates.points[np.concatenate(list(orders.values()))])
-    fine = accepted(task, rows, points, robust=robust)
-    if task.space.rules:
-        maybe = np.flatnonzero(fine)
-        fine[maybe] = task.space.satisfied(points[maybe], task.frame.iloc[rows[maybe].tolist()])
+    fine = allowed(task, np.ones(rows.size, dtype=np.bool_), rows, points)
     ends = np.cumsum(lengths)
+    if robust:
+        fine = _robust_until_first(task, fine, rows, points, np.repeat(ends - lengths, lengths))
     for row, begin, end in zip(orders, ends - lengths, ends, strict=True):
         hits = begin + np.flatnonzero(fine[begin:end])
         if hits.size > left[row]:
@@ -93,6 +94,19 @@ def _meet(
         left[row] -= hits.size
 
 
+def _robust_until_first(
+    task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats, begin: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Which of the fine points are Δ-robust, for each row at least up to its first: what comes after it is not asked.
+
+    Interval bounds prove some at once; only what a person meets before the first of these needs the exact test.
+    """
+    proven = narrow(task, fine, rows, points, method="interval")
+    before = np.concatenate([[0], np.cumsum(proven)])
+    first_open = before[1:] == before[begin]
+    return proven | narrow(task, fine & first_open, rows, points)
+
+
 def project(task: Task, rows: Sequence[int] | NDArray[np.intp], points: Floats) -> Floats:
     """Each point moved to where the constraints of its row's person allow, settled."""
-    return task.space.project(points, task.frame.iloc[list(rows)])
+    return task.space.project(points, task.frame.iloc[np.asarray(rows)])
