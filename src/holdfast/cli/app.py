@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +15,25 @@ from typing import Annotated
 import typer
 
 import holdfast as hf
-from holdfast.cli import screens, tables
+from holdfast.cli import recourse, screens, tables
+from holdfast.cli.options import (
+    BROKEN,
+    FILE,
+    DataFile,
+    Debug,
+    Drop,
+    Index,
+    ModelFile,
+    NoBiases,
+    Norm,
+    Out,
+    Target,
+    TrustPickle,
+    changes_of,
+    label_of,
+    plain_errors,
+)
 from holdfast.importers.files import read_model
-
-BAD_INPUT = 2
-BROKEN = 3
 
 app = typer.Typer(
     name="holdfast",
@@ -40,22 +52,6 @@ class Method(StrEnum):
     interval = "interval"
 
 
-_FILE = {"exists": True, "dir_okay": False, "readable": True}
-ModelFile = Annotated[
-    Path, typer.Option("--model", help="The classifier: .onnx, .skops, or a network saved by holdfast (.npz).", **_FILE)
-]
-DataFile = Annotated[Path, typer.Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **_FILE)]
-Target = Annotated[str, typer.Option(help="The class that the points were promised.")]
-Norm = Annotated[float, typer.Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
-Index = Annotated[str | None, typer.Option(metavar="COLUMN", help="A key column, kept in the output.")]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
-Out = Annotated[Path | None, typer.Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
-TrustPickle = Annotated[
-    bool, typer.Option("--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds.")
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
-
-
 @app.command()
 def certify(
     model: ModelFile,
@@ -65,10 +61,10 @@ def certify(
         list[float], typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
     ],
     norm: Norm = math.inf,
-    no_biases: Annotated[bool, typer.Option("--no-biases", help="Only the weights move.")] = False,
+    no_biases: NoBiases = False,
     factuals: Annotated[
         Path | None,
-        typer.Option(help="The rows that the points explain: also ask whether Δ keeps their class.", **_FILE),
+        typer.Option(help="The rows that the points explain: also ask whether Δ keeps their class.", **FILE),
     ] = None,
     time_limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Rows undecided by then are UNKNOWN.")
@@ -86,9 +82,9 @@ def certify(
     debug: Debug = False,
 ) -> None:
     """Does each point keep its class under every model within delta of this one?"""
-    with _plain_errors(debug):
+    with plain_errors(debug):
         tables.check_output(out)
-        changes = hf.PlausibleChanges(tuple(delta) if len(delta) > 1 else delta[0], norm, not no_biases)
+        changes = changes_of(delta, norm, no_biases)
         classifier = read_model(model, trust_pickle=trust_pickle)
         frame = tables.read_table(data, index=index, drop=drop or ())
         tables.check_columns(frame, classifier, data)
@@ -129,7 +125,7 @@ def radius(
     debug: Debug = False,
 ) -> None:
     """How far may the model move before each point loses its class?"""
-    with _plain_errors(debug):
+    with plain_errors(debug):
         tables.check_output(out)
         classifier = read_model(model, trust_pickle=trust_pickle)
         frame = tables.read_table(data, index=index, drop=drop or ())
@@ -141,6 +137,10 @@ def radius(
         if out is not None:
             tables.write_table(result, out)
         screens.show_radii(result, target=target, norm=norm, seconds=seconds, out=out)
+
+
+app.command()(recourse.explain)
+app.command()(recourse.methods)
 
 
 @app.command()
@@ -155,7 +155,7 @@ def demo(
     """Loan applicants, the advice they were given, and how much of it survives retraining."""
     from holdfast.cli.demo import run_demo
 
-    with _plain_errors(debug):
+    with plain_errors(debug):
         run_demo(out, applicants=applicants, promises=promises, delta=delta, seed=seed)
 
 
@@ -173,37 +173,7 @@ def main() -> None:
     app()
 
 
-def label_of(target: str, network: hf.Network) -> object:
-    """The model's own label that `target` spells, so that 1 means 1, 1.0 or "1", whichever the model has."""
-    for label in network.classes.tolist():
-        if str(label) == target:
-            return label
-    for label in network.classes.tolist():
-        if isinstance(label, int | float) and _number(target) == label:
-            return label
-    return network.classes[network.class_index(target)]
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _version(asked: bool) -> None:
     if asked:
         typer.echo(f"holdfast {hf.__version__}")
         raise typer.Exit
-
-
-@contextmanager
-def _plain_errors(debug: bool) -> Iterator[None]:
-    """What a user can mend is one line on stderr; a traceback is for what nobody foresaw, or on request."""
-    try:
-        yield
-    except hf.HoldfastError as error:
-        if debug:
-            raise
-        screens.complain(str(error))
-        raise typer.Exit(BAD_INPUT) from None

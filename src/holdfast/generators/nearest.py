@@ -43,7 +43,7 @@ class NNCE(Generator):
 
     name: ClassVar[str] = "nnce"
     good_for: ClassVar[str] = "plausible advice in no time: a real person's row; often broken by retraining"
-    paper: ClassVar[str] = "Nearest neighbour, as in Brughmans, Leyman and Martens 2023 (NICE), Section 5"
+    paper: ClassVar[str] = "Nearest neighbour, as in Brughmans, Leyman and Martens 2023 (NICE)"
 
     candidates: Any
     skip: int = 0

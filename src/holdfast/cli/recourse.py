@@ -1,0 +1,113 @@
+"""The commands ``explain`` and ``methods``: recourse for a table of people, and the ways to find it."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+import holdfast as hf
+from holdfast.cli import recourse_screens, tables
+from holdfast.cli.options import (
+    FILE,
+    DataFile,
+    Debug,
+    Drop,
+    Index,
+    ModelFile,
+    NoBiases,
+    Norm,
+    Out,
+    TrustPickle,
+    changes_of,
+    label_of,
+    plain_errors,
+)
+from holdfast.features.schema import Schema
+from holdfast.generators import explain as find_recourse
+from holdfast.generators.reading import find_space
+from holdfast.generators.registry import METHODS, make_generator
+from holdfast.importers import Model
+from holdfast.importers.files import read_model
+
+
+def explain(
+    model: ModelFile,
+    data: DataFile,
+    target: Annotated[str, typer.Option(help="The class that the people want.")],
+    schema: Annotated[
+        Path | None,
+        typer.Option(help="Columns, kinds, ranges and what a person can change, as JSON.", **FILE),
+    ] = None,
+    delta: Annotated[
+        list[float] | None,
+        typer.Option(help="How far each parameter may move; repeat it for one radius per layer. None: no verdicts."),
+    ] = None,
+    norm: Norm = math.inf,
+    no_biases: NoBiases = False,
+    method: Annotated[str, typer.Option(help="How to look for recourse; `holdfast methods` lists them.")] = "rnce",
+    candidates: Annotated[
+        Path | None, typer.Option(help="Other people, such as the training table, for methods that need them.", **FILE)
+    ] = None,
+    immutable: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column that cannot change; may be repeated.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many people who do not have the class yet.")
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each person.")] = None,
+    seed: Annotated[int, typer.Option(help="For whatever is random in the method.")] = 0,
+    index: Index = None,
+    drop: Drop = None,
+    out: Out = None,
+    trust_pickle: TrustPickle = False,
+    debug: Debug = False,
+) -> None:
+    """What could each person change to get the class, and does that survive retraining?"""
+    with plain_errors(debug):
+        tables.check_output(out)
+        changes = changes_of(delta, norm, no_biases) if delta else None
+        others = None if candidates is None else tables.read_table(candidates)
+        generator = make_generator(method, others)
+        classifier = read_model(model, trust_pickle=trust_pickle)
+        frame = _people(data, schema, index=index, drop=drop or [])
+        space = find_space(
+            classifier, frame, None if schema is None else hf.FeatureSpace.from_schema(schema), others
+        ).constrained(immutable=immutable or ())
+        label = label_of(target, classifier.network)
+        if rows is not None:
+            frame = _first_without(frame, classifier, space, label, rows)
+        started = time.perf_counter()
+        result = find_recourse(
+            classifier, frame, target=label, changes=changes, generator=generator, space=space,
+            seed=seed, time_limit=time_limit,
+        )  # fmt: skip
+        seconds = time.perf_counter() - started
+        if out is not None:
+            advice = [result.describe(row) if result.found[row] else "" for row in range(len(result))]
+            tables.write_table(result.to_frame().assign(advice=advice), out)
+        recourse_screens.show_recourse(result, target=target, method=method, seconds=seconds, out=out)
+
+
+def methods() -> None:
+    """The ways to find recourse, and what each is good for."""
+    recourse_screens.show_methods(METHODS)
+
+
+def _people(path: Path, schema: Path | None, *, index: str | None, drop: list[str]) -> pd.DataFrame:
+    """The table without the columns to leave out; the schema's own target is one of them."""
+    frame = tables.read_table(path, index=index, drop=drop)
+    label = None if schema is None else Schema.load(schema).target
+    return frame.drop(columns=label) if label in frame.columns else frame
+
+
+def _first_without(
+    frame: pd.DataFrame, classifier: Model, space: hf.FeatureSpace, label: object, rows: int
+) -> pd.DataFrame:
+    without = classifier.network.predict(space.encode(frame)) != label
+    return frame.iloc[np.flatnonzero(without)[:rows]] if without.any() else frame.head(rows)

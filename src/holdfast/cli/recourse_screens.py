@@ -1,0 +1,70 @@
+"""What ``explain`` and ``methods`` show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.cli.screens import SHOWN, describe, shares
+from holdfast.generators import Recourse
+from holdfast.generators.registry import Method
+
+
+def show_recourse(result: Recourse, *, target: str, method: str, seconds: float, out: Path | None) -> None:
+    """How many people have recourse and of how many it is proven, at what cost, why not, and a few in words."""
+    console = Console(highlight=False)
+    n, found, robust = len(result), int(result.found.sum()), int(result.robust.sum())
+    console.print(f"{found:,} of {n:,} people can reach class {escape(target)} ({escape(method)}).")
+    if result.changes is not None:
+        console.print(f"{robust:,} of these promises hold under every model within {escape(describe(result.changes))}.")
+    console.print(_summary(result, seconds))
+    missing = pd.Series(result.reason)[~result.found]
+    if len(missing):
+        console.print(shares(missing, "no answer because"))
+    for row in np.flatnonzero(result.found)[:SHOWN]:
+        console.print(_in_words(result, int(row)), soft_wrap=True)
+    console.print(f"{n:,} people in {seconds:.2f} s")
+    if out is not None:
+        console.print(f"full result: {escape(str(out))}", soft_wrap=True)
+
+
+def show_methods(methods: Iterable[Method]) -> None:
+    """One row for each way to find recourse."""
+    table = Table(show_lines=True)
+    for heading in ("method", "good for", "needs", "from"):
+        table.add_column(heading, no_wrap=heading == "method")
+    for method in methods:
+        needs = "--candidates" if method.needs_candidates else ""
+        table.add_row(escape(method.name), escape(method.good_for), needs, escape(method.paper))
+    Console(highlight=False).print(table)
+
+
+def _summary(result: Recourse, seconds: float) -> Table:
+    found = result.found
+    table = Table(show_header=False)
+    table.add_column(min_width=18)
+    table.add_column(justify="right")
+    table.add_row("found", f"{found.mean():.1%}")
+    if result.changes is not None and found.any():
+        table.add_row("robust, of these", f"{result.robust.sum() / found.sum():.1%}")
+    if found.any():
+        table.add_row("mean cost_l1", f"{result.cost_l1[found].mean():.4g}")
+        table.add_row("largest cost_l1", f"{result.cost_l1[found].max():.4g}")
+    gap = result.optimality_gap[~np.isnan(result.optimality_gap)]
+    if gap.size:
+        table.add_row("proven cheapest", f"{(gap <= 1e-4).mean():.1%}")
+        table.add_row("largest gap", f"{gap.max():.2%}")
+    table.add_row("seconds a person", f"{seconds / len(result):.3g}")
+    return table
+
+
+def _in_words(result: Recourse, row: int) -> str:
+    verdict = "" if result.verdict[row] is None else f" [{result.verdict[row]}]"
+    key = f"{result.counterfactuals.index.name or 'row'} {result.counterfactuals.index[row]}"
+    return escape(f"{key}: {result.describe(row)}{verdict}")

@@ -1,0 +1,68 @@
+"""The generators by the names that the command line, the report and the benchmark know them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import InvalidInputError
+from holdfast.generators.base import Generator
+from holdfast.generators.nearest import NNCE
+from holdfast.generators.rnce import RNCE
+
+
+@dataclass(frozen=True)
+class Method:
+    """A generator with a name.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    make
+        From candidates (None where it needs none) to the generator.
+    good_for, paper
+        When to take it, and where it comes from.
+    needs_candidates
+        Whether it looks among other people's rows.
+    """
+
+    name: str
+    make: Callable[[Any], Generator]
+    good_for: str
+    paper: str
+    needs_candidates: bool = False
+
+
+def _of(generator: type[Generator], make: Callable[[Any], Generator], needs_candidates: bool = False) -> Method:
+    return Method(generator.name, make, generator.good_for, generator.paper, needs_candidates)
+
+
+METHODS: tuple[Method, ...] = (
+    _of(RNCE, RNCE, needs_candidates=True),
+    Method(
+        "rnce-line",
+        lambda candidates: RNCE(candidates, line_search=True),
+        "as rnce, moved back towards the person as far as Δ allows: cheaper, and no longer a real person's row",
+        RNCE.paper,
+        needs_candidates=True,
+    ),
+    _of(NNCE, NNCE, needs_candidates=True),
+)
+
+
+def make_generator(name: str, candidates: Any = None) -> Generator:
+    """The generator of this name.
+
+    Examples
+    --------
+    >>> make_generator("rnce", [[0.0, 1.0]]).certified_candidates
+    False
+    """
+    for method in METHODS:
+        if method.name == name:
+            if method.needs_candidates and candidates is None:
+                raise InvalidInputError(f"candidates: expected a table for the method {name}, got none")
+            return method.make(candidates)
+    raise InvalidInputError(f"method: expected one of {', '.join(m.name for m in METHODS)}, got {name!r}")
