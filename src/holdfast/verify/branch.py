@@ -291,7 +291,7 @@ class _Search:
                 self.result.leaves.setdefault(int(row), []).append(leaf)
 
     def _children(self, nodes: _Nodes, scores: Floats) -> tuple[_Nodes, Floats]:
-        """Two branches for each node, on its loosest neuron, numbered through the later layers; one if none is loose."""
+        """Two branches for each node, on its loosest neuron (numbered through the layers); one if none is loose."""
         loosest = scores.argmax(axis=1)
         loose = scores[np.arange(loosest.shape[0]), loosest] > 0.0
         parents = np.repeat(np.arange(loosest.shape[0]), np.where(loose, 2, 1))
