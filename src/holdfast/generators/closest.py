@@ -1,0 +1,105 @@
+"""`Closest`: the cheapest point there is that every model in Δ accepts, with a proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators.acceptance import EveryModel
+from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.candidates import check_candidates, read_candidates
+from holdfast.generators.cutting import search_row
+from holdfast.generators.rows import RowAnswer, answer_rows
+from holdfast.milp.people import Limits
+from holdfast.network import Floats
+
+# Candidates are certified in blocks, the nearest first, until enough of them are robust.
+_BLOCK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Closest(Generator):
+    """The cheapest Δ-robust point of the feature space.
+
+    A master problem finds the cheapest point that every counter-model so far accepts; the exact test names the next
+    counter-model, or accepts. `optimality_gap` is 0 where the answer is proven to be the cheapest there is; where time
+    runs out it says how much cheaper another point could be at most. Where no point is robust, that is proven too, and
+    the reason names the constraints in the way.
+
+    Parameters
+    ----------
+    plausible
+        A table of people, raw like X. The answer then lies in the convex hull of the nearest of them that are Δ-robust,
+        each taken as far as the person's constraints allow; None: anywhere in the space.
+    neighbours
+        How many of them span the hull.
+    max_features_changed
+        At most so many columns may change.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> changes = hf.PlausibleChanges(0.1, biases=False)
+    >>> result = explain(net, [[0.7, 0.5]], target=1, changes=changes, generator=Closest())
+    >>> result.counterfactuals.round(4)
+           x0   x1
+    0  0.4091  0.5
+    >>> print(result.verdict[0], result.optimality_gap[0])
+    ROBUST 0.0
+    """
+
+    name: ClassVar[str] = "closest"
+    good_for: ClassVar[str] = "the cheapest change that every model in Δ accepts, with a proof that none is cheaper"
+    paper: ClassVar[str] = "holdfast; the hull after Jiang, Lan, Leofante, Rago and Toni 2023, PROPLACE"
+
+    plausible: Any = None
+    neighbours: int = 10
+    max_features_changed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.plausible is not None:
+            object.__setattr__(self, "plausible", check_candidates(self.plausible))
+        if self.neighbours < 1:
+            raise InvalidInputError(f"neighbours: expected at least 1, got {self.neighbours}")
+        if self.max_features_changed is not None and self.max_features_changed < 1:
+            raise InvalidInputError(f"max_features_changed: expected at least 1, got {self.max_features_changed}")
+
+    def propose(self, task: Task) -> Proposals:
+        """The nearest Δ-robust point of each row, with its gap."""
+        if task.changes is None:
+            raise InvalidInputError("changes: expected PlausibleChanges(delta) for Closest, got None; or take MCE()")
+        if self.plausible is None:
+            return answer_rows(task, self._answer)
+        points = read_candidates(self.plausible, task.space, task.network)
+        return answer_rows(task, replace(self, plausible=points)._answer)
+
+    def _answer(self, task: Task, row: int) -> RowAnswer:
+        assert task.changes is not None
+        judge = EveryModel(task.network, int(task.targets[row]), task.changes)
+        limits = Limits(max_changed=self.max_features_changed)
+        if self.plausible is None:
+            return search_row(task, row, judge, limits)
+        hull = _robust_neighbours(judge, task.space, task.factuals[row], self.plausible, self.neighbours)
+        if not len(hull):
+            return RowAnswer(None, "none of the plausible points is robust within the constraints")
+        return search_row(task, row, judge, replace(limits, hull=hull))
+
+
+def _robust_neighbours(judge: EveryModel, space: FeatureSpace, factual: Floats, table: Floats, k: int) -> Floats:
+    """The k cheapest robust points among the candidates as this person could become them, (<= k, d)."""
+    points = np.unique(space.project(table, factual[None, :]), axis=0)
+    points = points[space.satisfied(points, factual[None, :])]
+    points = points[np.argsort(np.abs(points - factual) @ space.weights, kind="stable")]
+    found: list[Floats] = []
+    for start in range(0, len(points), _BLOCK):
+        block = points[start : start + _BLOCK]
+        found.extend(block[judge.accepts(block)])
+        if len(found) >= k:
+            break
+    return np.array(found[:k]).reshape(-1, space.n_variables)

@@ -1,0 +1,63 @@
+"""`MCE`: the nearest point that today's model accepts, by mixed-integer programming."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from holdfast.errors import InvalidInputError
+from holdfast.generators.acceptance import Judge, Today
+from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.cutting import search_row
+from holdfast.generators.rows import RowAnswer, answer_rows
+from holdfast.milp.people import NO_LIMITS
+
+
+@dataclass(frozen=True)
+class MCE(Generator):
+    """The cheapest change that today's model accepts, proven so.
+
+    Says nothing about tomorrow's model: `Robust(MCE())` is the paper's MCE-R, and `Closest` the nearest robust point.
+
+    Parameters
+    ----------
+    margin
+        How far, in logits, the target class has to lie above every other.
+    raise_by
+        How much more margin a round of `Robust` asks for; later rounds ask for more at a time.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> result = explain(net, [[0.7, 0.5]], target=1, changes=None, generator=MCE(margin=0.1))
+    >>> round(float(result.cost_l1[0]), 4), bool(result.optimality_gap[0] < 1e-6)
+    (0.15, True)
+    """
+
+    name: ClassVar[str] = "mce"
+    good_for: ClassVar[str] = "the cheapest change that today's model accepts, as a yardstick; not robust"
+    paper: ClassVar[str] = "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
+
+    margin: float = 0.0
+    raise_by: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.margin) and self.margin >= 0.0):
+            raise InvalidInputError(f"margin: expected a number >= 0, got {self.margin}")
+        if not (math.isfinite(self.raise_by) and self.raise_by > 0.0):
+            raise InvalidInputError(f"raise_by: expected a number > 0, got {self.raise_by}")
+
+    def propose(self, task: Task) -> Proposals:
+        """The nearest accepted point of each row, with its gap."""
+        return answer_rows(task, self._answer)
+
+    def harder(self, step: int) -> MCE:
+        """The same with more margin: raise_by for each step, and up to twice that by step 20."""
+        return replace(self, margin=self.margin + self.raise_by * step * (1.0 + step / 20.0))
+
+    def _answer(self, task: Task, row: int) -> RowAnswer:
+        judge: Judge = Today(task.network, int(task.targets[row]), self.margin)
+        return search_row(task, row, judge, NO_LIMITS)

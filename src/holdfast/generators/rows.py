@@ -1,0 +1,42 @@
+"""Exact generators work row by row: the same search for each person, side by side on several cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+
+from holdfast.generators.base import Proposals, Task
+from holdfast.network import Floats
+
+
+@dataclass(frozen=True)
+class RowAnswer:
+    """What came of one person: a point or a reason, and what is proven about its cost_l1."""
+
+    point: Floats | None
+    reason: str
+    gap: float = np.nan
+    bound: float = np.nan
+
+
+def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
+    """Ask `one` about each row, in parallel if the task says so; `one` has to pickle."""
+    # A progress bar stays in this process.
+    quiet = Task(**{**task.__dict__, "advance": None})
+    if task.n_jobs in (None, 1) or len(task) == 1:
+        answers = (one(quiet, row) for row in range(len(task)))
+    else:
+        parallel = joblib.Parallel(n_jobs=task.n_jobs, return_as="generator")
+        answers = parallel(joblib.delayed(one)(quiet, row) for row in range(len(task)))
+    points = np.full(task.factuals.shape, np.nan)
+    reason = [""] * len(task)
+    gap, bound = np.full(len(task), np.nan), np.full(len(task), np.nan)
+    for row, answer in enumerate(answers):
+        if answer.point is not None:
+            points[row] = answer.point
+        reason[row], gap[row], bound[row] = answer.reason, answer.gap, answer.bound
+        task.report(1)
+    return Proposals(points, reason, gap, bound)

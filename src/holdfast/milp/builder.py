@@ -1,0 +1,87 @@
+"""A mixed-integer program written down variable by variable and row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.milp.solve import Program
+from holdfast.network import Floats
+
+
+class ProgramBuilder:
+    """Collects variables and rows; `build` gives the `Program`.
+
+    Examples
+    --------
+    >>> builder = ProgramBuilder()
+    >>> x, y = builder.variable(0.0, 1.0, cost=1.0), builder.variable(0.0, 1.0, integer=True)
+    >>> builder.row([x, y], [1.0, -0.5], lower=0.0)
+    0
+    >>> builder.build().integer.tolist()
+    [False, True]
+    """
+
+    def __init__(self) -> None:
+        self._cost: list[float] = []
+        self._lower: list[float] = []
+        self._upper: list[float] = []
+        self._integer: list[bool] = []
+        self._starts: list[int] = [0]
+        self._columns: list[NDArray[np.int32]] = []
+        self._values: list[Floats] = []
+        self._row_lower: list[float] = []
+        self._row_upper: list[float] = []
+        # What has to be added to the program's cost.
+        self.constant = 0.0
+
+    def variable(self, lower: float, upper: float, *, cost: float = 0.0, integer: bool = False) -> int:
+        """Add a variable and return its number."""
+        self._lower.append(float(lower))
+        self._upper.append(float(upper))
+        self._cost.append(float(cost))
+        self._integer.append(integer)
+        return len(self._cost) - 1
+
+    def binary(self, cost: float = 0.0) -> int:
+        """Add a variable that is 0 or 1."""
+        return self.variable(0.0, 1.0, cost=cost, integer=True)
+
+    def pay_from(self, variable: int, start: float, rate: float) -> None:
+        """Add  rate * (variable - start)  to the cost."""
+        self._cost[variable] += rate
+        self.constant -= rate * start
+
+    def row(
+        self,
+        columns: Sequence[int] | NDArray[np.intp],
+        values: Sequence[float] | Floats,
+        lower: float = -np.inf,
+        upper: float = np.inf,
+    ) -> int:
+        """Add  lower <= values . x[columns] <= upper  and return the row's number."""
+        coefficients = np.asarray(values, dtype=np.float64)
+        used = coefficients != 0.0
+        self._columns.append(np.asarray(columns, dtype=np.int32)[used])
+        self._values.append(coefficients[used])
+        self._starts.append(self._starts[-1] + int(used.sum()))
+        self._row_lower.append(float(lower))
+        self._row_upper.append(float(upper))
+        return len(self._row_lower) - 1
+
+    def build(self) -> Program:
+        """Everything so far as plain arrays."""
+        none: list[Floats] = [np.empty(0)]
+        return Program(
+            cost=np.array(self._cost),
+            lower=np.array(self._lower),
+            upper=np.array(self._upper),
+            starts=np.array(self._starts, dtype=np.int32),
+            columns=np.concatenate([*self._columns, *none]).astype(np.int32),
+            values=np.concatenate([*self._values, *none]),
+            row_lower=np.array(self._row_lower),
+            row_upper=np.array(self._row_upper),
+            integer=np.array(self._integer, dtype=np.bool_),
+        )
