@@ -98,7 +98,7 @@ def test_certify_agrees_with_the_independent_milp(seed: int):
 
 def test_the_cases_hold_what_they_promise():
     """Both verdicts, both signs of x, every depth, one logit and several, near and far: the comparison has teeth."""
-    cases = [case for seed in range(2) for case in _cases(seed)]
+    cases = list(_cases(0))
     least = np.concatenate([case.least for case in cases])
     assert 0.25 < np.mean(least > 0) < 0.75
     assert np.mean(np.abs(least) < 1e-3) > 0.4
@@ -268,7 +268,7 @@ def test_the_same_search_breaks_points_just_beyond_their_radius():
     """At 1.02 times the radius it finds a counter-model for most points: the million above is a real attempt."""
     rng = np.random.default_rng(7)
     outcomes = []
-    for network, x, target, _, high in islice(_edges(rng), 20):
+    for network, x, target, _, high in islice(_edges(rng), 12):
         changes = hf.PlausibleChanges(1.02 * high)
         assert hf.certify(network, x[None], target, changes).robust.tolist() == [False]
         counter_model, _ = search_counter_model(network, changes, x, target, restarts=RESTARTS, steps=STEPS)
