@@ -16,10 +16,22 @@ from numpy.typing import NDArray
 
 from holdfast.arrays import array_namespace, to_numpy
 from holdfast.bounds.interval import Ranges, joined_ranges
-from holdfast.bounds.linear import FREE, LINEAR, ZERO, Multipliers, Relaxation, relax, value_box
+from holdfast.bounds.linear import (
+    FREE,
+    LINEAR,
+    ZERO,
+    Multipliers,
+    Relaxation,
+    pull_back,
+    relax,
+    value_box,
+    walk_forward,
+    with_multipliers,
+)
 from holdfast.network import Floats
 from holdfast.verify.ascent import Tightened, tighten
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
+from holdfast.verify.programs import program_bound
 
 _BATCH = 2048
 # A tighter range takes a matrix for each point.
@@ -179,11 +191,10 @@ class _Search:
     def expand(self, nodes: _Nodes) -> _Nodes:
         """Bound a batch, close what is settled, and return the children of the rest."""
         np.add.at(self.result.nodes, nodes.row, 1)
-        # Most branches close at once; the others get a few steps, and those that no branching could help a long ascent.
+        # Most branches close at once; the others get a few steps, and those that no branching could help a program.
         fresh, stale = nodes.take(np.flatnonzero(~nodes.retried)), nodes.take(np.flatnonzero(nodes.retried))
         fresh, bound, looseness = self._bound(fresh, rounds=(1, 3))
-        stale, _, _ = self._bound(stale, rounds=(10,))
-        self._give_up_nodes(stale)
+        solved = self._solve(stale)
         tired = self.result.nodes[fresh.row] >= self.max_nodes
         self._give_up_nodes(fresh.take(np.flatnonzero(tired)))
         alive = ~self.done[fresh.row]
@@ -198,7 +209,39 @@ class _Search:
         # A small batch costs as much as a large one, so it may as well go down several levels at once.
         for _ in range(1 if split.size > 256 else 2 if split.size > 64 else 3):
             children, scores = self._children(children, scores)
-        return again.joined(children)
+        return again.joined(children).joined(solved)
+
+    def _solve(self, nodes: _Nodes) -> _Nodes:
+        """Branches none of whose lines is loose, one by one with the multipliers of a linear program."""
+        children = nodes.take(slice(0, 0))
+        for i in range(nodes.row.shape[0]):
+            one = nodes.take(slice(i, i + 1))
+            row = one.row[0]
+            if self.done[row]:
+                continue
+            problem, relaxation, ranges = self._relaxed(one)
+            found = program_bound(problem, relaxation, ranges, tuple(choice[0] for choice in one.decided))
+            if found is None:
+                self.give_up(one.row)
+                continue
+            one = replace(one, multipliers=found.multipliers)
+            bound = np.array([found.bound - found.error])
+            if bound[0] > self._cutoff(one.row)[0]:
+                self._close(one, bound)
+                continue
+            walked = pull_back(
+                problem.net, with_multipliers(relaxation, found.multipliers), problem.row, problem.offset
+            )
+            start = found.values[0][None, :]
+            reached = walk_forward(problem.net, start, walked.coefficients, problem.offset, None)
+            sides = tuple(1.0 - 2.0 * (coefficient > 0.0) for coefficient in walked.coefficients[1:])
+            self._meet(one.row, Tightened(walked.bound, found.multipliers, reached.margin, start, sides, walked.bound))
+            if found.excess.max() > 1e-9:
+                split, _ = self._children(one, np.maximum(found.excess, 0.0)[None, :])
+                children = children.joined(replace(split, retried=np.zeros(split.row.shape[0], dtype=bool)))
+            elif not self.done[row]:
+                self.give_up(one.row)
+        return children
 
     def _give_up_nodes(self, nodes: _Nodes) -> None:
         self.give_up(np.unique(nodes.row[~self.done[nodes.row]]))
@@ -275,8 +318,7 @@ class _Search:
         self.result.values[rows[better]] = values[better]
         self.result.met[rows[better]] = True
         if self.gap is None:
-            broken = self.result.upper < -WITNESS_SAFETY * self.error
-            self.done |= broken
+            self.done |= self.result.upper < -WITNESS_SAFETY * self.error
 
     def _close(self, nodes: _Nodes, bound: Floats) -> None:
         np.minimum.at(self.result.lower, nodes.row, bound)

@@ -12,7 +12,7 @@ from holdfast.bounds.abstraction import IntervalNetwork, Margin
 from holdfast.bounds.interval import IntervalPass
 from holdfast.bounds.linear import relax, value_box
 from holdfast.bounds.rounding import RoundingModel
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import LayerRadius, PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.milp.encode import margin_program
 from holdfast.milp.solve import solve
@@ -20,6 +20,7 @@ from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import best_response
 from holdfast.verify.balls import ball_lower
 from holdfast.verify.branch import branch_and_bound
+from holdfast.verify.exact import proven_above
 from holdfast.verify.identity import identity_lower
 from holdfast.verify.inputs import Space, check_scale, positive_number, read_table
 from holdfast.verify.problem import Problem
@@ -121,12 +122,12 @@ def least_values(
     lower -= np.stack([problem.error for problem in problems], axis=1)
     if exact and net.depth > 1:
         for k, problem in enumerate(problems):
-            lower[:, k] = np.maximum(lower[:, k], _exact_least(problem, lower[:, k], tol))
+            lower[:, k] = np.maximum(lower[:, k], _exact_least(problem, changes.layer_radii(network), lower[:, k], tol))
     return lower
 
 
-def _exact_least(problem: Problem, lower: Floats, tol: float) -> Floats:
-    """Branch and bound to within `tol`, and a mixed-integer program for each point that it leaves open."""
+def _exact_least(problem: Problem, radii: list[LayerRadius], lower: Floats, tol: float) -> Floats:
+    """Branch and bound to within `tol`; what it leaves open is proven just below the value that HiGHS names."""
     attained = best_response(problem).margin + problem.error
     rest = np.flatnonzero(attained - lower > tol)
     least = lower.copy()
@@ -139,10 +140,10 @@ def _exact_least(problem: Problem, lower: Floats, tol: float) -> Floats:
         one = inner.take(np.array([i]))
         box = value_box(one.net, one.points, one.rounding, one.sizes)
         _, ranges = relax(one.net, box, one.rounding, one.sizes, refine=True)
-        bound = solve(margin_program(one.net, box, ranges, np.ravel(one.row)).program).bound + float(
-            np.ravel(one.offset)[0]
-        )
-        least[rest[i]] = max(least[rest[i]], bound - 1e-7 * max(1.0, abs(bound)))
+        solution = solve(margin_program(one.net, box, ranges, np.ravel(one.row)).program)
+        value = min(solution.objective + float(np.ravel(one.offset)[0]), float(found.upper[i])) - tol
+        if np.isfinite(value) and proven_above(one, radii, value):
+            least[rest[i]] = max(least[rest[i]], value)
     return least
 
 
