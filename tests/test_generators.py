@@ -1,0 +1,88 @@
+"""Every generator on every kind of network and space: one table, one row for each generator."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import holdfast as hf
+from holdfast.generators import NNCE, RNCE, Generator, Robust, explain
+from recourse_cases import NETWORKS, SPACES, Case, make_case
+
+# name: how to make it from a case, and whether what it finds is always robust
+GENERATORS = {
+    "NNCE": (lambda case: NNCE(case.candidates), False),
+    "RNCE": (lambda case: RNCE(case.candidates), True),
+    "RNCE certified": (lambda case: RNCE(case.candidates, certified_candidates=True), True),
+    "RNCE line": (lambda case: RNCE(case.candidates, line_search=True), True),
+    "RNCE certified line": (lambda case: RNCE(case.candidates, certified_candidates=True, line_search=True), True),
+    "Robust(NNCE)": (lambda case: Robust(NNCE(case.candidates), max_rounds=5), False),
+}
+
+
+@pytest.fixture(scope="module", params=[(network, space) for network in NETWORKS for space in SPACES], ids=" ".join)
+def case(request) -> Case:
+    return make_case(*request.param)
+
+
+@pytest.fixture(params=GENERATORS)
+def generator(request, case) -> Generator:
+    return GENERATORS[request.param][0](case)
+
+
+def ask(case, generator, **options):
+    return explain(
+        case.network, case.people, target=case.target, changes=case.changes, generator=generator, space=case.space,
+        **options,
+    )  # fmt: skip
+
+
+def test_what_is_handed_out_is_true(case, generator, request):
+    result = ask(case, generator)
+    assert len(result) == len(case.people)
+    assert result.counterfactuals.index.equals(case.people.index)
+    assert list(result.counterfactuals.columns) == list(case.people.columns)
+    # The third row has the class already: it keeps its place and says so.
+    assert not result.found[2]
+    assert result.reason[2] == f"already classified as {case.target}"
+    assert result.counterfactuals[~result.found].isna().all(axis=None)
+    assert all(result.reason[~result.found])
+    answers, people = result.counterfactuals[result.found], case.people[result.found]
+    answers = answers.astype(case.people.dtypes)
+    assert len(answers) > 0
+    assert case.space.violations(answers, people) == [[]] * len(answers)
+    points = case.space.encode(answers)
+    np.testing.assert_array_equal(points, result.points[result.found])
+    np.testing.assert_array_equal(case.network.predict(points), case.target)
+    np.testing.assert_array_equal(result.cost_l1[result.found], case.space.cost_l1(answers, people))
+    again = hf.certify(case.network, points, case.target, case.changes)
+    assert again.verdict.tolist() == result.verdict[result.found].tolist()
+    assert [verdict is None for verdict in result.verdict] == (~result.found).tolist()
+    if GENERATORS[request.node.callspec.params["generator"]][1]:
+        assert again.robust.all()
+
+
+def test_the_same_seed_finds_the_same_and_pickles(case, generator):
+    first, second = ask(case, generator, seed=3), ask(case, pickle.loads(pickle.dumps(generator)), seed=3)
+    pd.testing.assert_frame_equal(first.to_frame(), second.to_frame(), check_exact=True)
+
+
+def test_without_changes_there_are_no_verdicts(case, generator):
+    if isinstance(generator, Robust):
+        with pytest.raises(hf.HoldfastError, match="expected PlausibleChanges"):
+            explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
+        return
+    result = explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
+    assert result.certificates is None
+    assert result.verdict.tolist() == [None] * len(result)
+    assert result.found.any()
+
+
+def test_nothing_is_found_where_nothing_may_move(case, generator):
+    fixed = case.space.constrained(immutable=case.space.names)
+    result = explain(
+        case.network, case.people, target=case.target, changes=case.changes, generator=generator, space=fixed
+    )
+    assert not result.found.any()
+    assert all(reason.startswith("proven: nothing may change") for reason in np.delete(result.reason, 2))

@@ -1,0 +1,208 @@
+"""NNCE and RNCE against a search through every candidate, and what the paper's remarks promise of them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import holdfast as hf
+from holdfast.errors import InvalidInputError
+from holdfast.generators import NNCE, RNCE, Robust, explain
+from holdfast.generators.candidates import Candidates
+from recourse_cases import NETWORKS, SPACES, make_case
+
+CASES = [(network, space) for network in NETWORKS for space in SPACES]
+CONFIGURATIONS = [(certified, line) for certified in (False, True) for line in (False, True)]
+cases = pytest.mark.parametrize(("network", "space"), CASES)
+
+
+def ask(case, generator, space=None, changes=None):
+    return explain(
+        case.network, case.people, target=case.target, changes=changes, generator=generator, space=space or case.space
+    )
+
+
+def brute_force(case, space, row, changes):
+    """The cost of the cheapest candidate that is accepted once the person's constraints are put in; None if none is.
+
+    All candidates for one person, without any order among them.
+    """
+    person = case.people.iloc[[row]]
+    others = space.encode(case.candidates)
+    points = space.project(others[case.network.predict(others) == case.target], person)
+    fine = space.satisfied(points, person) & (case.network.predict(points) == case.target)
+    if changes is not None:
+        fine &= hf.certify(case.network, points, case.target, changes).robust
+    return space.cost_l1(points, space.encode(person))[fine].min() if fine.any() else None
+
+
+@cases
+@pytest.mark.parametrize("delta", [None, 0.01, 0.1, 1.0])
+def test_rnce_is_the_nearest_robust_candidate(network, space, delta):
+    case = make_case(network, space, n_candidates=80, n_people=4)
+    # On a coarse grid, and where rules move other columns, a neighbour's distance is not yet what it costs.
+    free = case.space.constrained(steps={"income": 100} if space == "mixed" else {}, rules=())
+    changes = None if delta is None else hf.PlausibleChanges(delta)
+    results = [ask(case, RNCE(case.candidates), free, changes), ask(case, NNCE(case.candidates), free)]
+    for result, held_against in zip(results, [changes, None], strict=True):
+        for row in (0, 1, 3):
+            least = brute_force(case, free, row, held_against)
+            assert result.found[row] == (least is not None)
+            if least is not None:
+                assert result.cost_l1[row] == pytest.approx(least, rel=1e-12)
+            else:
+                assert "candidates classified as" in result.reason[row]
+
+
+@cases
+@pytest.mark.parametrize(("certified", "line"), CONFIGURATIONS)
+def test_complete_whatever_the_configuration(network, space, certified, line):
+    """An answer wherever some candidate, taken as far as the constraints allow, is robust; none where none is."""
+    case = make_case(network, space, seed=1, n_candidates=80, n_people=4)
+    for delta in (0.02, 0.3):
+        changes = hf.PlausibleChanges(delta)
+        plain = ask(case, RNCE(case.candidates), changes=changes)
+        result = ask(case, RNCE(case.candidates, certified, line), changes=changes)
+        assert result.found.tolist() == plain.found.tolist()
+        assert result.robust.tolist() == result.found.tolist()
+        for row in (0, 1, 3):
+            assert result.found[row] == (brute_force(case, case.space, row, changes) is not None)
+
+
+@cases
+def test_line_search_is_never_dearer_and_often_cheaper(network, space):
+    case = make_case(network, space, n_people=12)
+    for changes in (None, case.changes):
+        plain = ask(case, RNCE(case.candidates), changes=changes)
+        line = ask(case, RNCE(case.candidates, line_search=True), changes=changes)
+        assert (line.cost_l1[plain.found] <= plain.cost_l1[plain.found]).all()
+        if space != "categorical":
+            assert line.cost_l1[plain.found].sum() < plain.cost_l1[plain.found].sum()
+
+
+@cases
+@pytest.mark.parametrize("certified", [False, True])
+def test_rnce_without_changes_is_nnce(network, space, certified):
+    case = make_case(network, space)
+    nearest = ask(case, NNCE(case.candidates)).to_frame()
+    pd.testing.assert_frame_equal(ask(case, RNCE(case.candidates, certified)).to_frame(), nearest, check_exact=True)
+
+
+def test_certified_candidates_answer_as_the_others_where_everything_may_move():
+    case = make_case("two layers", "continuous", n_people=40)
+    free = case.space.constrained(free=case.space.names)
+    for delta in (0.01, 0.05):
+        changes = hf.PlausibleChanges(delta)
+        results = [ask(case, RNCE(case.candidates, certified), free, changes) for certified in (False, True)]
+        pd.testing.assert_frame_equal(results[0].to_frame(), results[1].to_frame(), check_exact=True)
+
+
+def test_certified_candidates_are_kept_and_reused():
+    case = make_case("two layers", "mixed")
+    arguments = {"changes": case.changes, "space": case.space}
+    kept = RNCE(case.candidates).prepare(case.network, target=case.target, **arguments)
+    kept = pickle.loads(pickle.dumps(kept))
+    expected = ask(case, RNCE(case.candidates, certified_candidates=True), changes=case.changes)
+    result = ask(case, RNCE(kept), changes=case.changes)
+    pd.testing.assert_frame_equal(result.to_frame(), expected.to_frame(), check_exact=True)
+    # They know their space.
+    alone = explain(case.network, case.people, target=case.target, changes=case.changes, generator=RNCE(kept))
+    pd.testing.assert_frame_equal(alone.to_frame(), expected.to_frame(), check_exact=True)
+    points = case.space.encode(case.candidates)
+    accepted = points[case.network.predict(points) == case.target]
+    robust = hf.certify(case.network, case.space.settle(accepted)[0], case.target, case.changes).robust
+    assert repr(kept) == f"CertifiedCandidates(300 rows; 1: {len(accepted)} accepted, {robust.sum()} robust)"
+
+
+def test_certified_candidates_refuse_another_question():
+    case = make_case("two layers", "mixed")
+    kept = RNCE(case.candidates).prepare(case.network, target=1, changes=case.changes, space=case.space)
+    other = case.space.constrained(immutable=["income"])
+    with pytest.raises(InvalidInputError, match="certified for this changes"):
+        ask(case, RNCE(kept), changes=hf.PlausibleChanges(0.02))
+    with pytest.raises(InvalidInputError, match="certified for this space"):
+        ask(case, RNCE(kept), other, case.changes)
+    with pytest.raises(InvalidInputError, match="certified for class 0"):
+        explain(case.network, case.people, target=0, changes=case.changes, generator=RNCE(kept))
+    with pytest.raises(InvalidInputError, match="certified already"):
+        RNCE(kept).prepare(case.network, target=1, changes=case.changes)
+
+
+def test_targets_row_by_row():
+    case = make_case("three classes", "continuous", n_people=9)
+    classes = case.network.predict(case.space.encode(case.people))
+    targets = (classes + np.array([1, 2, 0] * 3)) % 3
+    for generator in (NNCE(case.candidates), RNCE(case.candidates, True, True)):
+        result = explain(
+            case.network, case.people, target=targets, changes=case.changes, generator=generator, space=case.space
+        )
+        assert not result.found[[2, 5, 8]].any()
+        found = np.flatnonzero(result.found)
+        assert found.size > 0
+        np.testing.assert_array_equal(case.network.predict(result.points[found]), targets[found])
+        for row in found:
+            alone = explain(
+                case.network, case.people.iloc[[row]], target=targets[row], changes=case.changes, generator=generator,
+                space=case.space,
+            )  # fmt: skip
+            np.testing.assert_array_equal(alone.points[0], result.points[row])
+
+
+def test_robust_over_nnce_walks_the_same_neighbours_as_rnce():
+    case = make_case("two layers", "continuous", n_candidates=100, n_people=8)
+    changes = hf.PlausibleChanges(0.02)
+    walked = ask(case, Robust(NNCE(case.candidates), max_rounds=40), changes=changes)
+    asked = ask(case, RNCE(case.candidates), changes=changes)
+    assert asked.robust.any()
+    np.testing.assert_array_equal(walked.points[asked.found], asked.points[asked.found])
+    for row in np.flatnonzero(~asked.found & walked.found):
+        assert walked.verdict[row] is hf.Verdict.NOT_ROBUST
+        assert walked.reason[row] == "not robust after 40 rounds"
+
+
+def test_robust_tests_the_bases_own_answer_first():
+    case = make_case("one layer", "continuous", n_people=20)
+    tiny = hf.PlausibleChanges(1e-9)
+    base = ask(case, NNCE(case.candidates), changes=tiny)
+    once = ask(case, Robust(NNCE(case.candidates), max_rounds=1), changes=tiny)
+    assert base.robust.any()
+    np.testing.assert_array_equal(base.points, once.points)
+    assert set(once.reason[once.robust]) == {""}
+
+
+def test_robust_needs_something_to_raise():
+    with pytest.raises(InvalidInputError, match="RNCE has no parameter"):
+        Robust(RNCE([[0.0]]))
+    with pytest.raises(InvalidInputError, match="at least 1, got 0"):
+        Robust(NNCE([[0.0]]), max_rounds=0)
+
+
+def test_a_tree_orders_as_a_search_through_everyone():
+    rng = np.random.default_rng(0)
+    # Whole numbers make many ties.
+    table = pd.DataFrame(rng.integers(0, 6, (2000, 3)).astype(float), columns=["a", "b", "c"])
+    space = hf.FeatureSpace.from_frame(table, costs={"b": 3.0}, immutable=["c"])
+    candidates = Candidates.of(space.encode(table), space)
+    assert candidates._tree is not None
+    factuals = candidates.points[:50]
+    for quick, slow in zip(candidates.first(factuals, 90), candidates.order(factuals), strict=True):
+        np.testing.assert_array_equal(quick, slow[: len(quick)])
+
+
+def test_ties_go_to_the_earlier_candidate():
+    net = hf.Network([[[1.0, 1.0]]], [[-1.0]])
+    for others in ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]):
+        result = explain(net, [[0.0, 0.0]], target=1, generator=NNCE(others))
+        assert result.points[0].tolist() == others[0]
+
+
+def test_line_search_gives_categories_back():
+    """The category makes the candidate no better, so the person keeps their own."""
+    people = pd.DataFrame({"home": ["rent", "own"], "income": [0.0, 1.0]})
+    space = hf.FeatureSpace.from_frame(people)
+    net = hf.Network([[[0.0, 0.0, 1.0]]], [[-0.5]])
+    generator = RNCE(people, line_search=True)
+    result = explain(net, people.head(1), target=1, generator=generator, space=space)
+    assert result.counterfactuals["home"].tolist() == ["rent"]
+    assert result.counterfactuals["income"].item() == pytest.approx(0.5, abs=1e-5)
