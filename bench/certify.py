@@ -1,0 +1,209 @@
+"""How fast `certify` is, on public tables, beside a plain forward pass and beside one MILP per row.
+
+    python bench/certify.py --quick                       a minute or two
+    python bench/certify.py --out docs/benchmarks.md      everything
+
+For each network, delta and table, in one run and on one thread: the time per row of `network.logits`, of the interval
+bound, of `certify` (the public function, input checks included), and of the paper's mixed-integer program on a random
+sample of rows, whose verdicts are compared. Then `certified_radius`. Tables: $HOLDFAST_DATA, or shared/data beside the
+repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from threadpoolctl import threadpool_limits
+
+import holdfast as hf
+from cases import TARGET, Case, cases, training_in_words
+from holdfast.network import CHUNK, Floats
+from holdfast.verify.cascade import Question
+from paper_encoding import PaperAnswer, least_output
+from report import Comparison, Measurement, RadiusTimes, tables, write
+from stopwatch import cpu_seconds, race
+
+ROOT = Path(__file__).resolve().parent.parent
+DELTAS = (0.005, 0.01, 0.02, 0.05)
+# The paper's constant M lets HiGHS cheat by M times its integrality tolerance of 1e-6 at every neuron.
+MILP_TOLERANCE = 5e-3
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to spend on each part."""
+
+    rounds: int = 25
+    patience: float = 2.0
+    milp_rows: int = 20
+    deep_milp_rows: int = 2
+    deep_rows: int = 1000
+    deep_deltas: tuple[float, ...] = DELTAS[:3]
+    radius_rows: int = 100
+
+
+QUICK = Effort(
+    rounds=10, patience=1.0, milp_rows=10, deep_milp_rows=1, deep_rows=200, deep_deltas=DELTAS[:1], radius_rows=50
+)
+
+
+def main() -> None:
+    """Measure, print, and write if asked to."""
+    arguments = _arguments()
+    effort = QUICK if arguments.quick else Effort()
+    console = Console(stderr=True)
+    measured: list[Measurement] = []
+    radii: list[RadiusTimes] = []
+    for case in cases(arguments.data, arguments.store, quick=arguments.quick, deep_rows=effort.deep_rows):
+        for delta in effort.deep_deltas if case.deep else DELTAS:
+            console.print(f"{case.dataset} {case.size}, {case.rows}, delta {delta:g}", style="dim")
+            measured.append(measure(case, delta, effort, arguments.time_limit, arguments.milp_limit))
+        if not case.deep:
+            radii.append(measure_radius(case, effort))
+    found = tables(measured, radii)
+    for table in found:
+        Console(width=max(160, Console().width)).print(table.for_terminal(), "\n")
+    if arguments.out is not None:
+        write(arguments.out, found, _preface(arguments, effort))
+
+
+def _preface(arguments: argparse.Namespace, effort: Effort) -> str:
+    """How the figures came about."""
+    return f"""\
+Written by `{shlex.join(["python", "bench/certify.py", *sys.argv[1:]])}` on 2 cores of a shared server, one thread.
+Ratios are between things measured in the same run, taking turns; times are CPU time, the best of up to {effort.rounds}
+turns.
+
+{training_in_words()} Rows: those labelled 1, or the whole table ("all"); for 3x64 a random sample of
+{effort.deep_rows:,}.
+
+The MILP is the paper's: two-sided rows and a binary for every hidden neuron, one constant M = 1000, built and solved
+for each row by HiGHS with its default tolerances on one thread, on a random sample of rows. One that reaches its limit
+of {arguments.milp_limit:g} s (by the clock) counts with the CPU time spent until then, and the ratio is marked ">=".
+`certify` has {arguments.time_limit:g} s by the clock for a whole table; what is open then is UNKNOWN, and no ratio is
+given."""
+
+
+def measure(case: Case, delta: float, effort: Effort, time_limit: float, milp_limit: float) -> Measurement:
+    """Everything about one network, table and delta."""
+    network, points, changes = case.network, case.points, hf.PlausibleChanges(delta)
+    question = Question.of(network, changes, TARGET)
+    kept: list[hf.Certificates] = []
+
+    def run_certify() -> None:
+        kept[:] = [hf.certify(network, points, TARGET, changes, time_limit=time_limit)]
+
+    best = race(
+        {
+            "forward": lambda: network.logits(points),
+            "interval": lambda: interval_bound(question, points, nonnegative=True),
+            "general": lambda: interval_bound(question, points, nonnegative=False),
+            "certify": run_certify,
+        },
+        rounds=effort.rounds,
+        patience=effort.patience,
+    )
+    by_interval = hf.certify(network, points, TARGET, changes, method="interval")
+    n_milp = effort.deep_milp_rows if case.deep else effort.milp_rows
+    return Measurement(
+        case=case,
+        delta=delta,
+        forward=best["forward"] / points.shape[0],
+        interval=best["interval"] / best["forward"],
+        general=best["general"] / best["forward"],
+        certify=best["certify"] / best["forward"],
+        certificates=kept[0],
+        interval_robust=float(by_interval.robust.mean()),
+        comparison=compare(case, delta, kept[0], n_milp, milp_limit),
+    )
+
+
+def interval_bound(question: Question, points: Floats, *, nonnegative: bool) -> Floats:
+    """The interval bound of a whole table in chunks, with the same check of its input as `logits` makes."""
+    assert question.interval is not None
+    points = question.network.check_points(points)
+    lower = np.empty((points.shape[0], len(question.margins)))
+    for start in range(0, points.shape[0], CHUNK):
+        part = slice(start, start + CHUNK)
+        lower[part] = question.interval.lower(points[part], nonnegative=nonnegative)
+    return lower
+
+
+def compare(case: Case, delta: float, certificates: hf.Certificates, n: int, limit: float) -> Comparison:
+    """One MILP in the paper's encoding for each of `n` random rows: its time, and whether it says the same."""
+    rows = np.random.default_rng(1).choice(case.points.shape[0], min(n, case.points.shape[0]), replace=False)
+    seconds, unfinished, disagree = [], 0, []
+    for row in rows:
+        answers: list[PaperAnswer] = []
+        x = case.points[row]
+        seconds.append(
+            cpu_seconds(lambda x=x, into=answers: into.append(least_output(case.network, x, delta, time_limit=limit)))
+        )
+        unfinished += not answers[0].finished
+        if not _agrees(answers[0], certificates, int(row)):
+            disagree.append(int(row))
+    return Comparison(len(rows), float(np.mean(seconds)), unfinished, tuple(disagree))
+
+
+def _agrees(answer: PaperAnswer, certificates: hf.Certificates, row: int) -> bool:
+    """Same sign, and a least output inside our margins; of an unfinished program only what it has proven is held."""
+    verdict = certificates.verdict[row]
+    if answer.bound > MILP_TOLERANCE and verdict is hf.Verdict.NOT_ROBUST:
+        return False
+    if answer.least < -MILP_TOLERANCE and verdict is hf.Verdict.ROBUST:
+        return False
+    above = answer.least >= certificates.margin_lower[row] - MILP_TOLERANCE
+    below = answer.bound <= certificates.margin_upper[row] + MILP_TOLERANCE
+    return bool(above and below)
+
+
+def measure_radius(case: Case, effort: Effort, batch: int = 50) -> RadiusTimes:
+    """`certified_radius` at tol 1e-6 on rows that the network accepts today: in batches, and one row at a time."""
+    accepted = case.points[case.network.predict(case.points) == TARGET]
+    rng = np.random.default_rng(2)
+    points = accepted[rng.choice(accepted.shape[0], min(effort.radius_rows, accepted.shape[0]), replace=False)]
+    radius = hf.certified_radius(case.network, points, TARGET)
+    parts = [points[start : start + batch] for start in range(0, points.shape[0], batch)]
+    batches = [_radius_seconds(case, part) / part.shape[0] for part in parts]
+    singles = [_radius_seconds(case, points[i : i + 1]) for i in range(min(batch, points.shape[0]))]
+    return RadiusTimes(
+        case=case,
+        rows=points.shape[0],
+        batch=float(np.median(batches)),
+        slowest_batch=max(batches),
+        single=float(np.median(singles)),
+        slowest_single=max(singles),
+        median_radius=float(np.median(radius.lower)),
+        widest=float((radius.upper - radius.lower).max()),
+    )
+
+
+def _radius_seconds(case: Case, points: Floats) -> float:
+    return race({"radius": lambda: hf.certified_radius(case.network, points, TARGET)}, rounds=3, patience=0.3)["radius"]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    data = Path(os.environ.get("HOLDFAST_DATA") or ROOT.parent / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=data, help="folder with the tables and their schemas")
+    parser.add_argument("--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept")
+    parser.add_argument("--out", type=Path, help="write the tables as Markdown to this file")
+    parser.add_argument("--quick", action="store_true", help="fewer tables, networks and repeats")
+    parser.add_argument("--time-limit", type=float, default=30.0, help="seconds for one call of certify (default 30)")
+    parser.add_argument("--milp-limit", type=float, default=20.0, help="seconds for one MILP (default 20)")
+    arguments = parser.parse_args()
+    if not (arguments.data / "adult.csv.gz").exists():
+        parser.error(f"--data: expected adult.csv.gz and others in {arguments.data}, found none; or set HOLDFAST_DATA")
+    return arguments
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        main()
