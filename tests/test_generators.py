@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from holdfast.generators import NNCE, RNCE, Generator, Robust, explain
+from holdfast.generators import MCE, NNCE, RNCE, Closest, Generator, Robust, explain
 from recourse_cases import NETWORKS, SPACES, Case, make_case
 
 # name: how to make it from a case, and whether what it finds is always robust
@@ -18,12 +18,15 @@ GENERATORS = {
     "RNCE line": (lambda case: RNCE(case.candidates, line_search=True), True),
     "RNCE certified line": (lambda case: RNCE(case.candidates, certified_candidates=True, line_search=True), True),
     "Robust(NNCE)": (lambda case: Robust(NNCE(case.candidates), max_rounds=5), False),
+    "MCE": (lambda case: MCE(), False),
+    "Robust(MCE)": (lambda case: Robust(MCE(raise_by=0.3), max_rounds=6), False),
+    "Closest": (lambda case: Closest(), True),
 }
 
 
 @pytest.fixture(scope="module", params=[(network, space) for network in NETWORKS for space in SPACES], ids=" ".join)
 def case(request) -> Case:
-    return make_case(*request.param)
+    return make_case(*request.param, n_people=6)
 
 
 @pytest.fixture(params=GENERATORS)
@@ -69,7 +72,7 @@ def test_the_same_seed_finds_the_same_and_pickles(case, generator):
 
 
 def test_without_changes_there_are_no_verdicts(case, generator):
-    if isinstance(generator, Robust):
+    if isinstance(generator, Robust | Closest):
         with pytest.raises(hf.HoldfastError, match="expected PlausibleChanges"):
             explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
         return

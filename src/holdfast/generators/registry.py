@@ -8,8 +8,11 @@ from typing import Any
 
 from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator
+from holdfast.generators.closest import Closest
+from holdfast.generators.mce import MCE
 from holdfast.generators.nearest import NNCE
 from holdfast.generators.rnce import RNCE
+from holdfast.generators.robust import Robust
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ def _of(generator: type[Generator], make: Callable[[Any], Generator], needs_cand
 
 
 METHODS: tuple[Method, ...] = (
+    _of(Closest, lambda _: Closest()),
     _of(RNCE, RNCE, needs_candidates=True),
     Method(
         "rnce-line",
@@ -48,6 +52,13 @@ METHODS: tuple[Method, ...] = (
         RNCE.paper,
         needs_candidates=True,
     ),
+    Method(
+        "mce-r",
+        lambda _: Robust(MCE()),
+        "mce with ever more margin until Δ accepts: robust, dearer and slower than closest; to compare with the paper",
+        Robust.paper,
+    ),
+    _of(MCE, lambda _: MCE()),
     _of(NNCE, NNCE, needs_candidates=True),
 )
 

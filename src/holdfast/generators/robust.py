@@ -68,9 +68,6 @@ class Robust(Generator):
         while rows.size and n_rounds < self.max_rounds:
             part = replace(task.take(rows), advance=None)
             proposals = (self.base.harder(n_rounds) if n_rounds else self.base).propose(part)
-            if n_rounds == 0:
-                # What costs less is not even valid today, let alone robust.
-                kept.lower_bound[:] = proposals.lower_bound
             n_rounds += 1
             closed = _keep(kept, rows, finish(part, proposals), n_rounds)
             task.report(int(closed.sum()))

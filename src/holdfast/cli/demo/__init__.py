@@ -9,6 +9,7 @@ from rich.console import Console
 
 from holdfast.cli.demo import pages
 from holdfast.cli.demo.figure import draw
+from holdfast.cli.demo.recourse import find_advice, show_advice
 from holdfast.cli.demo.story import examine, make_promises, pick_broken, train_lender
 
 
@@ -24,6 +25,7 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float, seed: i
     broken = pick_broken(advice, findings)
     if broken is not None:
         pages.show_broken(console, lender, advice, findings, broken)
+    show_advice(console, find_advice(lender, advice, delta), delta)
     out.mkdir(parents=True, exist_ok=True)
     draw(findings, out / "demo.png")
     lender.network.save(out / "model.npz")

@@ -1,0 +1,170 @@
+"""The commands explain and methods, and the demo's last part: what they show and write is what the library says."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import holdfast as hf
+from holdfast.cli import app
+from holdfast.cli.demo.recourse import find_advice, loan_space
+from holdfast.cli.demo.story import make_promises, train_lender
+from holdfast.cli.tables import read_table
+from holdfast.generators.registry import METHODS, make_generator
+from recourse_cases import make_case
+
+runner = CliRunner()
+DELTA = 0.005
+SCHEMA = {
+    "name": "people",
+    "target": {"column": "granted", "desirable": 1},
+    "columns": [
+        {"name": "a", "role": "feature", "kind": "continuous", "min": -1, "max": 1, "actionability": "increase_only"},
+        {"name": "b", "role": "feature", "kind": "continuous", "min": -100, "max": 100},
+        {"name": "c", "role": "feature", "kind": "continuous", "min": -5e4, "max": 5e4, "step": 10, "unit": "USD"},
+        {"name": "d", "role": "feature", "kind": "continuous", "min": -1e-3, "max": 1e-3, "actionability": "immutable"},
+        {"name": "granted", "role": "target", "kind": "binary"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def case():
+    return make_case("two layers", "continuous", n_people=6)
+
+
+@pytest.fixture
+def files(tmp_path, case):
+    case.network.save(tmp_path / "model.npz")
+    for column in SCHEMA["columns"]:
+        column.setdefault("actionability", "mutable")
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    people = case.people.assign(person=[f"p{i}" for i in range(6)], granted=0)
+    people.to_csv(tmp_path / "people.csv", index=False)
+    case.candidates.assign(granted=1).to_csv(tmp_path / "train.csv", index=False)
+    return tmp_path
+
+
+def run(files, *arguments, schema=True):
+    options = ["--model", "model.npz", "--data", "people.csv", "--target", "1", "--index", "person"]
+    options += ["--candidates", "train.csv"] + (["--schema", "schema.json"] if schema else [])
+    paths = [str(files / option) if "." in option else option for option in options]
+    return runner.invoke(app, ["explain", *paths, *map(str, arguments)])
+
+
+def people_of(files):
+    return read_table(files / "people.csv", index="person", drop=["granted"])
+
+
+@pytest.mark.parametrize("method", [method.name for method in METHODS])
+def test_explain_agrees_with_the_library(files, case, method):
+    result = run(files, "--delta", DELTA, "--method", method, "--out", files / "recourse.csv")
+    assert result.exit_code == 0, result.output
+    space = hf.FeatureSpace.from_schema(files / "schema.json")
+    expected = hf.explain(
+        case.network,
+        people_of(files),
+        target=1,
+        changes=hf.PlausibleChanges(DELTA),
+        generator=make_generator(method, case.candidates),
+        space=space,
+    )
+    written = read_table(files / "recourse.csv", index="person")
+    pd.testing.assert_frame_equal(
+        written[list("abcd")], expected.counterfactuals[list("abcd")], check_exact=True, check_dtype=False
+    )
+    assert written["found"].tolist() == expected.found.tolist()
+    assert written["reason"].fillna("").tolist() == expected.reason.tolist()
+    assert written["verdict"].dropna().tolist() == [v.name for v in expected.verdict if v is not None]
+    assert f"{expected.found.sum()} of 6 people can reach class 1 ({method})" in result.output
+    assert f"{expected.robust.sum()} of these promises hold" in " ".join(result.output.split())
+    assert "already classified as 1" in result.output
+    row = int(np.flatnonzero(expected.found)[0])
+    assert f"p{row}: {expected.describe(row)} [{expected.verdict[row]}]" in result.output
+    assert written["advice"].iloc[row] == expected.describe(row)
+
+
+def test_immutable_columns_on_top_of_the_schema(files):
+    result = run(files, "--delta", DELTA, "--immutable", "c", "--out", files / "recourse.csv")
+    assert result.exit_code == 0, result.output
+    written, people = read_table(files / "recourse.csv", index="person"), people_of(files)
+    found = written["found"]
+    assert (written.loc[found, ["c", "d"]] == people.loc[found, ["c", "d"]]).all(axis=None)
+
+
+def test_rows_asks_for_the_first_who_need_it(files, case):
+    result = run(files, "--rows", 3, "--out", files / "recourse.csv")
+    assert result.exit_code == 0, result.output
+    written = read_table(files / "recourse.csv", index="person")
+    # The third has the class already.
+    assert written.index.tolist() == ["p0", "p1", "p3"]
+    assert written["verdict"].isna().all()
+    assert "promises hold" not in result.output
+
+
+def test_without_a_schema_the_models_own_variables_move(files, case):
+    result = run(files, "--drop", "granted", "--delta", DELTA, "--out", files / "recourse.csv", schema=False)
+    assert result.exit_code == 0, result.output
+    written = read_table(files / "recourse.csv", index="person")
+    expected = hf.explain(
+        case.network,
+        people_of(files),
+        target=1,
+        changes=hf.PlausibleChanges(DELTA),
+        generator=hf.RNCE(case.candidates),
+    )
+    np.testing.assert_array_equal(written[list("abcd")], expected.counterfactuals)
+
+
+BAD = {
+    "unknown method": (["--method", "guess"], "expected one of closest, rnce"),
+    "unknown target": (["--target", "7"], "expected one of [0, 1]"),
+    "unknown immutable": (["--immutable", "height"], "expected columns of the table, got 'height'"),
+    "delta is zero": (["--delta", "0"], "expected delta > 0"),
+    "missing column": (["--drop", "b"], "expected the column 'b'"),
+    "closest without delta": (["--method", "closest"], "expected PlausibleChanges"),
+    "nowhere to write": (["--out", "nowhere/recourse.csv"], "existing folder"),
+    "no such schema": (["--schema", "nowhere.json"], "does not exist"),
+    "no such candidates": (["--candidates", "nowhere.csv"], "does not exist"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(files, name):
+    arguments, message = BAD[name]
+    result = run(files, *arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.replace("│", " ").split())
+    assert "Traceback" not in result.output
+
+
+def test_methods_that_need_candidates_say_so(files):
+    paths = ["--model", str(files / "model.npz"), "--data", str(files / "people.csv"), "--target", "1"]
+    result = runner.invoke(app, ["explain", *paths, "--method", "nnce"])
+    assert result.exit_code == 2
+    assert "expected a table for the method nnce, got none" in result.output
+
+
+def test_methods_are_listed_with_what_they_are_good_for():
+    shown = runner.invoke(app, ["methods"])
+    assert shown.exit_code == 0
+    assert all(f" {method.name} " in shown.output for method in METHODS)
+    assert {method.name for method in METHODS} >= {"closest", "mce", "mce-r", "nnce", "rnce"}
+    assert all(method.good_for and method.paper for method in METHODS)
+
+
+def test_the_demos_advice_holds():
+    lender = train_lender(800, seed=7)
+    promises = make_promises(lender, 20)
+    advice = find_advice(lender, promises, 0.005)
+    space, people = loan_space(lender), promises.before.head(4)
+    for recourse in (advice.closest, advice.neighbour):
+        assert recourse.found.any()
+        answers = recourse.counterfactuals[recourse.found]
+        assert space.violations(answers, people[recourse.found]) == [[]] * len(answers)
+        certificates = hf.certify(lender.pipeline, answers, 1, hf.PlausibleChanges(0.005))
+        assert certificates.robust.all()
+    both = advice.closest.found & advice.neighbour.found
+    assert (advice.closest.cost_l1[both] <= advice.neighbour.cost_l1[both] * (1 + 1e-9)).all()
