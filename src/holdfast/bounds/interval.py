@@ -70,7 +70,7 @@ class IntervalPass:
         xp = array_namespace(points)
         values = self._first_layer(points, nonnegative=nonnegative)
         for matrix, bias in self.later:
-            values = xp.maximum(values @ matrix + bias, 0.0)
+            values = _rectified(xp, values @ matrix, bias)
         matrix, offsets = self.output
         return values @ matrix + offsets
 
@@ -78,10 +78,19 @@ class IntervalPass:
         xp = array_namespace(points)
         if nonnegative:
             matrix, bias = self.first_nonnegative
-            return xp.maximum(points @ matrix + bias, 0.0)
+            return _rectified(xp, points @ matrix, bias)
         norms = row_sum(xp.abs(points))
         extended = xp.concat([points, norms, xp.ones_like(norms)], axis=1)
-        return xp.maximum(extended @ self.first_general, 0.0)
+        return _rectified(xp, extended @ self.first_general, None)
+
+
+def _rectified(xp: Any, values: Array, bias: Array | None) -> Array:
+    """max(values + bias, 0), in the memory of `values` where the library allows: fresh memory is dear."""
+    if bias is not None:
+        values += bias
+    if isinstance(values, np.ndarray):
+        return np.maximum(values, 0.0, out=values)
+    return xp.maximum(values, 0.0)
 
 
 def first_layer_box(net: IntervalNetwork, points: Array) -> tuple[Array, Array]:

@@ -93,7 +93,8 @@ def run_cascade(
     if not network.rectified:
         return run_identity(network, changes, points, targets, deadline=deadline, bounds_only=bounds_only)
     outcome = Outcome.empty(points.shape[0])
-    for target in np.unique(targets):
+    # Almost always there is one target for all rows, which is cheaper seen than sorted out.
+    for target in targets[:1] if (targets == targets[0]).all() else np.unique(targets):
         question = Question.of(network, changes, int(target), only)
         waiting = _Waiting(question, points, outcome, deadline)
         rows = np.flatnonzero(targets == target)

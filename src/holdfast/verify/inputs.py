@@ -59,7 +59,7 @@ def check_scale(network: Network, changes: PlausibleChanges, points: Floats) -> 
     """Refuse points whose logits could leave the range of floating point: nothing true could be said of them."""
     with np.errstate(over="ignore"):
         net = IntervalNetwork.of(network, PlausibleChanges(changes.delta, biases=changes.biases))
-        worst = RoundingModel.of(network, net).output(float(np.abs(points).max()))
+        worst = RoundingModel.of(network, net).output(max(float(points.max()), -float(points.min())))
     if not worst < 1e280:
         raise InvalidInputError(
             "X: expected points and parameters whose logits stay within floating point, got overflow"

@@ -32,7 +32,9 @@ from holdfast.verify.problem import WITNESS_SAFETY, Problem
 Rows = NDArray[np.intp]
 
 # How often the counter-model of a failed proof is followed before a row counts as stubborn.
-_PROOF_ROUNDS = 5
+_PROOF_ROUNDS = 12
+# Branches that a proof may take; one costs a hundredth of a program, so it may take many.
+_PROOF_NODES = 20_000
 # Where no counter-model is met up to this radius, the search ends with what can be proven there.
 _FAR = 1e6
 
@@ -222,7 +224,7 @@ class _Search:
             proven = self._proven_at(rows, radius)
             self.lower[rows[proven]] = radius[proven]
             return np.asarray(rows[~proven])
-        found = branch_and_bound(problem, np.full(rows.shape[0], np.inf), max_nodes=200)
+        found = branch_and_bound(problem, np.full(rows.shape[0], np.inf), max_nodes=_PROOF_NODES)
         broken = found.upper < -WITNESS_SAFETY * to_numpy(problem.error)
         proven = ~broken & ~found.open
         self.lower[rows[proven]] = radius[proven]
@@ -260,7 +262,7 @@ class _Search:
     def _prove_one(self, row: int) -> None:
         """The search that solves a program for each branch."""
         here = np.array([row])
-        for _ in range(_PROOF_ROUNDS * 4):
+        for _ in range(2 * _PROOF_ROUNDS):
             if self.upper[row] - self.lower[row] <= self.tol:
                 return
             radius = self._just_below(here)

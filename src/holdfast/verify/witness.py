@@ -72,10 +72,9 @@ def exact_affine(weight: Floats, bias: Floats, values: list[Fraction]) -> list[F
 
 def flips(network: Network, witness: Network, margin: Margin, x: Floats) -> bool:
     """Whether the witness really breaks the margin at x: in exact arithmetic, and in its own forward pass."""
-    exact = exact_margin(witness, margin, x)
-    broken = exact <= 0 if margin.strict else exact < 0
-    if not broken:
-        return False
     predicted = int(witness.predict_index(x[None, :])[0])
     kept = margin.above if network.n_outputs > 1 else int(margin.above == 0)
-    return predicted != kept
+    if predicted == kept:
+        return False
+    exact = exact_margin(witness, margin, x)
+    return exact <= 0 if margin.strict else exact < 0
