@@ -12,8 +12,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators.acceptance import EveryModel
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import check_candidates, read_candidates
-from holdfast.generators.cutting import search_row
-from holdfast.generators.rows import RowAnswer, answer_rows
+from holdfast.generators.rows import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
 

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.features import FeatureSpace
-from holdfast.generators.acceptance import EveryModel, Judge
-from holdfast.generators.base import Task
+from holdfast.generators.acceptance import Judge
 from holdfast.generators.descent import Descent, Start
-from holdfast.generators.rows import RowAnswer
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import ON_GRID, Domain
 from holdfast.milp.people import Limits, wide_grids
@@ -71,6 +69,7 @@ class CuttingPlanes:
     domain: Domain
     limits: Limits
     deadline: float | None
+    any_will_do: bool = False
 
     def run(self) -> Answer:
         """Search to the end, or until the deadline."""
@@ -103,8 +102,9 @@ class CuttingPlanes:
             self.cuts = [self.judge.cut(network) for network in known]
 
     def _done(self) -> bool:
-        proven = self.best.point is not None and self.best.cost - self.bound <= PROVEN * self.best.cost
-        return proven or self._left() == 0.0
+        found = self.best.point is not None
+        proven = found and self.best.cost - self.bound <= PROVEN * self.best.cost
+        return proven or (found and self.any_will_do) or self._left() == 0.0
 
     def _left(self) -> float | None:
         """Seconds left, or None without a limit."""
@@ -123,9 +123,11 @@ class CuttingPlanes:
         if found.point is None or found.values is None or self._done():
             return False
         self._offer(self._settled(found.point))
-        if self._done():
+        if self._done() or self._add_cuts(found.point) or self._push(program, found.values):
             return True
-        return self._add_cuts(found.point) or self._push(program, found.values)
+        # An answer from beyond the radius: the bound was held at the radius, and its own cost takes over now.
+        guessed, self.radius = self.radius, np.inf
+        return self.best.point is not None and guessed < np.inf
 
     def _learn(self, found: Cheapest) -> None:
         """Raise the bound: by the solver's own, or by the radius if nothing lies within it."""
@@ -205,19 +207,3 @@ class CuttingPlanes:
             return False
         self.best.point, self.best.cost = points[accepted[0]], float(costs[accepted[0]])
         return True
-
-
-def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
-    """The search for one row of a task, and what it proves about cost_l1."""
-    deadline = None if task.time_limit is None else time.monotonic() + task.time_limit
-    domain = Domain.of(task.space, task.factuals[row])
-    answer = CuttingPlanes(judge, task.space, domain, limits, deadline).run()
-    # A bound over the box around a ball says nothing about the ball.
-    proves = not isinstance(judge, EveryModel) or judge.box == judge.changes
-    bound = answer.bound / task.space.n_variables if proves else np.nan
-    if answer.point is not None:
-        return RowAnswer(answer.point, "", answer.gap if proves else np.nan, bound)
-    if answer.impossible and proves:
-        return RowAnswer(None, f"proven: no point within the constraints is {judge.praise}", bound=bound)
-    late = deadline is not None and time.monotonic() >= deadline
-    return RowAnswer(None, f"no point {judge.praise} was found{' in time' if late else ''}", bound=bound)

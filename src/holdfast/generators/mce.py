@@ -9,8 +9,7 @@ from typing import ClassVar
 from holdfast.errors import InvalidInputError
 from holdfast.generators.acceptance import Judge, Today
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.cutting import search_row
-from holdfast.generators.rows import RowAnswer, answer_rows
+from holdfast.generators.rows import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import NO_LIMITS
 
 

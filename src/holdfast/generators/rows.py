@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import joblib
 import numpy as np
 
+from holdfast.generators.acceptance import EveryModel, Judge
 from holdfast.generators.base import Proposals, Task
+from holdfast.generators.conflict import name_conflict
+from holdfast.generators.cutting import CuttingPlanes
+from holdfast.milp.domain import Domain
+from holdfast.milp.people import Limits
 from holdfast.network import Floats
 
 
@@ -40,3 +46,20 @@ def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
         reason[row], gap[row], bound[row] = answer.reason, answer.gap, answer.bound
         task.report(1)
     return Proposals(points, reason, gap, bound)
+
+
+def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
+    """The search for one row of a task, and what it proves about cost_l1."""
+    deadline = None if task.time_limit is None else time.monotonic() + task.time_limit
+    factual = task.factuals[row]
+    answer = CuttingPlanes(judge, task.space, Domain.of(task.space, factual), limits, deadline).run()
+    # A bound over the box around a ball says nothing about the ball.
+    proves = not isinstance(judge, EveryModel) or judge.box == judge.changes
+    bound = answer.bound / task.space.n_variables if proves else np.nan
+    if answer.point is not None:
+        return RowAnswer(answer.point, "", answer.gap if proves else np.nan, bound)
+    if answer.impossible and proves:
+        why = name_conflict(judge, task.space, factual, limits, deadline)
+        return RowAnswer(None, f"proven: no point within the constraints is {judge.praise}{why}", bound=bound)
+    late = deadline is not None and time.monotonic() >= deadline
+    return RowAnswer(None, f"no point {judge.praise} was found{' in time' if late else ''}", bound=bound)

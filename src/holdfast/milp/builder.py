@@ -61,10 +61,14 @@ class ProgramBuilder:
         lower: float = -np.inf,
         upper: float = np.inf,
     ) -> int:
-        """Add  lower <= values . x[columns] <= upper  and return the row's number."""
-        coefficients = np.asarray(values, dtype=np.float64)
+        """Add  lower <= values . x[columns] <= upper  and return the row's number; a column may come twice."""
+        numbers, coefficients = np.asarray(columns, dtype=np.int32), np.asarray(values, dtype=np.float64)
+        unique, place = np.unique(numbers, return_inverse=True)
+        if unique.size < numbers.size:
+            # Two neurons with the same weights are one variable; HiGHS never returns from a row that names it twice.
+            numbers, coefficients = unique, np.bincount(place, weights=coefficients).astype(np.float64)
         used = coefficients != 0.0
-        self._columns.append(np.asarray(columns, dtype=np.int32)[used])
+        self._columns.append(numbers[used])
         self._values.append(coefficients[used])
         self._starts.append(self._starts[-1] + int(used.sum()))
         self._row_lower.append(float(lower))

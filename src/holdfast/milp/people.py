@@ -36,8 +36,8 @@ NO_LIMITS = Limits()
 
 def wide_grids(domain: Domain) -> NDArray[np.bool_]:
     """The variables whose grid is too fine to be worth a solver's branching at once."""
-    unit = np.where(domain.step > 0.0, domain.step, np.inf)
-    return np.asarray((domain.high - domain.low) / unit > WIDE)
+    stepped = domain.step > 0.0
+    return np.asarray(stepped & (domain.high - domain.low > WIDE * np.where(stepped, domain.step, 1.0)))
 
 
 def add_person(builder: ProgramBuilder, domain: Domain, limits: Limits, relaxed: NDArray[np.bool_]) -> list[int]:

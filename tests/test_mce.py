@@ -1,0 +1,117 @@
+"""`MCE` against looking at every point; its margin, and `Robust(MCE())`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import holdfast as hf
+from holdfast.generators import Robust, explain
+from holdfast.generators.closest import Closest
+from holdfast.generators.mce import MCE
+from tiny_worlds import random_world
+
+CLOSE = 1e-9
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_equals_brute_force_on_grids(block: int) -> None:
+    none, some = 0, 0
+    for seed in range(500 + 20 * block, 520 + 20 * block):
+        world = random_world(seed)
+        points = world.points
+        accepted = world.network.predict_index(points) == world.target if len(points) else np.zeros(0, dtype=bool)
+        expected = world.cheapest(accepted)
+        label = world.network.classes[world.target]
+        result = explain(world.network, world.person, target=label, changes=None, generator=MCE(), space=world.space)
+        cost = float(result.cost_l1[0]) if result.found[0] else np.inf
+        assert cost == pytest.approx(expected, abs=CLOSE), f"world {seed}"
+        if result.found[0]:
+            some += 1
+            assert result.optimality_gap[0] <= 1e-6, f"world {seed}"
+            assert world.space.satisfied(result.counterfactuals, world.person).all()
+            assert world.network.predict_index(result.points)[0] == world.target
+        else:
+            none += 1
+            assert result.reason[0].startswith("proven: "), f"world {seed}: {result.reason[0]}"
+    assert none >= 1
+    assert some >= 3
+
+
+def test_margin_is_kept_and_costs_more() -> None:
+    for seed in range(600, 615):
+        world = random_world(seed)
+        label = world.network.classes[world.target]
+        costs = []
+        for margin in (0.0, 0.2, 0.6):
+            generator = MCE(margin=margin)
+            result = explain(
+                world.network, world.person, target=label, changes=None, generator=generator, space=world.space
+            )
+            costs.append(float(result.cost_l1[0]) if result.found[0] else np.inf)
+            if result.found[0]:
+                logits = world.network.logits(result.points)[0]
+                rivals = np.delete(logits, world.target) if len(logits) > 1 else -logits * (1 if label else -1)
+                own = logits[world.target] if len(logits) > 1 else logits[0] * (1 if label else -1)
+                least = (own - rivals).min() if len(logits) > 1 else own
+                assert least >= margin
+        assert costs == sorted(costs)
+
+
+def test_harder_asks_for_more_each_time() -> None:
+    margins = [MCE(margin=0.5).harder(step).margin for step in range(30)]
+    assert margins[0] == 0.5
+    assert (np.diff(margins) > 0.0).all()
+
+
+def test_robust_mce_is_never_cheaper_than_closest() -> None:
+    compared = 0
+    for seed in range(700, 730):
+        world = random_world(seed)
+        label = world.network.classes[world.target]
+        options = {"target": label, "changes": world.changes, "space": world.space}
+        ours = explain(world.network, world.person, generator=Closest(), **options)
+        theirs = explain(world.network, world.person, generator=Robust(MCE(), max_rounds=15), **options)
+        if theirs.found[0] and theirs.verdict[0] is hf.Verdict.ROBUST:
+            compared += 1
+            assert ours.found[0]
+            assert ours.cost_l1[0] <= theirs.cost_l1[0] + CLOSE, f"world {seed}"
+    assert compared >= 5
+
+
+def test_one_hot_labels_stay_labels() -> None:
+    people = pd.DataFrame({"job": ["none", "part", "full"], "savings": [0.0, 5.0, 10.0]})
+    space = hf.FeatureSpace.from_frame(people, categorical=["job"], ranges={"savings": (0, 10)})
+    order = [space.variables.index(f"job={label}") for label in ("none", "part", "full")]
+    weight = np.zeros(4)
+    weight[order] = [-1.0, 0.0, 1.0]
+    weight[space.variables.index("savings")] = 0.5
+    network = hf.Network([weight[None, :]], [[-0.9]])
+    result = explain(network, people.head(1), target=1, changes=None, generator=MCE(), space=space)
+    assert result.counterfactuals["job"].iloc[0] == "full"
+    assert result.counterfactuals["savings"].iloc[0] == 0.0
+
+
+def test_a_column_out_of_its_range_stays_or_comes_back() -> None:
+    frame = pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 1.0]})
+    space = hf.FeatureSpace.from_frame(frame)
+    network = hf.Network([[[-1.0, 1.0]]], [[-0.2]])
+    person = pd.DataFrame({"a": [3.0], "b": [0.5]})
+    result = explain(network, person, target=1, changes=None, generator=MCE(), space=space)
+    assert space.satisfied(result.counterfactuals, person).all()
+    assert result.counterfactuals["a"].iloc[0] == pytest.approx(0.3, abs=1e-5)
+    assert result.optimality_gap[0] <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": -1.0}, "margin: expected a number >= 0, got -1.0"),
+        ({"margin": float("nan")}, "margin: expected a number >= 0, got nan"),
+        ({"raise_by": 0.0}, "raise_by: expected a number > 0, got 0.0"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(hf.HoldfastError, match=message):
+        MCE(**options)
