@@ -18,7 +18,7 @@ CLOSE = 1e-9
 @pytest.mark.parametrize("block", range(4))
 def test_equals_brute_force_on_grids(block: int) -> None:
     none, some = 0, 0
-    for seed in range(500 + 20 * block, 520 + 20 * block):
+    for seed in range(500 + 15 * block, 515 + 15 * block):
         world = random_world(seed)
         points = world.points
         accepted = world.network.predict_index(points) == world.target if len(points) else np.zeros(0, dtype=bool)
@@ -36,7 +36,7 @@ def test_equals_brute_force_on_grids(block: int) -> None:
             none += 1
             assert result.reason[0].startswith("proven: "), f"world {seed}: {result.reason[0]}"
     assert none >= 1
-    assert some >= 3
+    assert some >= 2
 
 
 def test_margin_is_kept_and_costs_more() -> None:
@@ -67,7 +67,7 @@ def test_harder_asks_for_more_each_time() -> None:
 
 def test_robust_mce_is_never_cheaper_than_closest() -> None:
     compared = 0
-    for seed in range(700, 730):
+    for seed in range(700, 715):
         world = random_world(seed)
         label = world.network.classes[world.target]
         options = {"target": label, "changes": world.changes, "space": world.space}
@@ -77,7 +77,7 @@ def test_robust_mce_is_never_cheaper_than_closest() -> None:
             compared += 1
             assert ours.found[0]
             assert ours.cost_l1[0] <= theirs.cost_l1[0] + CLOSE, f"world {seed}"
-    assert compared >= 5
+    assert compared >= 3
 
 
 def test_one_hot_labels_stay_labels() -> None:

@@ -45,10 +45,12 @@ class Judge(ABC):
         """Which points pass, proven; without `hairline`, not those so near the edge that proof needs fractions."""
 
     @abstractmethod
-    def objections(self, point: Floats, domain: Domain, *, thorough: bool = False) -> list[Objection]:
+    def objections(
+        self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None
+    ) -> list[Objection]:
         """Models that have to accept the point, the most critical first; at least one.
 
-        `thorough`: if any model at all rejects the point, one that does is among them.
+        `thorough`: if any model at all rejects the point, one that does is among them, given the `seconds` it takes.
         """
 
     @abstractmethod
@@ -75,7 +77,9 @@ class Today(Judge):
         fine = self.network.predict_index(points) == self.target
         return np.asarray(fine & (least_margins(self.network, self.target, points) >= self.demand))
 
-    def objections(self, point: Floats, domain: Domain, *, thorough: bool = False) -> list[Objection]:
+    def objections(
+        self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None
+    ) -> list[Objection]:
         """Today's model itself."""
         margin = float(least_margins(self.network, self.target, point[None, :])[0])
         return [Objection(self.network, margin - self.demand)]
@@ -133,7 +137,9 @@ class EveryModel(Judge):
         reached = [best_response(Problem.of(self.network, net, margin, points)).margin for margin in margins]
         return np.asarray(np.min(reached, axis=0))
 
-    def objections(self, point: Floats, domain: Domain, *, thorough: bool = False) -> list[Objection]:
+    def objections(
+        self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None
+    ) -> list[Objection]:
         """For each rival the worst model that best responses reach; then, if need be, the certificate's witness."""
         net, margins, radii = self._questions
         # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
@@ -147,8 +153,9 @@ class EveryModel(Judge):
             worst = counter_model(self.network, radii, margin, signs, sides.astype(np.float64))
             found.append(Objection(worst, float(least_margins(worst, self.target, point[None, :])[0])))
         found.sort(key=lambda objection: objection.margin)
-        if thorough and found[0].margin >= 0.0:
-            certificates = certify(self.network, point[None, :], self.network.classes[self.target], self.box)
+        if thorough and found[0].margin >= 0.0 and seconds != 0.0:
+            label = self.network.classes[self.target]
+            certificates = certify(self.network, point[None, :], label, self.box, time_limit=seconds, progress=False)
             witness = certificates.witness(0)
             if witness is not None:
                 margin_there = float(least_margins(witness, self.target, point[None, :])[0])

@@ -89,7 +89,7 @@ class CuttingPlanes:
 
     def _start(self) -> None:
         """A first answer and first cuts, from a search that follows slopes."""
-        found = Descent(self.judge, self.space, self.domain).run()
+        found = Descent(self.judge, self.space, self.domain, self._left).run()
         if self.limits.hull is not None:
             # Its own points span the hull, and each of them is accepted.
             self._offer(self.limits.hull, judged=True)
@@ -145,7 +145,7 @@ class CuttingPlanes:
 
     def _add_cuts(self, point: Floats, *, thorough: bool = False) -> bool:
         """Let the models that clearly reject the solver's point become cuts."""
-        objections = self.judge.objections(point, self.domain, thorough=thorough)
+        objections = self.judge.objections(point, self.domain, thorough=thorough, seconds=self._left())
         new = [objection for objection in objections if objection.margin < -_CLEAR]
         self.cuts += [self.judge.cut(objection.network) for objection in new]
         return bool(new)

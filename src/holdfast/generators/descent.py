@@ -9,6 +9,7 @@ An answer found so is no more than a start: its cost is the radius that makes th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,8 +39,12 @@ class Start:
 class Descent:
     """One person's search for a start."""
 
-    def __init__(self, judge: Judge, space: FeatureSpace, domain: Domain) -> None:
+    def __init__(
+        self, judge: Judge, space: FeatureSpace, domain: Domain, left: Callable[[], float | None] = lambda: None
+    ) -> None:
         self.judge, self.space, self.domain = judge, space, domain
+        # Seconds left, or None without a limit.
+        self.left = left
         self.start = Start()
         # Ranges alone are kept by staying between their ends; all else has to be settled column by column.
         self.plain = not (domain.step.any() or domain.detached.any() or domain.rule_bounds.size)
@@ -52,7 +57,7 @@ class Descent:
                 before = self.start.cost
                 self._towards(self._step_from(self.start.point, 1.0))
                 self._take_back()
-                if self.start.cost > before * (1.0 - _WORTH):
+                if self.start.cost > before * (1.0 - _WORTH) or self.left() == 0.0:
                     break
             self._settle()
         return self.start
@@ -61,7 +66,7 @@ class Descent:
         x, overshoot = self.domain.own, 1.0
         for _ in range(_ROUNDS):
             y = self._admissible(self._step_from(x, overshoot)[None, :])
-            if self._offer(y):
+            if self._offer(y) or self.left() == 0.0:
                 return
             x, overshoot = y[0], overshoot * _OVERSHOOT
 
@@ -104,7 +109,9 @@ class Descent:
         if self.domain.rule_bounds.size and better.size:
             better = better[self.space.satisfied(points[better], own[None, :])]
         better = better[np.argsort(costs[better])]
-        accepted = better[self.judge.accepts(points[better], hairline=False)] if better.size else better
+        accepted = better
+        if better.size:
+            accepted = better[self.judge.accepts(points[better], hairline=False, seconds=self.left())]
         if not accepted.size:
             return False
         self.start.point, self.start.cost = points[accepted[0]], float(costs[accepted[0]])
