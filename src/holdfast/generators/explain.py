@@ -15,13 +15,15 @@ from holdfast.features import FeatureSpace
 from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.finish import Finished, finish
-from holdfast.generators.progress import progress_bar
 from holdfast.generators.reading import Question, read_question
 from holdfast.generators.recourse import Recourse
 from holdfast.network import Floats
+from holdfast.progress import progress_bar
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
+# With fewer rows most generators are done before a bar could be read.
+_LONG_TABLE = 20
 
 
 def explain(
@@ -96,7 +98,7 @@ def explain(
     )  # fmt: skip
     reason = _settled_beforehand(question.task)
     rows = np.flatnonzero([text == "" for text in reason])
-    with progress_bar(rows.size, progress) as advance:
+    with progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE) as advance:
         task = replace(question.task.take(rows), advance=advance)
         proposals = _ask(generator, task)
     return _recourse(question, rows, proposals, finish(task, proposals), reason)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from holdfast.bounds.abstraction import margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
+from holdfast.progress import progress_bar
 from holdfast.verify.balls import ball_error, ball_lower, search_ball
 from holdfast.verify.cascade import run_cascade
 from holdfast.verify.certificates import Certificates
@@ -78,7 +77,7 @@ def certify(
     table = read_table(model, X, space)
     targets = read_targets(table.network, target, table.points.shape[0])
     deadline = _deadline(time_limit)
-    with _progress(table.points.shape[0], progress) as advance:
+    with progress_bar("certify", table.points.shape[0], wanted=progress, long=_LONG_TABLE) as advance:
         outcome = _decide(table.network, changes, table.points, targets, method, deadline, advance)
     sound = None
     if factuals is not None:
@@ -159,19 +158,3 @@ def _deadline(time_limit: float | None) -> float | None:
     if time_limit is None:
         return None
     return time.monotonic() + positive_number(time_limit, "time_limit")
-
-
-@contextmanager
-def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[int], object] | None]:
-    if wanted is None:
-        wanted = total >= _LONG_TABLE and sys.stderr.isatty()
-    if not wanted:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), TimeRemainingColumn(), console=console) as bar:
-        task = bar.add_task("certify", total=total)
-        yield lambda done: bar.advance(task, done)
