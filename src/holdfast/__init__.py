@@ -12,7 +12,7 @@ The path of the data, and where each step lives:
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
-from holdfast.generators import MCE, NNCE, RNCE, Closest, Recourse, Robust, explain
+from holdfast.generators import MCE, NNCE, RNCE, Closest, Recourse, Robust, alternatives, explain
 from holdfast.importers import load_network
 from holdfast.network import Network
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds
@@ -32,6 +32,7 @@ __all__ = [
     "Recourse",
     "Robust",
     "Verdict",
+    "alternatives",
     "certified_radius",
     "certify",
     "explain",

@@ -1,5 +1,6 @@
 """Recourse: ways to find it, and `explain`, which checks and certifies whatever they find."""
 
+from holdfast.generators.alternatives import alternatives
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.closest import Closest
 from holdfast.generators.explain import explain
@@ -20,5 +21,6 @@ __all__ = [
     "Recourse",
     "Robust",
     "Task",
+    "alternatives",
     "explain",
 ]
