@@ -158,6 +158,13 @@ def never_dearer(all_found: Sequence[Measured], closest: Measured) -> tuple[int,
     return compared, worse
 
 
+PREFACE = """# Recourse, measured
+
+Written by `python bench/recourse.py --out docs/benchmarks-recourse.md` on 2 cores of a shared server, one thread; CPU
+seconds. Twenty rejected people of each table, networks of the paper's size, every method on the same feature space.
+"Above Closest" compares robust answers only, row by row."""
+
+
 def main() -> None:
     """Measure and print; write a document if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -194,7 +201,7 @@ def main() -> None:
     table = Table("Recourse", columns, lines, "\n\n".join(notes))
     Console(width=140).print(table.for_terminal())
     if options.out:
-        options.out.write_text(table.for_document() + "\n", encoding="utf-8")
+        options.out.write_text(f"{PREFACE}\n\n{table.for_document()}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
