@@ -292,3 +292,18 @@ def test_margins_are_bounds_of_the_exact_fraction():
                 assert lower == -np.inf or Fraction(lower) <= exact
                 assert upper == np.inf or exact <= Fraction(upper)
                 assert lower > -np.inf or upper < np.inf
+
+
+def test_where_only_the_papers_test_fails_the_answer_is_unknown_and_not_a_claim():
+    network = hf.Network([[[1.0]], [[1.0], [0.5], [0.0]]], [[1.0], [0.0, 0.0, 0.0]])
+    changes = hf.PlausibleChanges((0.5, 0.0))
+    joint, separate = (hf.certify(network, [[1.0]], 0, changes, method=m) for m in ("joint", "separate"))
+    assert joint.verdict[0] is hf.Verdict.ROBUST
+    assert separate.verdict[0] is hf.Verdict.UNKNOWN
+    assert separate.margin_lower[0] <= joint.margin_lower[0] <= separate.margin_upper[0]
+
+
+def test_verdicts_compare_with_their_names():
+    certs = hf.certify(hf.Network([[[-1.0, 1.0]]], [[0.0]]), [[0.7, 0.9], [0.7, 0.7]], 1, hf.PlausibleChanges(0.01))
+    assert (certs.verdict == "ROBUST").tolist() == [True, False]
+    assert all(verdict.meaning for verdict in hf.Verdict)

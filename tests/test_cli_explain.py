@@ -168,3 +168,22 @@ def test_the_demos_advice_holds():
         assert certificates.robust.all()
     both = advice.closest.found & advice.neighbour.found
     assert (advice.closest.cost_l1[both] <= advice.neighbour.cost_l1[both] * (1 + 1e-9)).all()
+
+
+def test_the_schema_may_be_a_feature_space_of_ones_own(tmp_path):
+    """What `FeatureSpace.to_dict` gives, written as JSON, is enough for the command line."""
+    people = pd.DataFrame({"income": [20.0, 60.0, 40.0, 10.0], "debt": [30.0, 10.0, 0.0, 20.0]})
+    space = hf.FeatureSpace.from_frame(people, immutable=["debt"])
+    hf.Network([[[2.0, -0.5]]], [[-0.5]]).save(tmp_path / "net.npz")
+    people.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "space.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
+    arguments = ["explain", "--target", "1", "--delta", "0.01", "--method", "closest"]
+    for option, name in {"model": "net.npz", "data": "people.csv", "schema": "space.json", "out": "out.csv"}.items():
+        arguments += [f"--{option}", str(tmp_path / name)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    found = pd.read_csv(tmp_path / "out.csv")
+    changed = found[found["found"]]
+    assert len(changed) >= 1
+    assert (changed["debt"].to_numpy() == people["debt"].to_numpy()[changed.index]).all()
+    assert (changed["verdict"] == "ROBUST").all()

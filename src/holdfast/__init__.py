@@ -13,7 +13,7 @@ from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
 from holdfast.generators import MCE, NNCE, RNCE, Closest, Recourse, Robust, alternatives, explain
-from holdfast.importers import load_network
+from holdfast.importers import load_model, load_network
 from holdfast.network import Network
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds
 
@@ -36,6 +36,7 @@ __all__ = [
     "certified_radius",
     "certify",
     "explain",
+    "load_model",
     "load_network",
     "output_bounds",
     "parameter_distance",

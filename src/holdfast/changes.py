@@ -119,6 +119,7 @@ class PlausibleChanges:
 
     def sample(self, network: Network, n: int, seed: int | np.random.Generator | None = None) -> list[Network]:
         """`n` networks drawn uniformly from Δ, each inside it to the last bit."""
+        _check_network(network)
         rng = np.random.default_rng(seed)
         return [self._sample_one(network, rng) for _ in range(n)]
 
@@ -179,8 +180,15 @@ def _within(a: Floats, b: Floats, radius: float) -> bool:
     return bool(_near(a, b, radius).all())
 
 
+def _check_network(network: object) -> None:
+    if not isinstance(network, Network):
+        raise InvalidInputError(f"expected a holdfast Network (see load_network), got {type(network).__name__}")
+
+
 def _differences(a: Network, b: Network) -> list[tuple[Floats, Floats]]:
     """Layer by layer b - a; raises if the shapes differ."""
+    for network in (a, b):
+        _check_network(network)
     if [w.shape for w in a.weights] != [w.shape for w in b.weights] or a.activations != b.activations:
         raise InvalidInputError(f"expected two networks of the same shape, got {a!r} and {b!r}")
     return [(w2 - w1, b2 - b1) for w1, w2, b1, b2 in zip(a.weights, b.weights, a.biases, b.biases, strict=True)]

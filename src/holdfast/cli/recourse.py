@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +30,9 @@ from holdfast.cli.options import (
     label_of,
     plain_errors,
 )
+from holdfast.errors import FileFormatError
 from holdfast.features.schema import Schema
+from holdfast.features.serial import FORMAT
 from holdfast.generators import explain as find_recourse
 from holdfast.generators.reading import find_space
 from holdfast.generators.registry import METHODS, make_generator
@@ -42,7 +46,9 @@ def explain(
     target: Annotated[str, typer.Option(help="The class that the people want.")],
     schema: Annotated[
         Path | None,
-        typer.Option(help="Columns, kinds, ranges and what a person can change, as JSON.", **FILE),
+        typer.Option(
+            help="Columns, kinds, ranges and what a person can change: FeatureSpace.to_dict() as JSON.", **FILE
+        ),
     ] = None,
     delta: Annotated[
         list[float] | None,
@@ -75,10 +81,11 @@ def explain(
         others = None if candidates is None else tables.read_table(candidates)
         generator = make_generator(method, others)
         classifier = read_model(model, trust_pickle=trust_pickle)
-        frame = _people(data, schema, index=index, drop=drop or [])
-        space = find_space(
-            classifier, frame, None if schema is None else hf.FeatureSpace.from_schema(schema), others
-        ).constrained(immutable=immutable or ())
+        given, label_column = (None, None) if schema is None else _read_schema(schema)
+        frame = tables.read_table(data, index=index, drop=drop or [])
+        if label_column in frame.columns:
+            frame = frame.drop(columns=label_column)
+        space = find_space(classifier, frame, given, others).constrained(immutable=immutable or ())
         label = label_of(target, classifier.network)
         if rows is not None:
             frame = _first_without(frame, classifier, space, label, rows)
@@ -99,11 +106,15 @@ def methods() -> None:
     recourse_screens.show_methods(METHODS)
 
 
-def _people(path: Path, schema: Path | None, *, index: str | None, drop: list[str]) -> pd.DataFrame:
-    """The table without the columns to leave out; the schema's own target is one of them."""
-    frame = tables.read_table(path, index=index, drop=drop)
-    label = None if schema is None else Schema.load(schema).target
-    return frame.drop(columns=label) if label in frame.columns else frame
+def _read_schema(path: Path) -> tuple[hf.FeatureSpace, Hashable]:
+    """The feature space that `FeatureSpace.to_dict` wrote, or a dataset's schema with its label column."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{path}: expected a schema as JSON, got: {error}") from error
+    if isinstance(data, dict) and data.get("format") == FORMAT:
+        return hf.FeatureSpace.from_dict(data), None
+    return hf.FeatureSpace.from_schema(path), Schema.load(path).target
 
 
 def _first_without(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.changes import PlausibleChanges
 from holdfast.network import Floats, Network
+from holdfast.verify.cascade import run_cascade
 from holdfast.verify.outputs import logit_ranges
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, Outcome, Stage
 
@@ -23,7 +24,7 @@ _TOL = 1e-7
 def run_separate(
     network: Network, changes: PlausibleChanges, points: Floats, targets: NDArray[np.intp], *, deadline: float | None
 ) -> Outcome:
-    """NOT_ROBUST here means that the test fails; a counter-model need not exist, so none is given."""
+    """ROBUST where the paper's test passes; elsewhere NOT_ROBUST if there is a counter-model, otherwise UNKNOWN."""
     outcome = Outcome.empty(points.shape[0])
     for start in range(0, points.shape[0], _BLOCK):
         if deadline is not None and time.monotonic() > deadline:
@@ -34,7 +35,13 @@ def run_separate(
         differences = own - ranges.upper
         np.put_along_axis(differences, targets[rows, None], np.inf, axis=1)
         outcome.lower[rows] = differences.min(axis=1)
-        outcome.upper[rows] = outcome.lower[rows] + 2.0 * _TOL
         outcome.settle(rows[outcome.lower[rows] > 0.0], ROBUST, Stage.SEPARATE)
-        outcome.settle(rows[outcome.upper[rows] < 0.0], NOT_ROBUST, Stage.SEPARATE)
+    failed = np.flatnonzero(outcome.verdict == 0)
+    if failed.size:
+        joint = run_cascade(network, changes, points[failed], targets[failed], deadline=deadline)
+        outcome.upper[failed] = joint.upper
+        broken = joint.verdict == NOT_ROBUST
+        outcome.verdict[failed[broken]], outcome.stage[failed[broken]] = NOT_ROBUST, joint.stage[broken]
+        for found, margin, sides in joint.adversaries.blocks:
+            outcome.adversaries.add(failed[found], margin, sides)
     return outcome

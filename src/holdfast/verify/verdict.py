@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,21 @@ from holdfast.bounds.abstraction import Margin
 from holdfast.network import Floats, Network
 
 
-class Verdict(Enum):
-    """The three answers; each value is a sentence for people."""
+class Verdict(StrEnum):
+    """The three answers; they compare equal to their names, and `meaning` is a sentence for people."""
 
-    ROBUST = "every plausible model keeps the class"
-    NOT_ROBUST = "a plausible model changes the class, and here it is"
-    UNKNOWN = "neither a proof nor a counter-model was found"
+    ROBUST = "ROBUST"
+    NOT_ROBUST = "NOT_ROBUST"
+    UNKNOWN = "UNKNOWN"
 
-    def __str__(self) -> str:
-        return self.name
+    @property
+    def meaning(self) -> str:
+        """What the verdict says."""
+        return {
+            Verdict.ROBUST: "every plausible model keeps the class",
+            Verdict.NOT_ROBUST: "a plausible model changes the class, and here it is",
+            Verdict.UNKNOWN: "neither a proof nor a counter-model was found",
+        }[self]
 
 
 class Stage(Enum):
