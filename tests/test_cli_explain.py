@@ -144,7 +144,7 @@ def test_methods_that_need_candidates_say_so(files):
     paths = ["--model", str(files / "model.npz"), "--data", str(files / "people.csv"), "--target", "1"]
     result = runner.invoke(app, ["explain", *paths, "--method", "nnce"])
     assert result.exit_code == 2
-    assert "expected a table for the method nnce, got none" in result.output
+    assert "--method nnce: expected --candidates with a table of people, got none" in result.output
 
 
 def test_methods_are_listed_with_what_they_are_good_for():
@@ -173,8 +173,9 @@ def test_the_demos_advice_holds():
 def test_the_schema_may_be_a_feature_space_of_ones_own(tmp_path):
     """What `FeatureSpace.to_dict` gives, written as JSON, is enough for the command line."""
     people = pd.DataFrame({"income": [20.0, 60.0, 40.0, 10.0], "debt": [30.0, 10.0, 0.0, 20.0]})
-    space = hf.FeatureSpace.from_frame(people, immutable=["debt"])
-    hf.Network([[[2.0, -0.5]]], [[-0.5]]).save(tmp_path / "net.npz")
+    people["children"] = [0, 2, 1, 0]
+    space = hf.FeatureSpace.from_frame(people, immutable=["debt", "children"])
+    hf.Network([[[2.0, -0.5, 0.0]]], [[-0.5]]).save(tmp_path / "net.npz")
     people.to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "space.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
     arguments = ["explain", "--target", "1", "--delta", "0.01", "--method", "closest"]
@@ -182,8 +183,9 @@ def test_the_schema_may_be_a_feature_space_of_ones_own(tmp_path):
         arguments += [f"--{option}", str(tmp_path / name)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    found = pd.read_csv(tmp_path / "out.csv")
+    found = pd.read_csv(tmp_path / "out.csv", dtype={"children": "string"})
     changed = found[found["found"]]
+    assert set(changed["children"]) <= {"0", "1", "2"}
     assert len(changed) >= 1
     assert (changed["debt"].to_numpy() == people["debt"].to_numpy()[changed.index]).all()
     assert (changed["verdict"] == "ROBUST").all()

@@ -30,7 +30,7 @@ from holdfast.cli.options import (
     label_of,
     plain_errors,
 )
-from holdfast.errors import FileFormatError
+from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features.schema import Schema
 from holdfast.features.serial import FORMAT
 from holdfast.generators import explain as find_recourse
@@ -79,6 +79,8 @@ def explain(
         tables.check_output(out)
         changes = changes_of(delta, norm, no_biases) if delta else None
         others = None if candidates is None else tables.read_table(candidates)
+        if others is None and any(known.name == method and known.needs_candidates for known in METHODS):
+            raise InvalidInputError(f"--method {method}: expected --candidates with a table of people, got none")
         generator = make_generator(method, others)
         classifier = read_model(model, trust_pickle=trust_pickle)
         given, label_column = (None, None) if schema is None else _read_schema(schema)
@@ -97,7 +99,9 @@ def explain(
         seconds = time.perf_counter() - started
         if out is not None:
             advice = [result.describe(row) if result.found[row] else "" for row in range(len(result))]
-            tables.write_table(result.to_frame().assign(advice=advice), out)
+            # A person without an answer has empty cells, which must not turn everyone's whole numbers into fractions.
+            whole = {name: "Int64" for name in frame.columns if pd.api.types.is_integer_dtype(frame[name])}
+            tables.write_table(result.to_frame().astype(whole).assign(advice=advice), out)
         recourse_screens.show_recourse(result, target=target, method=method, seconds=seconds, out=out)
 
 

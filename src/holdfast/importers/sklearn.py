@@ -113,9 +113,10 @@ def _perceptron(estimator: Any) -> Chain:
 
 
 def _activated(chain: Chain, name: str, activation: str) -> Chain:
-    """An identity appends nothing: the chain decides whether one affine layer may follow another."""
+    """An identity appends nothing: the chain takes note that nothing stands between two affine layers."""
     if activation not in ("relu", "identity"):
-        raise UnsupportedModelError(f"MLPClassifier: {name} is not piecewise linear: expected activation='relu'")
+        expected = "expected activation='relu' or 'identity'"
+        raise UnsupportedModelError(f"MLPClassifier: {name} is not piecewise linear: {expected}")
     return chain.relu(name) if activation == "relu" else chain
 
 
