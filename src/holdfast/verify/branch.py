@@ -57,9 +57,8 @@ class BranchResult:
     upper: Floats
     open: NDArray[np.bool_]
     nodes: NDArray[np.int64]
-    # Where `upper` was met: first-layer values, then the later neurons' sides; valid where `met`.
+    # Where `upper` was met, if the search lowered it: first-layer values, then the later neurons' sides.
     values: Floats
-    met: NDArray[np.bool_]
     leaves: dict[int, list[Leaf]] = field(default_factory=dict)
 
 
@@ -149,7 +148,6 @@ class _Search:
             open=np.zeros(n, dtype=bool),
             nodes=np.zeros(n, dtype=np.int64),
             values=np.zeros((n, sum(hidden))),
-            met=np.zeros(n, dtype=bool),
         )
 
     def roots(self) -> _Nodes:
@@ -316,7 +314,6 @@ class _Search:
         values = np.concatenate([to_numpy(part) for part in (tightened.corner, *tightened.sides)], axis=1)
         self.result.upper[rows[better]] = margin[better]
         self.result.values[rows[better]] = values[better]
-        self.result.met[rows[better]] = True
         if self.gap is None:
             self.done |= self.result.upper < -WITNESS_SAFETY * self.error
 
