@@ -205,3 +205,19 @@ class TestPaths:
                 archive.writestr("hello.txt", "hello")
             with pytest.raises(FileFormatError):
                 read_model(tmp_path / name)
+
+
+def test_a_damaged_network_is_told_apart_where_it_is_read(tmp_path):
+    """`Network.load` itself, without the reader of files around it: every byte spoilt in turn, never a raw error."""
+    NETWORK.save(tmp_path / "net.npz")
+    content = (tmp_path / "net.npz").read_bytes()
+    refused = 0
+    for place in range(0, len(content), 3):
+        spoilt = bytearray(content)
+        spoilt[place] ^= 0xFF
+        (tmp_path / "spoilt.npz").write_bytes(bytes(spoilt))
+        try:
+            type(NETWORK).load(tmp_path / "spoilt.npz")
+        except FileFormatError:
+            refused += 1
+    assert refused > len(content) / 3 / 2

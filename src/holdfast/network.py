@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -253,9 +252,10 @@ class Network:
                 weights = [parts[f"weight_{i}"] for i in range(header["layers"])]
                 biases = [parts[f"bias_{i}"] for i in range(header["layers"])]
                 return cls(weights, biases, header["classes"], header["activations"])
-        except FileFormatError:
+        except (FileFormatError, OSError):
             raise
-        except (KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
+        # Damaged bytes surface as BadZipFile, zlib.error, NotImplementedError for a method of compression, and others.
+        except Exception as error:
             raise FileFormatError(f"{path}: expected a network saved by holdfast, got: {error}") from error
 
 

@@ -115,6 +115,12 @@ class Margin:
         row, offset = weight[target] - weight[rival], float(bias[target] - bias[rival])
         return cls(row, offset, 2, rival < target, target, rival)
 
+    def of_logits(self, logits: Floats) -> Floats:
+        """The margin of a network with these logits, (n, outputs) -> (n,)."""
+        above = logits[:, self.above] if self.above >= 0 else 0.0
+        below = logits[:, self.below] if self.below >= 0 else 0.0
+        return np.asarray(above - below)
+
     def worst_row(self, net: IntervalNetwork) -> Array:
         """The output row at which the margin is least for v >= 0: (H,), or (n, H) with one radius for each row."""
         return self.row - self.count * net.output_weight_radius

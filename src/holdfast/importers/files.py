@@ -57,7 +57,7 @@ def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Mode
     suffix = file.suffix.lower()
     try:
         if _is_saved_network(file):
-            return Model(_read_network(file))
+            return Model(Network.load(file))
         if suffix in _PICKLES and not trust_pickle:
             raise UntrustedFileError(
                 f"{path} is a pickle, and opening a pickle runs whatever code is in it. If you trust whoever wrote it, "
@@ -80,18 +80,6 @@ def _is_saved_network(path: Path) -> bool:
     # A damaged directory surfaces as BadZipFile, NotImplementedError, UnicodeDecodeError and others.
     except Exception:
         return False
-
-
-def _read_network(path: Path) -> Network:
-    try:
-        return Network.load(path)
-    except FileFormatError:
-        raise
-    # So does a damaged part: zlib.error, NotImplementedError for the method of compression, a missing label.
-    except Exception as error:
-        raise FileFormatError(
-            f"{path}: expected a network saved by holdfast, got a file with this fault: {error}"
-        ) from error
 
 
 def _not_a_network(path: Path) -> Model:

@@ -66,7 +66,7 @@ def search_ball(
     for _ in range(rounds):
         signals, values = _backward(current, margin, x)
         current = _steepest(network, changes, signals, values)
-        if _margin(current, margin, x) < clear and changes.contains(network, current):
+        if margin.of_logits(current.logits(x[None, :]))[0] < clear and changes.contains(network, current):
             return current
     return None
 
@@ -118,10 +118,3 @@ def _dual_direction(gradient: Floats, p: float) -> Floats:
     scaled = np.abs(gradient) / np.abs(gradient).max()
     direction = np.sign(gradient) * scaled ** (1.0 / (p - 1.0))
     return np.asarray(direction / np.linalg.norm(direction, p))
-
-
-def _margin(network: Network, margin: Margin, x: Floats) -> float:
-    logits = network.logits(x[None, :])[0]
-    above = logits[margin.above] if margin.above >= 0 else 0.0
-    below = logits[margin.below] if margin.below >= 0 else 0.0
-    return float(above - below)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.arrays import array_namespace, to_numpy
-from holdfast.bounds.interval import Ranges, joined_ranges
+from holdfast.bounds.interval import Ranges, first_layer_box, joined_ranges
 from holdfast.bounds.linear import (
     FREE,
     LINEAR,
@@ -60,6 +60,17 @@ class BranchResult:
     # Where `upper` was met, if the search lowered it: first-layer values, then the later neurons' sides.
     values: Floats
     leaves: dict[int, list[Leaf]] = field(default_factory=dict)
+
+
+def sides_of(problem: Problem, values: Floats) -> Floats:
+    """What `BranchResult.values` records as sides alone: the first layer's values become sides too."""
+    first = problem.network.hidden[0]
+    low, high = (to_numpy(end) for end in first_layer_box(problem.net, problem.points))
+    center, reach = 0.5 * (low + high), 0.5 * (high - low)
+    wanted = values[:, :first]
+    offset = np.clip((wanted - center) / np.where(reach > 0.0, reach, 1.0), -1.0, 1.0)
+    # A value of 0 is reached from the lowest side.
+    return np.concatenate([np.where(wanted > 0.0, offset, -1.0), values[:, first:]], axis=1)
 
 
 @dataclass

@@ -32,7 +32,7 @@ from holdfast.milp.encode import margin_program
 from holdfast.milp.solve import solve
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import best_response
-from holdfast.verify.branch import branch_and_bound
+from holdfast.verify.branch import branch_and_bound, sides_of
 from holdfast.verify.exact import settle_exactly
 from holdfast.verify.identity import run_identity
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
@@ -274,18 +274,10 @@ class _DearStages:
         self.lower[local, k] = np.maximum(self.lower[local, k], np.where(broken, -np.inf, found.lower))
         self._prove(local[proven & (found.nodes == 1)], k, Stage.LINEAR)
         self._prove(local[proven & (found.nodes > 1)], k, Stage.BRANCH)
-        hidden = self.question.network.hidden
-        for stage, chosen in (
-            (Stage.LINEAR, np.flatnonzero(broken & (found.nodes == 1))),
-            (Stage.BRANCH, np.flatnonzero(broken & (found.nodes > 1))),
-        ):
-            sides = found.values[chosen].copy()
-            for place, i in enumerate(chosen):
-                first = sides_from_values(
-                    self.question.network, self.question.radii, problem.points[i], [found.values[i, : hidden[0]]]
-                )
-                sides[place, : hidden[0]] = first
-            self._break(local[chosen], margin, sides, stage)
+        if broken.any():
+            sides = sides_of(problem, found.values)
+            for stage, here in ((Stage.LINEAR, found.nodes == 1), (Stage.BRANCH, found.nodes > 1)):
+                self._break(local[broken & here], margin, sides[broken & here], stage)
 
     def _milp(self, k: int, margin: Margin, local: Rows) -> None:
         """One mixed-integer program for each row, for the counter-model that its solution may be."""

@@ -62,7 +62,8 @@ def _settle(
     outcome: Outcome,
     bounds_only: bool,
 ) -> None:
-    today = np.stack([_margin(network, margin, points[block]) for margin in margins], axis=1).min(axis=1)
+    logits = network.logits(points[block])
+    today = np.stack([margin.of_logits(logits) for margin in margins], axis=1).min(axis=1)
     outcome.upper[block] = today + error
     lower = identity_lower(network, radii, margins, points[block]) - error[:, None]
     outcome.lower[block] = lower.min(axis=1)
@@ -99,13 +100,6 @@ def _least(weight: Floats, low: Floats, high: Floats, radius: float | Floats) ->
     """min over v in [low, high] of W v - radius ||v||_1, (n, rows of W)."""
     ends = [weight * value[:, None, :] - radius * np.abs(value)[:, None, :] for value in (low, high)]
     return np.asarray(np.minimum(*ends).sum(axis=2))
-
-
-def _margin(network: Network, margin: Margin, points: Floats) -> Floats:
-    logits = network.logits(points)
-    above = logits[:, margin.above] if margin.above >= 0 else 0.0
-    below = logits[:, margin.below] if margin.below >= 0 else 0.0
-    return np.asarray(above - below)
 
 
 def _search(network: Network, radii: list[LayerRadius], margin: Margin, points: Floats) -> tuple[Floats, Floats]:

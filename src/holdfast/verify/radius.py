@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from holdfast.arrays import to_numpy
 from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
-from holdfast.bounds.interval import first_layer_box
 from holdfast.bounds.linear import pull_back, relax, value_box
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import best_response
 from holdfast.verify.balls import ball_error
-from holdfast.verify.branch import branch_and_bound
+from holdfast.verify.branch import branch_and_bound, sides_of
 from holdfast.verify.exact import settle_exactly
 from holdfast.verify.inputs import Space, check_scale, positive_number, read_table, read_targets
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
@@ -229,12 +228,7 @@ class _Search:
         proven = ~broken & ~found.open
         self.lower[rows[proven]] = radius[proven]
         if broken.any():
-            first = self.network.hidden[0]
-            box_low, box_high = first_layer_box(problem.net, problem.points)
-            center, reach = 0.5 * (box_low + box_high), 0.5 * (box_high - box_low)
-            sides = found.values.copy()
-            offset = (sides[:, :first] - center) / np.where(reach > 0.0, reach, 1.0)
-            sides[:, :first] = np.where(sides[:, :first] > 0.0, np.clip(offset, -1.0, 1.0), -1.0)
+            sides = sides_of(problem, found.values)
             self._follow(rows[broken], radius[broken], sides[broken])
         return np.asarray(rows[~broken & ~proven])
 
