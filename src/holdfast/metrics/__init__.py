@@ -1,0 +1,1 @@
+"""What recourse is worth: validity, robustness, cost, plausibility, coverage."""
