@@ -1,1 +1,31 @@
 """What recourse is worth: validity, robustness, cost, plausibility, coverage."""
+
+from holdfast.metrics.answers import Answers
+from holdfast.metrics.density import Density
+from holdfast.metrics.means import (
+    cost_l1,
+    coverage,
+    delta_unknown,
+    delta_validity,
+    lof,
+    sparsity,
+    validity,
+    validity_retrained,
+    violations,
+)
+from holdfast.metrics.rows import per_row
+
+__all__ = [
+    "Answers",
+    "Density",
+    "cost_l1",
+    "coverage",
+    "delta_unknown",
+    "delta_validity",
+    "lof",
+    "per_row",
+    "sparsity",
+    "validity",
+    "validity_retrained",
+    "violations",
+]

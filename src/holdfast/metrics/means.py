@@ -1,0 +1,95 @@
+"""The metrics of a whole table: one number each.
+
+One denominator for all of them but `coverage`: the rows with an answer, nan where there is no such row. Shares of all
+inputs are products with coverage, so that a method that answers few people cannot hide it: read the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.changes import PlausibleChanges
+from holdfast.generators import Recourse
+from holdfast.metrics.answers import Answers
+from holdfast.metrics.density import Density
+from holdfast.metrics.rows import (
+    changed_rows,
+    cost_rows,
+    lof_rows,
+    valid_retrained_rows,
+    valid_rows,
+    verdict_rows,
+    violation_rows,
+)
+from holdfast.network import Floats, Network
+from holdfast.verify import Verdict
+
+
+def mean_of_answered(values: Floats) -> float:
+    """The mean over the rows with an answer, which are those that are not nan."""
+    answered = values[~np.isnan(values)]
+    return float(answered.mean()) if answered.size else float("nan")
+
+
+def coverage(answers: Recourse | Answers) -> float:
+    """The share of the inputs that have an answer.
+
+    Examples
+    --------
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> coverage(Answers.of(net, [[0.5, 0.75], [np.nan, np.nan]], [[0.5, 0.25], [0.9, 0.1]], target=1))
+    0.5
+    """
+    found = Answers.read(answers).found
+    return float(found.mean()) if found.size else float("nan")
+
+
+def validity(answers: Recourse | Answers) -> float:
+    """The share of the answers that today's model accepts."""
+    return mean_of_answered(valid_rows(Answers.read(answers)))
+
+
+def validity_retrained(answers: Recourse | Answers, retrained: Sequence[Network]) -> float:
+    """The paper's vr: over answers and retrained models, the share of pairs in which the model accepts the answer.
+
+    The paper takes 15 models: 5 trained anew on old and new data, 5 without 1% of the rows, 5 fine-tuned on new data.
+    """
+    return mean_of_answered(valid_retrained_rows(Answers.read(answers), retrained))
+
+
+def delta_validity(answers: Recourse | Answers, changes: PlausibleChanges, *, time_limit: float | None = None) -> float:
+    """The paper's v-Δ: the share of the answers that are proven robust; UNKNOWN is not proven."""
+    return verdict_share(Answers.read(answers), changes, Verdict.ROBUST, time_limit)
+
+
+def delta_unknown(answers: Recourse | Answers, changes: PlausibleChanges, *, time_limit: float | None = None) -> float:
+    """The share of the answers of which neither a proof nor a counter-model was found."""
+    return verdict_share(Answers.read(answers), changes, Verdict.UNKNOWN, time_limit)
+
+
+def verdict_share(answers: Answers, changes: PlausibleChanges, verdict: Verdict, time_limit: float | None) -> float:
+    """The share of the answers with this verdict."""
+    verdicts = verdict_rows(answers, changes, time_limit=time_limit)[answers.found]
+    return float(np.mean(verdicts == verdict)) if verdicts.size else float("nan")
+
+
+def cost_l1(answers: Recourse | Answers) -> float:
+    """The mean cost: sum of absolute changes / number of the model's variables, as in the paper."""
+    return mean_of_answered(cost_rows(Answers.read(answers)))
+
+
+def lof(answers: Recourse | Answers, density: Density) -> float:
+    """The mean local outlier factor among the people of the target class: about 1 where they live."""
+    return mean_of_answered(lof_rows(Answers.read(answers), density))
+
+
+def sparsity(answers: Recourse | Answers) -> float:
+    """How many of the caller's columns change, on average."""
+    return mean_of_answered(changed_rows(Answers.read(answers)))
+
+
+def violations(answers: Recourse | Answers) -> float:
+    """How many constraints an answer breaks, on average; 0 for whatever `explain` hands out."""
+    return mean_of_answered(violation_rows(Answers.read(answers)))
