@@ -1,0 +1,282 @@
+"""What gradient methods share: a relaxed space to descend in, and a multiplier that is raised no further than needed.
+
+    minimise    c * loss(margin(x')) + price(x'),    price(x') = sum_v weight_v |x'_v - x_v| + smooth(x')
+
+over the box that a person can reach, with one-hot columns relaxed to weights that sum to 1. For each person the least
+multiplier c is sought whose minimum has a margin of at least 0: just across the boundary. Relaxed points are no
+answers: `Answers` keeps the cheapest that has the margin, and the class, once it is a row of the caller's table.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from holdfast.generators.base import Proposals, Task
+from holdfast.generators.finish import allowed
+from holdfast.network import Floats, Network
+
+Rows = NDArray[np.intp]
+
+# People who are searched for at once; enough to make single numpy calls worth their while, few enough for the cache.
+_BLOCK = 256
+# The step size follows the steepest slope met lately: a kink must not make it jump.
+_FORGET = 0.8
+_TINY = 1e-12
+_WIDEN = 4.0
+
+
+def margins(network: Network, targets: Rows, points: Floats) -> Floats:
+    """How far each row's target lies above its strongest rival, in logits, (n,)."""
+    return _rivals(network, targets, points)[0]
+
+
+def margin_slopes(network: Network, targets: Rows, points: Floats) -> tuple[Floats, Floats]:
+    """The margins, (n,), and their gradients with respect to the points, (n, d)."""
+    values, rivals = _rivals(network, targets, points)
+    if network.n_outputs == 1:
+        return values, network.input_gradient(points) * np.where(targets == 1, 1.0, -1.0)[:, None]
+    return values, network.input_gradient(points, targets, minus=rivals)
+
+
+def _rivals(network: Network, targets: Rows, points: Floats) -> tuple[Floats, Rows]:
+    logits = network.logits(points)
+    if network.n_outputs == 1:
+        return np.where(targets == 1, logits[:, 0], -logits[:, 0]), 1 - targets
+    rows = np.arange(points.shape[0])
+    own = logits[rows, targets]
+    logits[rows, targets] = -np.inf
+    rivals = logits.argmax(axis=1)
+    return own - logits[rows, rivals], rivals
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a method wants of a point: that its margin reaches 0, at the least price.
+
+    This one wants today's margin to reach `demand` at the least weighted l1 distance; others build on it. `rows` says
+    whose each point is.
+    """
+
+    network: Network
+    targets: Rows
+    factuals: Floats
+    weights: Floats
+    demand: float = 0.0
+    # How fast the slope of the smooth part of the price changes: what a step size has to know.
+    curvature: float = 0.0
+
+    def margins(self, points: Floats, rows: Rows) -> Floats:
+        """What is there beyond the demand, (n,)."""
+        return margins(self.network, self.targets[rows], points) - self.demand
+
+    def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
+        """The margins and their gradients."""
+        values, gradients = margin_slopes(self.network, self.targets[rows], points)
+        return values - self.demand, gradients
+
+    def price(self, points: Floats, rows: Rows) -> Floats:
+        """What each point costs, (n,)."""
+        return np.asarray(np.abs(points - self.factuals[rows]) @ self.weights)
+
+    def smooth_slopes(self, points: Floats, rows: Rows) -> Floats | float:
+        """The gradient of the smooth part of the price; the l1 part is left to `shrink`."""
+        return 0.0
+
+
+class Loss(NamedTuple):
+    """A falling convex function of the margin: minus its slope, in [0, 1], and the largest change of that slope."""
+
+    pressure: Callable[[Floats], Floats]
+    curvature: float
+
+
+def logistic_loss() -> Loss:
+    """log(1 + exp(-margin)), the log-loss of today's model."""
+    return Loss(lambda margin: np.asarray(expit(-margin)), 0.25)
+
+
+def hinge_loss(width: float) -> Loss:
+    """max(0, -margin), its kink rounded off over `width` so that there is a step size."""
+    return Loss(lambda margin: np.clip(1.0 - margin / width, 0.0, 1.0), 1.0 / width)
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """Where each person's variables can go once steps and categories are forgotten; (n, d) bounds."""
+
+    factuals: Floats
+    lower: Floats
+    upper: Floats
+    groups: tuple[Rows, ...]
+    partial_groups: tuple[Rows, ...]
+
+    @classmethod
+    def of(cls, task: Task) -> Relaxed:
+        """The relaxation for every row of a task."""
+        lower, upper = task.space.bounds_for(task.factuals)
+        return cls(task.factuals, lower, upper, tuple(task.space.groups), tuple(task.space.partial_groups))
+
+    def inside(self, points: Floats, rows: Rows) -> Floats:
+        """The points clipped to what each person can reach; one-hot weights sum to 1 (or at most 1)."""
+        points = np.clip(points, self.lower[rows], self.upper[rows])
+        for group in self.groups:
+            points[:, group] = _onto_simplex(points[:, group])
+        for group in self.partial_groups:
+            over = np.flatnonzero(points[:, group].sum(axis=1) > 1.0)
+            points[np.ix_(over, group)] = _onto_simplex(points[np.ix_(over, group)])
+        # An immutable label is a corner of its simplex already, but for rounding.
+        return np.clip(points, self.lower[rows], self.upper[rows])
+
+    def movable(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which variables can move at all."""
+        return np.asarray(self.upper[rows] > self.lower[rows])
+
+
+def shrink(points: Floats, centre: Floats, threshold: Floats) -> Floats:
+    """The proximal step of the l1 distance: every variable moved towards the centre by its threshold."""
+    change = points - centre
+    return np.asarray(centre + np.sign(change) * np.maximum(np.abs(change) - threshold, 0.0))
+
+
+class Answers:
+    """For each row of a task the cheapest point so far that obeys every constraint and has the aim's margin."""
+
+    def __init__(self, task: Task, aim: Aim) -> None:
+        self.task, self.aim = task, aim
+        self.points = np.full(task.factuals.shape, np.nan)
+        self.prices = np.full(len(task), np.inf)
+
+    @property
+    def found(self) -> NDArray[np.bool_]:
+        """Which rows have an answer."""
+        return np.asarray(np.isfinite(self.prices))
+
+    def project(self, points: Floats, rows: Rows) -> Floats:
+        """The nearest rows of the caller's table that each person can reach, as points."""
+        return self.task.space.project(points, self.task.factuals[rows])
+
+    def offer(self, points: Floats, rows: Rows) -> NDArray[np.bool_]:
+        """Project the points, keep for each row the cheapest that will do; which rows of the task got a better one."""
+        return self.offer_projected(self.project(points, rows), rows)
+
+    def offer_projected(self, points: Floats, rows: Rows) -> NDArray[np.bool_]:
+        """The same for points that `project` has seen."""
+        prices = self.aim.price(points, rows)
+        fine = (prices < self.prices[rows]) & (self.aim.margins(points, rows) >= 0.0)
+        good = np.flatnonzero(allowed(self.task, fine, rows, points))
+        order = good[np.argsort(-prices[good], kind="stable")]
+        better = np.zeros(len(self.task), dtype=np.bool_)
+        # Of several assignments to one row the last counts, which is the cheapest.
+        better[rows[order]] = True
+        self.points[rows[order]], self.prices[rows[order]] = points[order], prices[order]
+        return better
+
+    def proposals(self, late: bool = False) -> Proposals:
+        """The answers, and a sentence for every row without one."""
+        reason = [""] * len(self.task)
+        for row in np.flatnonzero(~self.found).tolist():
+            label = self.task.network.classes[self.task.targets[row]]
+            reason[row] = f"the descent came to no point within the constraints that is classified as {label}"
+            if self.aim.demand > 0.0:
+                reason[row] += f" with a margin of {self.aim.demand:g}"
+            if late:
+                reason[row] += " in time"
+        return Proposals.of(self.points, reason)
+
+
+def descend(
+    aim: Aim,
+    relaxed: Relaxed,
+    loss: Loss,
+    *,
+    start: Floats | None = None,
+    least: float = 0.0,
+    rounds: int = 14,
+    steps: int = 25,
+    deadline: float | None = None,
+) -> list[Floats]:
+    """Accelerated proximal gradient descent (FISTA with restarts), the multiplier adapted from round to round.
+
+    Each round goes on from where the one before ended. Where the margin was reached the multiplier falls, elsewhere it
+    grows, first by a factor, then by bisection.
+
+    Parameters
+    ----------
+    start
+        Where to begin; at the factuals by default.
+    least
+        The multiplier never falls below this.
+
+    Returns
+    -------
+    The points after each round, (n, d) each; whoever calls has to project and test them.
+    """
+    n = relaxed.factuals.shape[0]
+    rows, x = np.arange(n), relaxed.factuals if start is None else start
+    c = np.maximum(_first_multiplier(aim, relaxed, rows), least)
+    low, high = np.zeros(n), np.full(n, np.inf)
+    ends = []
+    for _ in range(rounds):
+        x = _fista(aim, relaxed, loss, rows, x, c, steps)
+        ends.append(x)
+        if deadline is not None and time.monotonic() >= deadline:
+            break
+        reached = aim.margins(x, rows) >= 0.0
+        high, low = np.where(reached, c, high), np.where(reached, low, c)
+        middle = np.sqrt(np.maximum(low, _TINY) * np.where(np.isfinite(high), high, 1.0))
+        c = np.where(np.isinf(high), low * _WIDEN, np.where(low == 0.0, high / _WIDEN, middle))
+        c = np.maximum(c, least)
+    return ends
+
+
+def _first_multiplier(aim: Aim, relaxed: Relaxed, rows: Rows) -> Floats:
+    """Where half the loss's slope balances the price of the best single variable: exact for a linear model."""
+    _, gradients = aim.slopes(relaxed.factuals, rows)
+    gain = np.abs(gradients) / np.maximum(aim.weights, _TINY) * relaxed.movable(rows)
+    best = gain.max(axis=1)
+    return np.asarray(np.where(best > _TINY, 2.0 / np.maximum(best, _TINY), 1.0))
+
+
+def _fista(aim: Aim, relaxed: Relaxed, loss: Loss, rows: Rows, x: Floats, c: Floats, steps: int) -> Floats:
+    """So many accelerated proximal steps for every row at once, each with its own step size and momentum."""
+    y, t, steepest = x, np.ones(rows.size), np.zeros(rows.size)
+    for _ in range(steps):
+        values, gradients = aim.slopes(y, rows)
+        steepest = np.maximum((gradients**2).sum(axis=1), _FORGET * steepest)
+        size = 1.0 / np.maximum(c * loss.curvature * steepest + aim.curvature, _TINY)
+        down = aim.smooth_slopes(y, rows) - (c * loss.pressure(values))[:, None] * gradients
+        moved = shrink(y - size[:, None] * down, relaxed.factuals[rows], size[:, None] * aim.weights)
+        new = relaxed.inside(moved, rows)
+        # Momentum that points uphill is dropped.
+        t = np.where(((y - new) * (new - x)).sum(axis=1) > 0.0, 1.0, t)
+        following = (1.0 + np.sqrt(1.0 + 4.0 * t**2)) / 2.0
+        y = relaxed.inside(new + ((t - 1.0) / following)[:, None] * (new - x), rows)
+        x, t = new, following
+    return x
+
+
+def in_blocks(task: Task, answer: Callable[[Task, float | None], Proposals]) -> Proposals:
+    """Ask `answer` about a few hundred people at a time, each block with its deadline; the answers side by side."""
+    parts = []
+    for begin in range(0, len(task), _BLOCK):
+        block = task.take(np.arange(begin, min(begin + _BLOCK, len(task))))
+        deadline = None if task.time_limit is None else time.monotonic() + task.time_limit * len(block)
+        parts.append(answer(block, deadline))
+        task.report(len(block))
+    points = np.concatenate([part.points for part in parts])
+    return Proposals.of(points, [text for part in parts for text in part.reason])
+
+
+def _onto_simplex(points: Floats) -> Floats:
+    """The nearest weights >= 0 that sum to 1, row by row."""
+    ordered = -np.sort(-points, axis=1)
+    excess = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, points.shape[1] + 1)
+    count = (ordered > excess).sum(axis=1)
+    return np.maximum(points - np.take_along_axis(excess, count[:, None] - 1, axis=1), 0.0)

@@ -1,0 +1,167 @@
+"""From relaxed points to a table's rows: a greedy repair where rounding lost the class, then cheaper rows nearby.
+
+Both move one column at a time and look at what the model says to the row itself, so that labels, whole numbers and
+steps are as good as any other column.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.generators.base import Proposals, Task
+from holdfast.generators.gradient import Aim, Answers, Loss, Relaxed, Rows, descend
+from holdfast.network import Floats
+
+# How far a number may go towards an end of its range in one move.
+_FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.03)
+# How much of the greatest move back that keeps the margin is tried; a hair less where rounding went the wrong way.
+_BACK = (1.0, 1.0 - 1e-7, 0.75, 0.5, 0.25)
+_HALVINGS = 40
+_MOVES_BACK = 12
+_STARTS = 4
+_WORTH = 1e-6
+# Unbounded variables go so far at a time, in units of the model's variables.
+_FAR = 1.0
+
+
+def answer_by_descent(task: Task, aim: Aim, loss: Loss, deadline: float | None, *, least: float = 0.0) -> Proposals:
+    """Descend, keep what is good once it is a row of the caller's table, and polish it; `least` as for `descend`."""
+    relaxed, answers = Relaxed.of(task), Answers(task, aim)
+    ends = descend(aim, relaxed, loss, least=least, deadline=deadline)
+    answers.offer(np.concatenate(ends), np.tile(np.arange(len(task)), len(ends)))
+    polish = Polish(answers, relaxed, deadline)
+    polish.run(ends[-1])
+    return answers.proposals(late=polish.late)
+
+
+@dataclass
+class Polish:
+    """Repairs and cheapens the answers of one block of people."""
+
+    answers: Answers
+    relaxed: Relaxed
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        space = self.answers.task.space
+        self.columns = [np.array(feature.variables, dtype=np.intp) for feature in space.features]
+        self.one_hot = [feature.one_hot for feature in space.features]
+        self.steps = np.zeros(space.n_variables)
+        for grid in space.grids:
+            self.steps[grid.variable] = grid.step
+
+    def run(self, last: Floats) -> None:
+        """Repair the rows without an answer from where the descent ended, or from elsewhere; then cheapen them all."""
+        for start in (last, self.relaxed.factuals, *self._anywhere()):
+            self._repair(np.flatnonzero(~self.answers.found), start)
+        self._cheapen()
+
+    def _anywhere(self) -> list[Floats]:
+        """Points at random among those that each person can reach, for where every slope leads nowhere."""
+        rng = np.random.default_rng(self.answers.task.seed)
+        lower, upper = self.relaxed.lower, self.relaxed.upper
+        lower = np.where(np.isfinite(lower), lower, self.relaxed.factuals - _FAR)
+        upper = np.where(np.isfinite(upper), upper, self.relaxed.factuals + _FAR)
+        return [rng.uniform(lower, upper) for _ in range(_STARTS)]
+
+    # ------------------------------------------------------------------ out: to a row that has the margin
+
+    def _repair(self, rows: Rows, start: Floats) -> None:
+        """One column at a time, the move that gains the most margin for its price, until the margin is there."""
+        if not rows.size:
+            return
+        aim = self.answers.aim
+        now = self.answers.project(start[rows], rows)
+        self.answers.offer_projected(now, rows)
+        for _ in range(2 * len(self.columns)):
+            open_rows = ~self.answers.found[rows]
+            rows, now = rows[open_rows], now[open_rows]
+            if not rows.size or self.late:
+                return
+            options, whose = self._moves(now, rows)
+            options = self.answers.project(options, rows[whose])
+            self.answers.offer_projected(options, rows[whose])
+            gain = aim.margins(options, rows[whose]) - aim.margins(now, rows)[whose]
+            spent = aim.price(options, rows[whose]) - aim.price(now, rows)[whose]
+            rate = np.where(gain > 0.0, gain / np.maximum(spent, 1e-9), -np.inf)
+            # The last assignment to a row is its best rate.
+            order = np.argsort(rate, kind="stable")
+            best = np.full(rows.size, -1)
+            best[whose[order]] = order
+            able = (best >= 0) & (rate[best] > 0.0)
+            rows, now = rows[able], options[best[able]]
+
+    def _moves(self, now: Floats, rows: Rows) -> tuple[Floats, Rows]:
+        """Every move of one column: to another label, or some of the way to an end of the range; and whose it is."""
+        movable = self.relaxed.movable(rows)
+        # One grid step at least, or the move would be rounded away.
+        ends = [self.relaxed.upper[rows], self.relaxed.lower[rows]]
+        ends = [np.where(np.isfinite(end), end, now + side * _FAR) for end, side in zip(ends, (1, -1), strict=True)]
+        options, whose = [], []
+        for variables, one_hot in zip(self.columns, self.one_hot, strict=True):
+            who = np.flatnonzero(movable[:, variables].any(axis=1))
+            blocks = []
+            if one_hot:
+                blocks += [np.broadcast_to(corner, (who.size, variables.size)) for corner in np.eye(variables.size)]
+                blocks.append(np.zeros((who.size, variables.size)))
+            else:
+                here = now[np.ix_(who, variables)]
+                for end in ends:
+                    way = end[np.ix_(who, variables)] - here
+                    least = np.minimum(np.abs(way), self.steps[variables]) * np.sign(way)
+                    blocks += [here + np.where(np.abs(way) * f > np.abs(least), way * f, least) for f in _FRACTIONS]
+            for block in blocks:
+                option = now[who]
+                option[:, variables] = block
+                options.append(option)
+                whose.append(who)
+        return np.concatenate(options), np.concatenate(whose)
+
+    # ------------------------------------------------------------------ back: to cheaper rows with the margin
+
+    def _cheapen(self) -> None:
+        """Take back one column at a time, or all a little, as far as the margin lasts; the best of these, again."""
+        rows = np.flatnonzero(self.answers.found)
+        for _ in range(_MOVES_BACK):
+            if not rows.size or self.late:
+                return
+            before = self.answers.prices[rows]
+            self.answers.offer(*self._backward(rows))
+            rows = rows[self.answers.prices[rows] < before * (1.0 - _WORTH)]
+
+    def _backward(self, rows: Rows) -> tuple[Floats, Rows]:
+        """Points between an answer and the factual, in one column or in all, that still have the margin."""
+        change = self.relaxed.factuals[rows] - self.answers.points[rows]
+        ways, whose = [change], [np.arange(rows.size)]
+        for variables in self.columns:
+            who = np.flatnonzero((change[:, variables] != 0.0).any(axis=1))
+            way = np.zeros((who.size, change.shape[1]))
+            way[:, variables] = change[np.ix_(who, variables)]
+            ways.append(way)
+            whose.append(who)
+        way, who = np.concatenate(ways), rows[np.concatenate(whose)]
+        here = self.answers.points[who]
+        reach = self._furthest(here, way, who)
+        points = [here + (reach * share)[:, None] * way for share in _BACK]
+        # Where a number was rounded towards the factual, and lost the margin by that, the next step out may have it.
+        points += [points[0] - self.steps * np.sign(way)]
+        return np.concatenate(points), np.tile(who, len(points))
+
+    def _furthest(self, here: Floats, way: Floats, rows: Rows) -> Floats:
+        """By bisection, the greatest share of the way that keeps the margin."""
+        aim = self.answers.aim
+        whole = aim.margins(here + way, rows) >= 0.0
+        low, high = np.where(whole, 1.0, 0.0), np.ones(rows.size)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            kept = aim.margins(here + middle[:, None] * way, rows) >= 0.0
+            low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+        return low
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
