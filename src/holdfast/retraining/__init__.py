@@ -1,1 +1,12 @@
-"""Models as a later training run would leave them: fine-tuned, trained anew, or trained without some rows."""
+"""Models as a later training run would leave them: fine-tuned, trained anew, or trained without some rows.
+
+retrain    retrain                  draws the rows and the seeds, and trains
+result     RetrainedModels          the models, and how far each lies from today's
+trainers   fine_tune, train_anew    how a scikit-learn classifier is trained again, its preprocessing kept
+logistic   gradient_steps           a few passes of Adam over a logistic regression, which scikit-learn has not
+"""
+
+from holdfast.retraining.result import RetrainedModels, layer_distances
+from holdfast.retraining.retrain import Retrain, retrain
+
+__all__ = ["Retrain", "RetrainedModels", "layer_distances", "retrain"]

@@ -1,0 +1,84 @@
+"""`RetrainedModels`: what a number of training runs made of today's model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from holdfast.changes import parameter_distance
+from holdfast.network import Floats, Network
+
+
+@dataclass(frozen=True, eq=False)
+class RetrainedModels(Sequence[Any]):
+    """Models retrained from one model: a sequence of them, with how they came about.
+
+    Attributes
+    ----------
+    today
+        The network they were retrained from.
+    models
+        The retrained models, of the kind that was given to `retrain`.
+    networks
+        Their networks.
+    how
+        "incremental", "complete" or "leave_one_out".
+    seeds
+        The seed of each run: it drew the rows and started the training.
+    n_rows
+        How many rows each run learned from.
+    """
+
+    today: Network
+    models: tuple[Any, ...]
+    networks: tuple[Network, ...]
+    how: str
+    seeds: tuple[int, ...]
+    n_rows: int
+
+    def distances(self, norm: float = math.inf, *, per_layer: bool = False) -> Floats:
+        """How far each network lies from today's: (n,), or (n, layers) with one distance for each layer."""
+        if per_layer:
+            return np.array([layer_distances(self.today, network, norm) for network in self.networks])
+        return np.array([parameter_distance(self.today, network, norm) for network in self.networks])
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self.models[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.models)
+
+    def __repr__(self) -> str:
+        far = self.distances()
+        apart = f"{far.min():.3g} to {far.max():.3g} from today's" if len(self) else "none"
+        return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {apart})"
+
+
+def layer_distances(a: Network, b: Network, norm: float = math.inf) -> Floats:
+    """The p-distance between two networks of the same shape, one number for each layer.
+
+    Examples
+    --------
+    >>> a = Network([[[1.0]], [[2.0]]], [[0.0], [0.0]])
+    >>> b = Network([[[1.5]], [[2.0]]], [[0.0], [0.25]])
+    >>> layer_distances(a, b)
+    array([0.5 , 0.25])
+    """
+    parameter_distance(a, b, norm)  # refuses networks of different shapes before they are taken apart
+    pairs = zip(_layers(a), _layers(b), strict=True)
+    return np.array([parameter_distance(ours, theirs, norm) for ours, theirs in pairs])
+
+
+def _layers(network: Network) -> list[Network]:
+    return [Network([weight], [bias]) for weight, bias in zip(network.weights, network.biases, strict=True)]

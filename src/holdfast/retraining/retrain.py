@@ -1,0 +1,241 @@
+"""`retrain`: today's model as later training runs would leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
+
+import joblib
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.importers import Model, load_model
+from holdfast.network import Network
+from holdfast.progress import progress_bar
+from holdfast.retraining.result import RetrainedModels
+from holdfast.retraining.trainers import can_train, fine_tune, train_anew
+from holdfast.verify.inputs import read_table
+
+How = Literal["incremental", "complete", "leave_one_out"]
+# (model, X, y, seed) -> the retrained model
+Retrain = Callable[[Any, Any, Any, int], Any]
+# With fewer runs one rarely waits.
+_LONG = 20
+
+
+def retrain(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    how: How,
+    X_new: Any = None,
+    y_new: Any = None,
+    share: float = 0.1,
+    removed: float = 0.01,
+    n: int = 5,
+    seed: int = 0,
+    epochs: int | None = None,
+    space: FeatureSpace | None = None,
+    retrain: Retrain | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> RetrainedModels:
+    """Today's model, retrained `n` times as the next training run might.
+
+    =================  ==========================================================================================
+    ``incremental``    a few gradient steps from today's parameters, on a random share of the new data
+    ``complete``       from scratch with the same settings and another seed, on the old data and the new
+    ``leave_one_out``  from scratch with the same settings and another seed, on the old data without some rows
+    =================  ==========================================================================================
+
+    Parameters
+    ----------
+    model
+        A fitted scikit-learn ``MLPClassifier`` or ``LogisticRegression``, or a pipeline that ends in one. Only that
+        last step is trained; the preprocessing stays as it was fitted, because parameters behind another scaler are
+        not comparable. Anything else that `load_network` takes, with a function `retrain`.
+    X, y
+        The data that the model learned from, a table and its labels. The table is in the caller's units if the model
+        has preprocessing or a space is given, else in the model's variables. For ``incremental`` they may be the new
+        data.
+    how
+        One of the three above.
+    X_new, y_new
+        Data that came since; ``incremental`` learns from it alone.
+    share
+        How much of the new data an incremental run sees.
+    removed
+        How much of the old data a ``leave_one_out`` run does without.
+    n
+        How many runs.
+    seed
+        Each run has its own seed, drawn from this one: it picks the rows and starts the training. The first runs are
+        the same whatever `n` is, and a larger `share` adds rows to those of a smaller one.
+    epochs
+        Passes over the rows. By default one for ``incremental``, like ``MLPClassifier.partial_fit``, which gives the
+        order of magnitude of the paper's distances; as many as the model's settings say for the other two.
+    space
+        Brings the tables into the model's variables.
+    retrain
+        ``retrain(model, X, y, seed)`` trains and returns a model, for whatever is not scikit-learn: fine-tunes it for
+        ``incremental``, starts from scratch otherwise. It gets the rows that were drawn: encoded by the space if there
+        is one and the model has no preprocessing of its own, else rows of the tables given here.
+    n_jobs
+        How many runs at once, as in joblib; the result is the same.
+    progress
+        Show a progress bar on stderr; by default from twenty runs on if stderr is a terminal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((400, 2))
+    >>> y = (X.sum(axis=1) + rng.normal(0.0, 0.2, 400) > 1.0).astype(int)
+    >>> classifier = LogisticRegression().fit(X[:200], y[:200])
+    >>> updated = retrain(classifier, X[200:], y[200:], how="incremental", share=0.5, n=3)
+    >>> updated
+    RetrainedModels(3 x incremental on 100 rows: 0.01 to 0.01 from today's)
+    >>> retrain(classifier, X[:200], y[:200], X_new=X[200:], y_new=y[200:], how="complete").n_rows
+    400
+    """
+    if how not in get_args(How):
+        raise InvalidInputError(f"how: expected one of {list(get_args(How))}, got {how!r}")
+    loaded = load_model(model)
+    if retrain is None and not can_train(model):
+        raise InvalidInputError(
+            f"retrain: expected a function (model, X, y, seed) for a {type(model).__name__}, got None; "
+            "only scikit-learn models are retrained without one"
+        )
+    encoded = retrain is None or (space is not None and loaded.preprocess is None)
+    read = partial(_read, loaded, space=space, encoded=encoded)
+    data = _training_data(read, how, X, y, X_new, y_new)
+    pick = _Pick(how, data.n_rows, _share(share, "share"), _share(removed, "removed"))
+    seeds = run_seeds(seed, n)
+    train = retrain if retrain is not None else partial(_train, how=how, epochs=_epochs(epochs))
+    jobs = (joblib.delayed(_run)(train, model, data.take(pick.rows(one)), loaded.network, one) for one in seeds)
+    done = []
+    with progress_bar("retrain", n, wanted=progress, long=_LONG) as advance:
+        for result in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+            done.append(result)
+            if advance is not None:
+                advance(1)
+    models, networks = zip(*done, strict=True)
+    return RetrainedModels(loaded.network, models, networks, how, seeds, pick.n_picked)
+
+
+def run_seeds(seed: int, n: int) -> tuple[int, ...]:
+    """A seed for each of `n` runs; more runs leave those of the first as they are."""
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise InvalidInputError(f"n: expected a whole number >= 1 of retrained models, got {n!r}")
+    return tuple(int(state) for state in np.random.SeedSequence(seed).generate_state(int(n)))
+
+
+@dataclass(frozen=True)
+class _Data:
+    """A table with its labels."""
+
+    X: Any
+    y: NDArray[Any]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.y.shape[0])
+
+    def take(self, rows: NDArray[np.intp]) -> _Data:
+        return _Data(self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows], self.y[rows])
+
+
+@dataclass(frozen=True)
+class _Pick:
+    """Which rows a run learns from."""
+
+    how: str
+    n_rows: int
+    share: float
+    removed: float
+
+    @property
+    def n_picked(self) -> int:
+        if self.how == "incremental":
+            return max(1, round(self.share * self.n_rows))
+        if self.how == "leave_one_out":
+            return max(1, self.n_rows - max(1, round(self.removed * self.n_rows)))
+        return self.n_rows
+
+    def rows(self, seed: int) -> NDArray[np.intp]:
+        order = np.random.default_rng(seed).permutation(self.n_rows)[: self.n_picked]
+        return order if self.how == "incremental" else np.sort(order)
+
+
+def _run(train: Retrain, model: Any, rows: _Data, today: Network, seed: int) -> tuple[Any, Network]:
+    """One training run; on one thread, so that sums are the same in every process."""
+    with threadpool_limits(1):
+        retrained = train(model, rows.X, rows.y, seed)
+    network = load_model(retrained).network
+    shape, expected = ([w.shape for w in net.weights] for net in (network, today))
+    if shape != expected or not np.array_equal(network.classes, today.classes):
+        raise InvalidInputError(
+            f"retrain: expected a model of the shape and with the classes of today's, {today!r}, got {network!r}"
+        )
+    return retrained, network
+
+
+def _train(model: Any, points: Any, y: Any, seed: int, *, how: str, epochs: int | None) -> Any:
+    if how == "incremental":
+        return fine_tune(model, points, y, seed, 1 if epochs is None else epochs)
+    return train_anew(model, points, y, seed, epochs)
+
+
+def _training_data(read: Callable[..., _Data], how: str, X: Any, y: Any, X_new: Any, y_new: Any) -> _Data:
+    """The rows that the runs draw from."""
+    if how == "incremental":
+        return read(X, y, name="X") if X_new is None else read(X_new, y_new, name="X_new")
+    old = read(X, y, name="X")
+    if how == "leave_one_out" or X_new is None:
+        return old
+    new = read(X_new, y_new, name="X_new")
+    frames = isinstance(old.X, pd.DataFrame) and isinstance(new.X, pd.DataFrame)
+    table = pd.concat([old.X, new.X]) if frames else np.concatenate([np.asarray(old.X), np.asarray(new.X)])
+    return _Data(table, np.concatenate([old.y, new.y]))
+
+
+def _read(loaded: Model, X: Any, y: Any, *, space: FeatureSpace | None, encoded: bool, name: str) -> _Data:
+    """A table and its labels, checked: in the model's variables if `encoded`, else as the caller has it."""
+    labels_name = name.replace("X", "y")
+    if X is None or y is None:
+        raise InvalidInputError(f"{name if X is None else labels_name}: expected data to train on, got None")
+    labels = np.asarray(y)
+    points = read_table(loaded, X, space, name).points
+    n = points.shape[0]
+    if labels.shape != (n,):
+        raise InvalidInputError(
+            f"{labels_name}: expected a label for each of the {n} rows of {name}, got shape {labels.shape}"
+        )
+    unknown = sorted(set(labels.tolist()) - set(loaded.network.classes.tolist()), key=str)
+    if unknown:
+        raise InvalidInputError(
+            f"{labels_name}: expected the model's classes {loaded.network.classes.tolist()}, got {unknown[0]!r}"
+        )
+    if encoded:
+        return _Data(points, labels)
+    return _Data(X if isinstance(X, pd.DataFrame) else np.asarray(X), labels)
+
+
+def _share(value: Any, name: str) -> float:
+    if not (isinstance(value, int | float | np.number) and 0.0 < float(value) <= 1.0):
+        raise InvalidInputError(f"{name}: expected a share of the rows, above 0 and at most 1, got {value!r}")
+    return float(value)
+
+
+def _epochs(value: Any) -> int | None:
+    if value is None or (isinstance(value, int | np.integer) and value >= 1):
+        return None if value is None else int(value)
+    raise InvalidInputError(f"epochs: expected a whole number >= 1, got {value!r}")
