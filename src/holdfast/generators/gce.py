@@ -44,6 +44,7 @@ class GCE(Generator):
     name: ClassVar[str] = "gce"
     good_for: ClassVar[str] = "cheap advice by gradient descent, in no time and on large networks; rarely robust"
     paper: ClassVar[str] = "Wachter, Mittelstadt and Russell 2017, Counterfactual explanations without opening the box"
+    uses_changes: ClassVar[bool] = False
 
     margin: float = 0.0
     raise_by: float = 0.1

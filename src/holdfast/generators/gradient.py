@@ -30,6 +30,8 @@ _BLOCK = 256
 _FORGET = 0.8
 _TINY = 1e-12
 _WIDEN = 4.0
+# A multiplier that changes by less than this share leads to the same point.
+_SAME = 1e-4
 
 
 def margins(network: Network, targets: Rows, points: Floats) -> Floats:
@@ -231,8 +233,10 @@ def descend(
         reached = aim.margins(x, rows) >= 0.0
         high, low = np.where(reached, c, high), np.where(reached, low, c)
         middle = np.sqrt(np.maximum(low, _TINY) * np.where(np.isfinite(high), high, 1.0))
-        c = np.where(np.isinf(high), low * _WIDEN, np.where(low == 0.0, high / _WIDEN, middle))
-        c = np.maximum(c, least)
+        before = c
+        c = np.maximum(np.where(np.isinf(high), low * _WIDEN, np.where(low == 0.0, high / _WIDEN, middle)), least)
+        if (np.abs(c - before) <= _SAME * before).all():
+            break
     return ends
 
 

@@ -21,16 +21,19 @@ _FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.03)
 _BACK = (1.0, 1.0 - 1e-7, 0.75, 0.5, 0.25)
 _HALVINGS = 40
 _MOVES_BACK = 12
+_LOOKED_AT = 16
 _STARTS = 4
 _WORTH = 1e-6
 # Unbounded variables go so far at a time, in units of the model's variables.
 _FAR = 1.0
 
 
-def answer_by_descent(task: Task, aim: Aim, loss: Loss, deadline: float | None, *, least: float = 0.0) -> Proposals:
-    """Descend, keep what is good once it is a row of the caller's table, and polish it; `least` as for `descend`."""
+def answer_by_descent(
+    task: Task, aim: Aim, loss: Loss, deadline: float | None, *, least: float = 0.0, rounds: int = 14
+) -> Proposals:
+    """Descend, keep what is good once it is a row of the caller's table, and polish it; options as for `descend`."""
     relaxed, answers = Relaxed.of(task), Answers(task, aim)
-    ends = descend(aim, relaxed, loss, least=least, deadline=deadline)
+    ends = descend(aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
     answers.offer(np.concatenate(ends), np.tile(np.arange(len(task)), len(ends)))
     polish = Polish(answers, relaxed, deadline)
     polish.run(ends[-1])
@@ -129,7 +132,7 @@ class Polish:
             if not rows.size or self.late:
                 return
             before = self.answers.prices[rows]
-            self.answers.offer(*self._backward(rows))
+            self.answers.offer(*self._promising(*self._backward(rows)))
             rows = rows[self.answers.prices[rows] < before * (1.0 - _WORTH)]
 
     def _backward(self, rows: Rows) -> tuple[Floats, Rows]:
@@ -149,6 +152,15 @@ class Polish:
         # Where a number was rounded towards the factual, and lost the margin by that, the next step out may have it.
         points += [points[0] - self.steps * np.sign(way)]
         return np.concatenate(points), np.tile(who, len(points))
+
+    def _promising(self, points: Floats, rows: Rows) -> tuple[Floats, Rows]:
+        """The cheapest few for each row: to bring a point to the caller's units takes longer than to look at it."""
+        prices = self.answers.aim.price(points, rows)
+        cheaper = np.flatnonzero(prices < self.answers.prices[rows])
+        order = cheaper[np.lexsort((prices[cheaper], rows[cheaper]))]
+        first = np.searchsorted(rows[order], rows[order])
+        order = order[np.arange(order.size) - first < _LOOKED_AT]
+        return points[order], rows[order]
 
     def _furthest(self, here: Floats, way: Floats, rows: Rows) -> Floats:
         """By bisection, the greatest share of the way that keeps the margin."""

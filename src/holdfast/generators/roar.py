@@ -1,0 +1,127 @@
+"""`ROAR`: the worst that a bounded change of a local linear model can do, in the loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.gradient import Aim, Rows, in_blocks, logistic_loss
+from holdfast.generators.polish import answer_by_descent
+from holdfast.network import Floats
+
+
+@dataclass(frozen=True)
+class ROAR(Generator):
+    """Adversarial descent on a linear model of the model: dear, quick, robust by experience but not by proof.
+
+        minimise over x'    max over ||change|| <= delta_max of  log(1 + exp(-m(x' + change)))  +  lambda * distance
+
+    (`Upadhyay, Joshi and Lakkaraju 2021 <https://arxiv.org/abs/2102.13620>`_). A linear model's least margin under the
+    change of its coefficients and intercept is known in closed form,
+
+        m(x') - delta_max * ||(x', 1)||_1        for the box; the dual norm in general,
+
+    with 2^(1/q) delta_max between two classes that have a row each. A network is replaced by its tangent at x', which
+    has its margin and slope there: the original fits a linear model to samples around x once, and stays with it when x'
+    has moved on. What the change of a tangent says about the change of a network is a matter of experience; `explain`
+    certifies the answers under Δ as always, and `Closest` and `RNCE` have the proof.
+
+    Parameters
+    ----------
+    delta_max
+        How far each coefficient may move. It is the method's own: Δ is what the answers are certified under.
+    cost_weight
+        lambda, the price of a unit of the weighted l1 distance in the model's variables. It is lowered for people who
+        do not reach a worst margin of 0 with it. The less it is the further the answers lie beyond the boundary.
+    norm
+        Of the change.
+    raise_by
+        How much more delta_max a round of `Robust` asks for; later rounds ask for more at a time.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 2.0]]], [[0.0]])
+    >>> changes = hf.PlausibleChanges(0.1)
+    >>> result = explain(net, [[0.8, 0.3]], target=1, changes=changes, generator=ROAR(delta_max=0.1, cost_weight=10.0))
+    >>> print(result.verdict[0], result.points.round(3).tolist())
+    ROBUST [[0.8, 0.516]]
+    """
+
+    name: ClassVar[str] = "roar"
+    good_for: ClassVar[str] = "often robust by experience, dear, in no time; without a proof of its own"
+    paper: ClassVar[str] = "Upadhyay, Joshi and Lakkaraju 2021, Towards robust and reliable algorithmic recourse"
+    uses_changes: ClassVar[bool] = False
+
+    delta_max: float = 0.02
+    cost_weight: float = 0.1
+    norm: float = math.inf
+    raise_by: float = 0.02
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.delta_max) and self.delta_max >= 0.0):
+            raise InvalidInputError(f"delta_max: expected a number >= 0, got {self.delta_max}")
+        for name in ("cost_weight", "raise_by"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise InvalidInputError(f"{name}: expected a number > 0, got {value}")
+        PlausibleChanges(1.0, self.norm)
+
+    def propose(self, task: Task) -> Proposals:
+        """A point that the worst of the changed tangents accepts, for each row, all rows at once."""
+        return in_blocks(task, self._answer)
+
+    def harder(self, step: int) -> ROAR:
+        """The same against larger changes: raise_by for each step, and up to twice that by step 20."""
+        return replace(self, delta_max=self.delta_max + self.raise_by * step * (1.0 + step / 20.0))
+
+    def _answer(self, task: Task, deadline: float | None) -> Proposals:
+        dual = PlausibleChanges(1.0, self.norm).dual_norm
+        both = 2.0 ** (1.0 / dual) if task.network.n_outputs > 1 else 1.0
+        aim = WorstTangent(
+            task.network, task.targets, task.factuals, task.space.weights,
+            radius=self.delta_max * both, dual=dual, multiplier=1.0 / self.cost_weight,
+        )  # fmt: skip
+        return answer_by_descent(task, aim, logistic_loss(), deadline, least=1.0 / self.cost_weight, rounds=8)
+
+
+@dataclass(frozen=True)
+class WorstTangent(Aim):
+    """The margin that the worst change leaves of the tangent at each point; the loss itself is part of the price."""
+
+    radius: float = 0.0
+    dual: float = 1.0
+    multiplier: float = 1.0
+
+    def margins(self, points: Floats, rows: Rows) -> Floats:
+        """m(x') - radius * ||(x', 1)||_q."""
+        return super().margins(points, rows) - self.radius * np.linalg.norm(_with_one(points), self.dual, axis=1)
+
+    def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
+        """These margins, and their gradients as far as the tangent's slope stays what it is."""
+        values, gradients = super().slopes(points, rows)
+        size = np.linalg.norm(_with_one(points), self.dual, axis=1)
+        return values - self.radius * size, gradients - self.radius * _norm_slopes(points, size, self.dual)
+
+    def price(self, points: Floats, rows: Rows) -> Floats:
+        """The whole objective over lambda: also beyond a worst margin of 0 the loss counts."""
+        return super().price(points, rows) + self.multiplier * np.logaddexp(0.0, -self.margins(points, rows))
+
+
+def _with_one(points: Floats) -> Floats:
+    """A bias is the weight of a variable that is always 1."""
+    return np.column_stack([points, np.ones(points.shape[0])])
+
+
+def _norm_slopes(points: Floats, size: Floats, order: float) -> Floats:
+    """The gradient of ||(x, 1)|| with respect to x; `size` is the norm."""
+    if order == math.inf:
+        return np.sign(points) * (np.abs(points) == size[:, None])
+    return np.asarray(np.sign(points) * (np.abs(points) / size[:, None]) ** (order - 1.0))
