@@ -112,6 +112,8 @@ class Generator(ABC):
     name: ClassVar[str]
     good_for: ClassVar[str]
     paper: ClassVar[str]
+    # Whether what it proposes depends on Δ; a study asks one that ignores Δ once for all deltas.
+    uses_changes: ClassVar[bool] = True
 
     @abstractmethod
     def propose(self, task: Task) -> Proposals:

@@ -39,6 +39,7 @@ class MCE(Generator):
     name: ClassVar[str] = "mce"
     good_for: ClassVar[str] = "the cheapest change that today's model accepts, as a yardstick; not robust"
     paper: ClassVar[str] = "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
+    uses_changes: ClassVar[bool] = False
 
     margin: float = 0.0
     raise_by: float = 0.1

@@ -1,1 +1,19 @@
-"""Studies: many methods on many tables, interrupted and resumed at will, and the tables of the paper."""
+"""Studies: many methods on many tables, interrupted and resumed at will, and the tables of the paper.
+
+run            benchmark                   what to run on what; the loop; the result
+tables         StudyTable                  people, labels, what a person can change, the class they want
+situation      Situation, Protocol         one table, model and seed: halves, models, successors, rejected people
+methods        StudyMethod                 a generator by name, and the deltas it is asked for
+deltas         read_deltas                 numbers, or measured on the models
+cells          answer, judge               a method's answers, and their verdicts
+store          Store                       what is finished, in a folder
+specification  describe, digest            what a piece of work depends on, and its name
+result         BenchmarkResult             frames, Markdown, pictures, files
+"""
+
+from holdfast.study.methods import StudyMethod
+from holdfast.study.result import BenchmarkResult
+from holdfast.study.run import benchmark
+from holdfast.study.situation import Protocol, Situation
+
+__all__ = ["BenchmarkResult", "Protocol", "Situation", "StudyMethod", "benchmark"]

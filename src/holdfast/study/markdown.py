@@ -1,0 +1,78 @@
+"""A study as a table in Markdown: one for each dataset and model, one line for each method and delta."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+# Column of the summary, heading, number format.
+_COLUMNS = (
+    ("coverage", "coverage", "{:.0%}"),
+    ("validity_retrained", "valid retrained", "{:.1%}"),
+    ("cost_l1", "cost_l1", "{:.4f}"),
+    ("lof", "lof", "{:.2f}"),
+    ("sparsity", "columns changed", "{:.1f}"),
+)
+_SECONDS = ("seconds", "seconds", "{:.2f}")
+_NOTE = (
+    "Mean ± standard deviation over {seeds} seed{s}. Coverage is the share of the inputs with an answer; all else is "
+    "over those answers. Δ-valid: proven to survive every model within that delta."
+)
+
+
+def markdown_table(summary: pd.DataFrame, failures: pd.DataFrame, *, seconds: bool) -> str:
+    """All tables, and what went wrong."""
+    parts = []
+    if len(summary):
+        seeds = int(summary["seeds"].max())
+        parts.append(_NOTE.format(seeds=seeds, s="" if seeds == 1 else "s"))
+    for (dataset, model), part in summary.groupby(["dataset", "model"], sort=False):
+        parts.append(f"## {_safe(dataset)}, {_safe(model)}\n\n{_one_table(part, seconds)}")
+    if len(failures):
+        lines = {
+            f"- {_safe(row.dataset)}, {_safe(row.model)}, seed {row.seed}, {_safe(row.method)}: {_safe(row.error)}"
+            for row in failures.itertuples()
+        }
+        parts.append("## Failed\n\n" + "\n".join(sorted(lines)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _one_table(part: pd.DataFrame, seconds: bool) -> str:
+    labels = list(dict.fromkeys(part["verified_label"]))
+    columns = [*_COLUMNS, *([_SECONDS] if seconds else [])]
+    heading = [
+        "method",
+        "delta",
+        *(f"Δ-valid at {_safe(label)}" for label in labels),
+        *(name for _, name, _ in columns),
+    ]
+    lines = [heading, ["---", "---", *["---:"] * (len(heading) - 2)]]
+    for (method, label), rows in part.groupby(["method", "delta_label"], sort=False):
+        at = rows.set_index("verified_label")
+        first = at.iloc[0]
+        valid = [_cell(at.loc[name], "delta_validity", "{:.1%}") for name in labels]
+        lines.append(
+            [_safe(method), _delta(label, first), *valid, *(_cell(first, name, text) for name, _, text in columns)]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _delta(label: object, row: pd.Series) -> str:
+    """The delta that a method was asked for, with its number where the label is a name."""
+    if not label:
+        return ""
+    number = f"{row['delta']:.4g}"
+    return number if str(label) == f"{row['delta']:g}" else f"{_safe(label)} ({number})"
+
+
+def _cell(row: pd.Series, name: str, text: str) -> str:
+    mean, std = float(row[name]), float(row[f"{name}_std"])
+    if math.isnan(mean):
+        return ""
+    return text.format(mean) if math.isnan(std) else f"{text.format(mean)} ± {text.format(std)}"
+
+
+def _safe(value: object) -> str:
+    """Nothing that would end a cell or a line."""
+    return " ".join(str(value).replace("|", "\\|").split())

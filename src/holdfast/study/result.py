@@ -1,0 +1,109 @@
+"""`BenchmarkResult`: what a study found, as frames, as a table for people and as files."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from holdfast.study.markdown import markdown_table
+from holdfast.study.store import write_whole
+
+METRICS = (
+    "inputs",
+    "coverage",
+    "validity",
+    "validity_retrained",
+    "delta_validity",
+    "delta_unknown",
+    "cost_l1",
+    "lof",
+    "sparsity",
+    "violations",
+    "seconds",
+)
+# The least of any study, and what distinguishes one row of the summary from another.
+GROUPS = ["dataset", "model", "method", "delta_label", "verified_label"]
+
+
+@dataclass(frozen=True, eq=False)
+class BenchmarkResult:
+    """What a study found.
+
+    Attributes
+    ----------
+    results
+        One row for each dataset, model, seed, method, delta that it was asked for (nan if it ignores Δ) and delta that
+        its answers were certified at. `coverage` is a share of the inputs, all other means are over the answers.
+        `seconds` are CPU seconds for all inputs; `error` is "" or the text of what went wrong.
+    details
+        One row for each input: found, reason, cost_l1, the verdict at each delta, ..., and `cell`: the points are
+        in ``cells/<cell>.json``.
+    models
+        One row for each model that was trained: accuracy on the test part, and how many rejected people were drawn.
+    out
+        The folder, or None.
+    computed, reused
+        How many "models" (sets of networks), "cells" (answers of a method) and "verdicts" were computed in this run,
+        and how many were found in the folder.
+    """
+
+    results: pd.DataFrame
+    details: pd.DataFrame
+    models: pd.DataFrame
+    out: Path | None
+    computed: Mapping[str, int]
+    reused: Mapping[str, int]
+
+    @property
+    def failures(self) -> pd.DataFrame:
+        """The rows whose method, or whose model, raised an error."""
+        return self.results[self.results["error"] != ""]
+
+    def summary(self) -> pd.DataFrame:
+        """Mean and standard deviation over seeds: a column and a column ending in _std for each metric."""
+        kept = self.results[self.results["error"] == ""]
+        grouped = kept.groupby(GROUPS, sort=False)[["delta", "verified_delta", *METRICS]]
+        mean, std = grouped.mean(), grouped.std().add_suffix("_std")
+        paired = [name for metric in mean.columns for name in (metric, f"{metric}_std")]
+        seeds = kept.groupby(GROUPS, sort=False)["seed"].nunique().rename("seeds")
+        return pd.concat([seeds, pd.concat([mean, std], axis=1)[paired]], axis=1).reset_index()
+
+    def to_markdown(self, *, seconds: bool = False) -> str:
+        """A table for each dataset and model: mean ± standard deviation over seeds."""
+        return markdown_table(self.summary(), self.failures, seconds=seconds)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw what survives against what it costs, a column of pictures for each dataset and model."""
+        from holdfast.study.plots import draw_study
+
+        draw_study(self.summary(), Path(path))
+
+    def __repr__(self) -> str:
+        cells = sum(part.get("cells", 0) for part in (self.computed, self.reused))
+        failed = f", {len(self.failures)} rows with errors" if len(self.failures) else ""
+        return f"BenchmarkResult({len(self.results)} rows, {cells} cells: {self.reused.get('cells', 0)} reused{failed})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p>{self.summary().to_html()}"
+
+
+def write_result(result: BenchmarkResult, folder: Path) -> None:
+    """Write the tables; all but timings.csv are the same, byte for byte, whenever the same study has been run."""
+    keys = [name for name in result.results.columns if name not in (*METRICS, "error")]
+    untimed = result.results.drop(columns="seconds")
+    write: dict[str, Callable[[Path], object]] = {
+        "results.csv": lambda path: untimed.to_csv(path, index=False, lineterminator="\n"),
+        "details.csv": lambda path: result.details.to_csv(path, index=False, lineterminator="\n"),
+        "models.csv": lambda path: result.models.to_csv(path, index=False, lineterminator="\n"),
+        "timings.csv": lambda path: result.results[[*keys, "seconds"]].to_csv(path, index=False, lineterminator="\n"),
+        "results.md": lambda path: path.write_text(result.to_markdown(), encoding="utf-8"),
+    }
+    if importlib.util.find_spec("pyarrow") is not None:
+        write["results.parquet"] = lambda path: untimed.to_parquet(path, index=False)
+    for name, function in write.items():
+        write_whole(folder / name, function, folder)

@@ -1,0 +1,273 @@
+"""`benchmark`: methods on tables, models, deltas and seeds; interrupted and resumed at will."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
+
+from holdfast.errors import InvalidInputError
+from holdfast.progress import progress_bar
+from holdfast.study.cells import Verdicts, answer, cell_frame, judge
+from holdfast.study.deltas import Delta, read_deltas, resolve
+from holdfast.study.methods import StudyMethod, read_methods
+from holdfast.study.result import METRICS, BenchmarkResult, write_result
+from holdfast.study.situation import PAPER_RETRAINED, Protocol, Situation
+from holdfast.study.store import Store
+from holdfast.study.tables import read_tables
+from holdfast.verify.inputs import positive_number
+
+Advance = Callable[[int], object]
+
+
+def benchmark(
+    datasets: Any,
+    *,
+    models: BaseEstimator | Mapping[str, BaseEstimator],
+    methods: Any,
+    deltas: Any,
+    seeds: int | Iterable[int] = range(5),
+    inputs: int = 20,
+    target: Any = None,
+    retrained: Mapping[str, int] = PAPER_RETRAINED,
+    out: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    time_limit: float | None = None,
+    protocol: Protocol | None = None,
+) -> BenchmarkResult:
+    """What each method's recourse costs, and whether it survives retraining, on tables of yours or public ones.
+
+    For each table and seed, as in the paper: the rows are split into two halves; a model learns from the first; it is
+    retrained on the second, on both, and on the first without some rows; people whom it rejects are drawn from the
+    first half's test part; each method answers them, at each delta if it minds delta and once if not; all answers are
+    certified at every delta and put to all retrained models.
+
+    Parameters
+    ----------
+    datasets
+        Names that `holdfast.datasets.load` knows; or tables of your own, ``{"loans": (X, y, space)}``.
+    models
+        scikit-learn classifiers by name, or one. Each is cloned and trained on ``space.encode(X)``; a `random_state`
+        that is None becomes the seed.
+    methods
+        Names (``holdfast methods``); or ``{"mine": generator}``, where instead of a generator there may be a function
+        that makes one of the table the model learned from, or a `StudyMethod`.
+    deltas
+        Numbers, and "inc" or "val", the paper's two ways to measure one, for each table, model and seed; or by label
+        ``{"small": 0.01, "paper": "inc"}``, where there may also be a number for each table, ``{"adult": 0.05, "heloc":
+        0.03}``, or a function from the `Situation` to a number.
+    seeds
+        How many, or which.
+    inputs
+        How many rejected people for each table, model and seed.
+    target
+        The class wanted; by default the data set's own, or the last of the labels.
+    retrained
+        How many models for each way to retrain; by default the paper's 5, 5 and 5. ``{}``: none.
+    out
+        A folder. Whatever is finished is kept there at once, under a name that says what it depends on, so that a run
+        that was killed goes on where it was when it is started again; so do runs with more seeds, methods or deltas.
+        At the end results.csv, timings.csv and others are written there.
+    n_jobs
+        How many tables, models and seeds at a time, as in joblib; the results are the same.
+    progress
+        Show a progress bar on stderr; by default if stderr is a terminal.
+    time_limit
+        Seconds for each person. Answers then depend on the machine.
+    protocol
+        The finer points of splitting and drawing; its `inputs` and `retrained` give way to the arguments here.
+
+    Returns
+    -------
+    BenchmarkResult
+        `results` has one row for each table, model, seed, method, delta it was asked for and delta it was certified
+        at. A method that raises an error has rows with the error's text, and is tried again by the next run.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from holdfast.datasets import make_loans
+    >>> from holdfast.features import FeatureSpace
+    >>> loans = make_loans(400)
+    >>> X, y = loans.drop(columns="accepted"), loans["accepted"]
+    >>> tables = {"loans": (X, y, FeatureSpace.from_frame(X, immutable=["age"]))}
+    >>> models = {"logistic": LogisticRegression()}
+    >>> study = benchmark(tables, models=models, methods=["nnce", "rnce"], deltas=[0.1], seeds=2, inputs=5)
+    >>> study.results[["method", "seed", "delta", "coverage", "delta_validity"]]
+      method  seed  delta  coverage  delta_validity
+    0   nnce     0    NaN       1.0             0.6
+    1   rnce     0    0.1       1.0             1.0
+    2   nnce     1    NaN       1.0             0.4
+    3   rnce     1    0.1       1.0             1.0
+    """
+    labelled = read_deltas(deltas)
+    plan = Plan(
+        methods=read_methods(methods, labelled),
+        deltas=labelled,
+        time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
+    )
+    protocol = replace(protocol or Protocol(), inputs=inputs, retrained=dict(retrained))
+    tables, estimators, runs = read_tables(datasets, target), _read_models(models), _read_seeds(seeds)
+    store = Store.open(out)
+    for table in tables:
+        # Named here, once, and not again for each model and seed.
+        _ = table.identity
+    situations = [
+        Situation(table, name, estimator, seed, protocol, version("holdfast"), store)
+        for table in tables
+        for name, estimator in estimators.items()
+        for seed in runs
+    ]
+    with progress_bar("benchmark", len(situations) * len(plan.methods), wanted=progress, long=2) as advance:
+        outcomes = list(_outcomes(situations, plan, n_jobs, advance))
+    result = _gather(outcomes, store)
+    if store.folder is not None:
+        write_result(result, store.folder)
+    return result
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done in every situation."""
+
+    methods: tuple[StudyMethod, ...]
+    deltas: Mapping[str, Delta]
+    time_limit: float | None
+
+
+@dataclass
+class Outcome:
+    """What came of one situation."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    details: list[pd.DataFrame] = field(default_factory=list)
+    model: dict[str, Any] = field(default_factory=dict)
+    computed: Counter[str] = field(default_factory=Counter)
+    reused: Counter[str] = field(default_factory=Counter)
+
+    def count(self, kind: str, reused: bool) -> None:
+        """One more piece of work, done or found done."""
+        (self.reused if reused else self.computed)[kind] += 1
+
+
+def run_situation(situation: Situation, plan: Plan, advance: Advance | None = None) -> Outcome:
+    """Every method in one situation, on one thread so that sums are the same in every process."""
+    outcome = Outcome()
+    where = {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
+    with threadpool_limits(1):
+        try:
+            models = situation.models
+            deltas = {label: resolve(delta, situation) for label, delta in plan.deltas.items()}
+            outcome.count("models", models.reused)
+            outcome.model = where | {"accuracy": models.accuracy, "inputs": len(situation.people)}
+        # Anyone's estimator or function may raise anything; the study goes on, and says so.
+        except Exception as error:
+            failed = {"inputs": 0, "error": _text(error)}
+            outcome.rows = [where | {"method": method.name} | failed for method in plan.methods]
+            if advance is not None:
+                advance(len(plan.methods))
+            return outcome
+        for method in plan.methods:
+            _run_method(situation, method, deltas, plan.time_limit, where, outcome)
+            if advance is not None:
+                advance(1)
+    return outcome
+
+
+def _run_method(
+    situation: Situation,
+    method: StudyMethod,
+    deltas: Mapping[str, float],
+    time_limit: float | None,
+    where: Mapping[str, Any],
+    outcome: Outcome,
+) -> None:
+    """A method's rows: for each delta that it is asked for, one for each delta that its answers are certified at."""
+    this = dict(where) | {"method": method.name, "inputs": len(situation.people)}
+    try:
+        generator = method.generator(situation)
+    except Exception as error:
+        outcome.rows.append(this | {"error": _text(error)})
+        return
+    for label in method.asked(generator, deltas):
+        asked = this | {"delta_label": label or "", "delta": np.nan if label is None else deltas[label]}
+        try:
+            cell = answer(situation, generator, None if label is None else deltas[label], time_limit)
+            verdicts: dict[str, Verdicts] = {}
+            for name, delta in deltas.items():
+                verdicts[name] = judge(situation, cell, delta, time_limit)
+                outcome.count("verdicts", verdicts[name].reused)
+        except Exception as error:
+            outcome.rows.append(asked | {"error": _text(error)})
+            continue
+        outcome.count("cells", cell.reused)
+        for name, delta in deltas.items():
+            certified = {"verified_label": name, "verified_delta": delta, "seconds": cell.seconds, "error": ""}
+            outcome.rows.append(asked | certified | cell.summary() | verdicts[name].summary())
+        keys = {name: asked[name] for name in ("dataset", "model", "seed", "method", "delta_label", "delta")}
+        outcome.details.append(cell_frame(situation, cell, verdicts).assign(**keys))
+
+
+def _outcomes(
+    situations: Sequence[Situation], plan: Plan, n_jobs: int | None, advance: Advance | None
+) -> Iterator[Outcome]:
+    """One outcome for each situation, in their order."""
+    if n_jobs in (None, 1) or len(situations) == 1:
+        yield from (run_situation(situation, plan, advance) for situation in situations)
+        return
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    for outcome in parallel(joblib.delayed(run_situation)(situation, plan) for situation in situations):
+        if advance is not None:
+            advance(len(plan.methods))
+        yield outcome
+
+
+def _gather(outcomes: Sequence[Outcome], store: Store) -> BenchmarkResult:
+    """All outcomes as frames, always with the same columns."""
+    keys = ["dataset", "model", "seed", "method", "delta_label", "delta", "verified_label", "verified_delta"]
+    results = pd.DataFrame([row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"])
+    texts = ["delta_label", "verified_label", "error"]
+    results[texts] = results[texts].fillna("")
+    first = keys[:6]
+    details = [frame for outcome in outcomes for frame in outcome.details]
+    people = pd.concat(details, ignore_index=True) if details else pd.DataFrame(columns=first)
+    return BenchmarkResult(
+        results=results.astype(dict.fromkeys(("delta", "verified_delta", *METRICS), "float64") | {"inputs": "int64"}),
+        details=people[[*first, *people.columns.difference(first, sort=False)]],
+        models=pd.DataFrame([outcome.model for outcome in outcomes if outcome.model]),
+        out=store.folder,
+        computed=dict(sum((outcome.computed for outcome in outcomes), Counter())),
+        reused=dict(sum((outcome.reused for outcome in outcomes), Counter())),
+    )
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _read_models(models: Any) -> dict[str, BaseEstimator]:
+    named = models if isinstance(models, Mapping) else {type(models).__name__: models}
+    for name, estimator in named.items():
+        if not isinstance(estimator, BaseEstimator) or not hasattr(estimator, "fit"):
+            raise InvalidInputError(f"models[{name!r}]: expected a scikit-learn classifier, got {estimator!r}")
+    if not named:
+        raise InvalidInputError("models: expected at least one, got none")
+    return {str(name): estimator for name, estimator in named.items()}
+
+
+def _read_seeds(seeds: Any) -> list[int]:
+    several = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+    found = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else []
+    if not found or len(set(found)) != len(found) or not all(isinstance(s, int | np.integer) and s >= 0 for s in found):
+        raise InvalidInputError(f"seeds: expected a number of seeds, or different whole numbers >= 0, got {seeds!r}")
+    return [int(seed) for seed in found]

@@ -1,0 +1,217 @@
+"""One table, one model, one seed: the halves of the data, today's model, its successors and the people it rejects."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+
+from holdfast.errors import InvalidInputError
+from holdfast.importers import load_network
+from holdfast.metrics import Density
+from holdfast.network import Network
+from holdfast.retraining import retrain
+from holdfast.study.specification import describe, digest
+from holdfast.study.store import Store
+from holdfast.study.tables import StudyTable
+
+Rows = NDArray[np.intp]
+# The paper's fifteen.
+PAPER_RETRAINED: Mapping[str, int] = {"complete": 5, "leave_one_out": 5, "incremental": 5}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a study splits, retrains and draws.
+
+    Parameters
+    ----------
+    inputs
+        How many rejected people are asked about; all of them where there are fewer.
+    retrained
+        How many models for each way to retrain: "complete", "leave_one_out", "incremental".
+    share
+        How much of the new data an incremental run sees.
+    test_share
+        How much of each half is kept from training.
+    drawn_from
+        Where the people come from: "test" (the test part of the half that the model learned from), "new" (that of the
+        half that comes later) or "all".
+    origin
+        The class that the people have today; None: any but the target.
+    """
+
+    inputs: int = 20
+    retrained: Mapping[str, int] = field(default_factory=lambda: dict(PAPER_RETRAINED))
+    share: float = 0.1
+    test_share: float = 0.2
+    drawn_from: Literal["test", "new", "all"] = "test"
+    origin: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inputs, int | np.integer) or self.inputs < 1:
+            raise InvalidInputError(f"inputs: expected a whole number >= 1, got {self.inputs!r}")
+        if self.drawn_from not in ("test", "new", "all"):
+            raise InvalidInputError(f"drawn_from: expected 'test', 'new' or 'all', got {self.drawn_from!r}")
+        known = list(PAPER_RETRAINED)
+        for how, count in self.retrained.items():
+            if how not in known or not isinstance(count, int | np.integer) or count < 0:
+                raise InvalidInputError(f"retrained: expected numbers of models for {known}, got {how!r}: {count!r}")
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Rows of the table: training and test part of the data at hand, and of the data that come later."""
+
+    train: Rows
+    test: Rows
+    new_train: Rows
+    new_test: Rows
+
+    @classmethod
+    def of(cls, y: NDArray[Any], seed: int, test_share: float) -> Halves:
+        """Random halves with the classes in proportion."""
+        halves = train_test_split(np.arange(len(y)), test_size=0.5, random_state=seed, stratify=y)
+        parts = [train_test_split(h, test_size=test_share, random_state=seed, stratify=y[h]) for h in halves]
+        return cls(*(np.sort(rows) for part in parts for rows in part))
+
+
+@dataclass(frozen=True)
+class Models:
+    """Today's network, its accuracy on the test part, its successors, and whether they had been kept."""
+
+    network: Network
+    accuracy: float
+    retrained: tuple[Network, ...]
+    reused: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """A table, an estimator and a seed, and all that follows from them under a protocol.
+
+    Parameters
+    ----------
+    table, model_name, estimator, seed, protocol
+        What to train on what, and how.
+    store
+        Where trained networks are kept.
+    """
+
+    table: StudyTable
+    model_name: str
+    estimator: BaseEstimator
+    seed: int
+    protocol: Protocol
+    version: str
+    store: Store
+
+    @cached_property
+    def identity(self) -> str:
+        """A name for the networks: everything that they depend on."""
+        return digest(self.specification)
+
+    @property
+    def specification(self) -> dict[str, Any]:
+        """What the networks depend on, as plain data."""
+        protocol = self.protocol
+        return {
+            "version": self.version,
+            "table": self.table.identity,
+            "estimator": describe(self.seeded_estimator),
+            "seed": self.seed,
+            "test_share": protocol.test_share,
+            "retrained": {how: int(n) for how, n in protocol.retrained.items() if n},
+            "share": protocol.share,
+        }
+
+    @cached_property
+    def seeded_estimator(self) -> Any:
+        """A fresh copy whose randomness, unless the caller fixed it, comes from the seed."""
+        estimator = clone(self.estimator)
+        parameters = estimator.get_params(deep=True)
+        loose = [name for name in parameters if name.split("__")[-1] == "random_state" and parameters[name] is None]
+        return estimator.set_params(**dict.fromkeys(loose, self.seed))
+
+    @cached_property
+    def halves(self) -> Halves:
+        """Which rows are for what."""
+        return Halves.of(self.table.y, self.seed, self.protocol.test_share)
+
+    @cached_property
+    def fitted(self) -> Any:
+        """Today's model, trained on the first half."""
+        rows = self.halves.train
+        with warnings.catch_warnings():
+            # So many passes are what the caller asked for, converged or not.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return clone(self.seeded_estimator).fit(self.table.points[rows], self.table.y[rows])
+
+    @cached_property
+    def models(self) -> Models:
+        """Today's network and its successors: from the store, or trained and kept."""
+        kept = self.store.read("models", self.identity)
+        networks = None if kept is None else self.store.read_networks(kept["networks"])
+        if kept is not None and networks:
+            return Models(networks[0], kept["accuracy"], tuple(networks[1:]), reused=True)
+        network, retrained = load_network(self.fitted), self._retrain()
+        test = self.halves.test
+        accuracy = float(np.mean(network.predict(self.table.points[test]) == self.table.y[test]))
+        names = self.store.write_networks([network, *retrained])
+        content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
+        self.store.write("models", self.identity, content)
+        return Models(network, accuracy, tuple(retrained), reused=False)
+
+    def _retrain(self) -> list[Network]:
+        """The successors, a fixed order of ways to retrain."""
+        points, y, halves = self.table.points, self.table.y, self.halves
+        networks: list[Network] = []
+        for how in PAPER_RETRAINED:
+            if self.protocol.retrained.get(how, 0):
+                models = retrain(
+                    self.fitted, points[halves.train], y[halves.train], how=how,  # type: ignore[arg-type]
+                    X_new=points[halves.new_train], y_new=y[halves.new_train], share=self.protocol.share,
+                    n=int(self.protocol.retrained[how]), seed=self.seed, progress=False,
+                )  # fmt: skip
+                networks += models.networks
+        return networks
+
+    def rejects(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether today's model keeps these rows from the target; where the protocol names a class, by giving that."""
+        today, origin = self.models.network.predict(self.table.points[rows]), self.protocol.origin
+        return np.asarray(today != self.table.target if origin is None else today == origin)
+
+    @cached_property
+    def drawn(self) -> Rows:
+        """The rows of the people asked about: drawn from those whom today's model rejects."""
+        every = np.arange(len(self.table.y))
+        rows = {"test": self.halves.test, "new": self.halves.new_test, "all": every}[self.protocol.drawn_from]
+        rejected = rows[self.rejects(rows)]
+        if not rejected.size:
+            raise InvalidInputError(f"inputs: expected rows that the model rejects, got none among {rows.size}")
+        return np.random.default_rng(self.seed).permutation(rejected)[: self.protocol.inputs]
+
+    @cached_property
+    def people(self) -> pd.DataFrame:
+        """The people asked about, in raw units."""
+        return self.table.X.iloc[self.drawn]
+
+    @property
+    def training_table(self) -> pd.DataFrame:
+        """The people whom today's model learned from, in raw units."""
+        return self.table.X.iloc[self.halves.train]
+
+    @cached_property
+    def density(self) -> Density:
+        """Where the people of the target class live, among those whom today's model learned from."""
+        rows = self.halves.train[self.table.y[self.halves.train] == self.table.target]
+        return Density(self.table.points[rows])

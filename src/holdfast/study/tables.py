@@ -1,0 +1,109 @@
+"""The tables of a study: people, labels, what a person can change, and the class they want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast import datasets as public
+from holdfast.datasets.dataset import Dataset
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.network import Floats
+from holdfast.study.specification import digest
+
+
+@dataclass(frozen=True, eq=False)
+class StudyTable:
+    """A table under the name it has in a study.
+
+    Parameters
+    ----------
+    name
+        For people.
+    X, y
+        The people in raw units, and their labels.
+    space
+        Columns, units and what a person can change; the models of the study read ``space.encode(X)``.
+    target
+        The class wanted.
+    """
+
+    name: str
+    X: pd.DataFrame
+    y: NDArray[Any]
+    space: FeatureSpace
+    target: Any
+
+    @cached_property
+    def points(self) -> Floats:
+        """What the models read."""
+        return self.space.encode(self.X)
+
+    @cached_property
+    def identity(self) -> str:
+        """A name for the content."""
+        return digest([self.X[list(self.space.names)], self.y, self.space, self.target])
+
+
+def read_tables(datasets: Any, target: Any = None) -> tuple[StudyTable, ...]:
+    """Names of public data sets, `Dataset` values, or the caller's own (X, y, space) by name."""
+    if isinstance(datasets, str | Dataset):
+        datasets = [datasets]
+    if isinstance(datasets, Mapping):
+        tables = tuple(_own_table(str(name), value, target) for name, value in datasets.items())
+    elif isinstance(datasets, Iterable):
+        tables = tuple(_public_table(value, target) for value in datasets)
+    else:
+        raise InvalidInputError(
+            f"datasets: expected names, or a mapping from names to (X, y, space), got {type(datasets).__name__}"
+        )
+    if not tables or len({table.name for table in tables}) != len(tables):
+        raise InvalidInputError(f"datasets: expected at least one, each once, got {[table.name for table in tables]}")
+    return tables
+
+
+def _public_table(value: Any, target: Any) -> StudyTable:
+    if isinstance(value, str):
+        # What the paper and the CARLA library let people change.
+        value = public.load(value, actionability="carla", kinds="carla")
+    if not isinstance(value, Dataset):
+        raise InvalidInputError(
+            f"datasets: expected names of public data sets, or a mapping {{name: (X, y, space)}}, got {value!r}"
+        )
+    return _own_table(value.name, value, target)
+
+
+def _own_table(name: str, value: Any, target: Any) -> StudyTable:
+    if isinstance(value, Dataset):
+        X, y, space, wanted = value.X, value.y, value.space, value.wanted
+    elif isinstance(value, tuple | list) and len(value) == 3:
+        X, y, space = value
+        wanted = None
+    else:
+        raise InvalidInputError(f"datasets[{name!r}]: expected (X, y, space), got {type(value).__name__}")
+    if not isinstance(X, pd.DataFrame) or not isinstance(space, FeatureSpace):
+        raise InvalidInputError(
+            f"datasets[{name!r}]: expected (X, y, space) with a DataFrame and a FeatureSpace, "
+            f"got ({type(X).__name__}, {type(y).__name__}, {type(space).__name__})"
+        )
+    labels = np.asarray(y)
+    if labels.shape != (len(X),):
+        raise InvalidInputError(f"datasets[{name!r}]: expected a label for each of {len(X)} rows, got {labels.shape}")
+    classes, counts = np.unique(labels, return_counts=True)
+    # Each class has to occur in the training and test part of both halves.
+    if classes.size < 2 or counts.min() < 4:
+        raise InvalidInputError(
+            f"datasets[{name!r}]: expected at least two classes with four rows each, "
+            f"got {dict(zip(classes.tolist(), counts.tolist(), strict=True))}"
+        )
+    wanted = target if target is not None else classes[-1].item() if wanted is None else wanted
+    if wanted not in classes.tolist():
+        raise InvalidInputError(f"target: expected one of {classes.tolist()} for {name!r}, got {wanted!r}")
+    return StudyTable(name, X, labels, space, wanted)
