@@ -1,1 +1,21 @@
-"""How far retraining moves a model: choose delta from evidence, and say how sure it is."""
+"""How far retraining moves a model: choose delta from evidence, and say how sure it is.
+
+incremental  delta_incremental    the distance that fine-tuning on new data covers (the paper's delta_inc)
+validation   delta_validation     the least delta whose recourse survives retrained models (the paper's delta_val)
+conformal    delta_calibrated     a delta that the next retraining respects with a stated probability
+"""
+
+from holdfast.calibration.conformal import CalibratedDelta, delta_calibrated
+from holdfast.calibration.incremental import IncrementalDelta, delta_incremental
+from holdfast.calibration.result import ChosenDelta
+from holdfast.calibration.validation import ValidationDelta, delta_validation
+
+__all__ = [
+    "CalibratedDelta",
+    "ChosenDelta",
+    "IncrementalDelta",
+    "ValidationDelta",
+    "delta_calibrated",
+    "delta_incremental",
+    "delta_validation",
+]

@@ -1,0 +1,247 @@
+"""`delta_calibrated`: a delta that the next retraining respects with a stated probability.
+
+    delta = the k-th smallest of n distances,   k = ceil((n + 1) p)
+
+If the next distance is exchangeable with these n, it is as likely to rank first among the n + 1 as second, third, ...,
+so it is at most the k-th smallest with probability at least k / (n + 1) >= p. No other assumption is made: not on the
+model, nor on the shape of the distribution (split conformal prediction).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.calibration.incremental import IncrementalDelta
+from holdfast.calibration.result import CHOSEN, DARK, INK, ChosenDelta, Delta, axes_to_draw_on, outward
+from holdfast.changes import parameter_distance
+from holdfast.errors import InvalidInputError
+from holdfast.importers import load_network
+from holdfast.network import Floats
+from holdfast.retraining import RetrainedModels, layer_distances
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibratedDelta(ChosenDelta):
+    """What `delta_calibrated` found.
+
+    Attributes
+    ----------
+    evidence
+        One row for each retraining: distance, role ("shape" or "rank") and, where known, the distance of each layer.
+    coverage
+        The probability asked for.
+    rank, n_ranked
+        delta is the rank-th smallest of so many.
+    """
+
+    coverage: float
+    rank: int
+    n_ranked: int
+
+    @property
+    def guaranteed(self) -> float:
+        """The probability that is guaranteed: rank / (n_ranked + 1), at least `coverage`."""
+        return self.rank / (self.n_ranked + 1)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The share of retrainings within every distance, and delta."""
+        ax = axes_to_draw_on(ax)
+        radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
+        columns = [f"layer_{i + 1}" for i in range(len(radii))] if isinstance(self.delta, tuple) else ["distance"]
+        for column, radius, style in zip(columns, radii, cycle(("-", "--", ":", "-.")), strict=False):
+            distances = np.sort(self.evidence[column].to_numpy())
+            share = 100 * np.arange(1, distances.size + 1) / distances.size
+            ax.step(np.append(0.0, distances), np.append(0.0, share), where="post", color=DARK, linestyle=style)
+            label = (
+                f"{self.name}: {radius:.3g}" if column == "distance" else f"{column.replace('_', ' ')}: {radius:.3g}"
+            )
+            ax.axvline(radius, color=CHOSEN, linestyle=style, label=label)
+        ax.axhline(100 * self.coverage, color=INK, linestyle=(0, (1, 3)), linewidth=1)
+        ax.set_xlabel("distance from today's parameters")
+        ax.set_ylabel("per cent of the retrainings")
+        ax.set_xlim(left=0)
+        ax.set_ylim(0, 103)
+        ax.legend(frameon=False, fontsize="small", loc="lower right")
+        return ax
+
+    @property
+    def name(self) -> str:
+        """What a picture calls it."""
+        return f"calibrated at {self.coverage:g}"
+
+    def __str__(self) -> str:
+        if isinstance(self.delta, tuple):
+            whole = f"number {self.rank} of {self.n_ranked} ratios to the layers' usual distances, in rising order"
+        else:
+            whole = f"number {self.rank} of {self.n_ranked} distances in rising order"
+        return (
+            f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
+            f"{self.guaranteed:.3g}, if it is exchangeable with these"
+        )
+
+
+def delta_calibrated(
+    history: Any,
+    *,
+    coverage: float = 0.95,
+    per_layer: bool = False,
+    norm: float = math.inf,
+    origin: Any = None,
+) -> CalibratedDelta:
+    """A delta that the next retraining stays within, with probability at least `coverage`.
+
+    The one condition: the next retraining is *exchangeable* with those in `history`, that is, no order of all of them
+    is likelier than another. It holds for independent retrainings made in the same way, on data drawn in the same way.
+    It fails where retraining drifts (each month further), where the next run uses another optimiser or ten times the
+    data, and where the history was picked for being calm. The probability is over the history as well: over many
+    calibrations, so large a part of the next retrainings is covered.
+
+    Parameters
+    ----------
+    history
+        Retrainings of one model (a `RetrainedModels`, or what `delta_incremental` found); or models in the order in
+        which they were in use, each the retraining of the one before; or distances: n numbers, or n rows with one for
+        each layer.
+    coverage
+        The probability p. It takes n >= p / (1 - p) retrainings: 9 for 0.9, 19 for 0.95, 99 for 0.99.
+    per_layer
+        One radius for each layer, with the same guarantee for all layers *together*. The first quarter of the history
+        (fewer if the rest would be too few) gives the shape, each layer's mean distance s_l; the others are ranked by
+        max_l distance_l / s_l, and the radii are s_l times the ratio of that rank. The shape comes from retrainings
+        that are not ranked, because a shape that had seen the ranked ones, but not the next, would break the symmetry
+        that the guarantee rests on.
+    norm
+        The norm in which models are compared.
+    origin
+        The model that all of `history` was retrained from, where it is a plain list of models.
+
+    Raises
+    ------
+    InvalidInputError
+        Among others if the history is too short for the coverage.
+
+    Examples
+    --------
+    >>> found = delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05], coverage=0.8)
+    >>> print(found)
+    delta = 0.05: number 8 of 9 distances in rising order; the next retraining stays within it with probability at \
+least 0.8, if it is exchangeable with these
+    >>> delta_calibrated([0.03, 0.05, 0.02], coverage=0.8)
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidInputError: history: expected at least 4 retrainings for coverage 0.8, got 3; 3 support \
+at most 0.75
+    """
+    if not (isinstance(coverage, int | float) and 0.0 < coverage < 1.0):
+        raise InvalidInputError(f"coverage: expected a probability between 0 and 1, got {coverage!r}")
+    whole, layers, measured = _distances(history, origin, norm)
+    _check_distances(whole)
+    needed = _least_n(coverage)
+    if per_layer:
+        if layers is None:
+            raise InvalidInputError("history: expected models, or a distance for each layer, got one for each model")
+        _check_length(len(whole), needed, coverage, unranked=1)
+        n_shape = max(1, min(len(whole) // 4, len(whole) - needed))
+        shape, scores = _ratios(layers, n_shape)
+    else:
+        _check_length(len(whole), needed, coverage, unranked=0)
+        n_shape, shape, scores = 0, np.ones(1), whole
+    rank = _rank(scores.size, coverage)
+    value = float(np.sort(scores)[rank - 1])
+    if math.isinf(value):
+        raise InvalidInputError(
+            "history: expected each layer that ever moves to move in the first retrainings too, which give the shape; "
+            "calibrate one radius for all layers instead"
+        )
+    # Numbers are the caller's own measure, and are handed back as they came.
+    radii = outward(shape * value, norm) if measured or per_layer else shape * value
+    delta: Delta = tuple(radii.tolist()) if per_layer else float(radii[0])
+    evidence = _evidence(whole, layers, n_shape)
+    return CalibratedDelta(delta, float(norm), evidence, float(coverage), rank, int(scores.size))
+
+
+def _rank(n: int, coverage: float) -> int:
+    """ceil((n + 1) p); the product of two floats may lie a hair above a whole number."""
+    return max(1, math.ceil((n + 1) * coverage - 1e-9))
+
+
+def _least_n(coverage: float) -> int:
+    """The least n with ceil((n + 1) p) <= n."""
+    return max(1, math.ceil(coverage / (1.0 - coverage) - 1e-9))
+
+
+def _check_length(n: int, needed: int, coverage: float, *, unranked: int) -> None:
+    if n < needed + unranked:
+        ranked = n - unranked
+        at_most = f"; {n} support at most {ranked / (ranked + 1):.3g}" if ranked > 0 else ""
+        raise InvalidInputError(
+            f"history: expected at least {needed + unranked} retrainings for coverage {coverage:g}, got {n}{at_most}"
+        )
+
+
+def _ratios(layers: Floats, n_shape: int) -> tuple[Floats, Floats]:
+    """The shape from the first retrainings, and the largest ratio to it of each of the others."""
+    shape, rest = layers[:n_shape].mean(axis=0), layers[n_shape:]
+    unknown = np.where(rest > 0.0, np.inf, 0.0)
+    ratios = np.divide(rest, shape, out=unknown, where=np.broadcast_to(shape > 0.0, rest.shape))
+    return shape, np.asarray(ratios.max(axis=1))
+
+
+def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats | None, bool]:
+    """Each retraining's distance, that of its layers where known, and whether they were measured on models here."""
+    if isinstance(history, IncrementalDelta):
+        history = history.retrained
+    if isinstance(history, RetrainedModels) and origin is None:
+        return history.distances(norm), history.distances(norm, per_layer=True), True
+    numbers = _as_numbers(history)
+    if numbers is not None:
+        if numbers.ndim == 1:
+            return numbers, None, False
+        return np.linalg.norm(numbers, norm, axis=1), numbers, False
+    networks = [load_network(model) for model in history]
+    pairs = list(pairwise(networks)) if origin is None else [(load_network(origin), network) for network in networks]
+    if not pairs:
+        raise InvalidInputError("history: expected at least two models, one retrained from the other")
+    whole = np.array([parameter_distance(a, b, norm) for a, b in pairs])
+    return whole, np.array([layer_distances(a, b, norm) for a, b in pairs]), True
+
+
+def _as_numbers(history: Any) -> Floats | None:
+    """The history as an array if it is one of numbers, else None."""
+    if isinstance(history, pd.Series | pd.DataFrame):
+        history = history.to_numpy()
+    if not isinstance(history, Sequence | np.ndarray) or isinstance(history, str | bytes):
+        raise InvalidInputError(f"history: expected a sequence of models or of distances, got {type(history).__name__}")
+    if not all(isinstance(item, int | float | np.number | Sequence | np.ndarray) for item in history):
+        return None
+    if any(isinstance(item, str) for item in history):
+        return None
+    try:
+        numbers = np.asarray(history, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"history: expected distances, got {error}") from error
+    if numbers.ndim not in (1, 2):
+        raise InvalidInputError(f"history: expected n distances, or n rows of them, got shape {numbers.shape}")
+    return numbers
+
+
+def _check_distances(distances: Floats) -> None:
+    if not (np.isfinite(distances) & (distances >= 0.0)).all():
+        worst = distances[~(np.isfinite(distances) & (distances >= 0.0))][0]
+        raise InvalidInputError(f"history: expected distances >= 0, got {worst}")
+
+
+def _evidence(whole: Floats, layers: Floats | None, n_shape: int) -> pd.DataFrame:
+    role = np.where(np.arange(len(whole)) < n_shape, "shape", "rank")
+    columns = {} if layers is None else {f"layer_{i + 1}": layers[:, i] for i in range(layers.shape[1])}
+    return pd.DataFrame({"distance": whole, "role": role} | columns)

@@ -1,0 +1,88 @@
+"""What every way of choosing delta returns: the number, the Δ it stands for, and the evidence."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Delta = float | tuple[float, ...]
+# Marks in the pictures; they read in black and white.
+DARK, LIGHT, INK, CHOSEN = "black", "0.65", "0.25", "#c00000"
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenDelta(ABC):
+    """A delta and where it comes from.
+
+    Attributes
+    ----------
+    delta
+        The radius, or one for each layer; nan if none was found.
+    norm
+        The norm that it is a radius in.
+    evidence
+        What was measured, one row for each measurement.
+    """
+
+    delta: Delta
+    norm: float
+    evidence: pd.DataFrame
+
+    @property
+    def changes(self) -> PlausibleChanges:
+        """Δ with this delta, for `certify` and `explain`."""
+        if math.isnan(float(self)):
+            raise InvalidInputError(str(self))
+        if float(self) == 0.0:
+            raise InvalidInputError(f"delta: expected retraining to move the model, got distance 0 ({self})")
+        return PlausibleChanges(self.delta, self.norm)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What a picture calls it."""
+
+    @abstractmethod
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the evidence and the delta chosen from it."""
+
+    def __float__(self) -> float:
+        """The radius; of several the largest, whose box holds them all."""
+        return max(self.delta) if isinstance(self.delta, tuple) else self.delta
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    @property
+    def shown(self) -> str:
+        """The radius as people read it."""
+        if isinstance(self.delta, tuple):
+            return "(" + ", ".join(f"{radius:.3g}" for radius in self.delta) + ")"
+        return f"{self.delta:.3g}"
+
+
+def outward(distance: Any, norm: float) -> Any:
+    """A hair above a computed distance, so that the model at that distance lies inside Δ in exact arithmetic too."""
+    return distance * (1.0 + (1e-15 if norm == math.inf else 1e-12))
+
+
+def axes_to_draw_on(ax: Axes | None) -> Axes:
+    """The caller's axes, or new ones."""
+    if ax is None:
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise MissingExtraError("matplotlib", "plot", "a picture of how delta was chosen") from error
+        ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

@@ -1,0 +1,271 @@
+"""`delta_validation`: the least delta whose recourse survives models that were retrained for real."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.calibration.result import CHOSEN, DARK, INK, ChosenDelta, axes_to_draw_on
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators import RNCE, Generator, Recourse, explain
+from holdfast.generators.reading import read_question
+from holdfast.importers import Model, load_model
+from holdfast.progress import progress_bar
+from holdfast.retraining import RetrainedModels
+from holdfast.verify.inputs import positive_number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_GROWTH = 1.25
+# No grid is so long that a bar is worth it unless it is asked for: each step is soon done.
+_LONG = 1000
+# Counts are compared with shares of them: 0.9 of 10 is 9.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ValidationDelta(ChosenDelta):
+    """What `delta_validation` found; delta is nan if none of the deltas tried is enough.
+
+    Attributes
+    ----------
+    evidence
+        One row for each delta tried: delta, asked (people who need recourse), found, robust, surviving (recourse that
+        every retrained model accepts), validity (surviving / found), validity_mean (over people and models), coverage
+        (found / asked), cost_l1, enough.
+    n_models
+        How many retrained models the recourse was held against.
+    required
+        The share of recourse that has to survive.
+    """
+
+    n_models: int
+    required: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether one of the deltas tried was enough."""
+        return not math.isnan(float(self))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The share of recourse that survives, and of people with recourse, against delta."""
+        ax = axes_to_draw_on(ax)
+        deltas = self.evidence["delta"]
+        ax.plot(deltas, 100 * self.evidence["validity"], "o-", color=DARK, label="recourse that survives every model")
+        ax.plot(deltas, 100 * self.evidence["coverage"], "s--", color=INK, mfc="white", label="people with recourse")
+        if self.reached:
+            ax.axvline(float(self), color=CHOSEN, label=f"{self.name}: {self.shown}")
+        ax.set_xlabel("delta that recourse is made for")
+        ax.set_ylabel("per cent")
+        ax.set_xscale("log")
+        ax.set_ylim(0, 103)
+        ax.legend(frameon=False, fontsize="small")
+        return ax
+
+    @property
+    def name(self) -> str:
+        """What a picture calls it."""
+        return "by validation"
+
+    def __str__(self) -> str:
+        models = f"{self.n_models} retrained model" + "s" * (self.n_models != 1)
+        if self.reached:
+            row = self.evidence.iloc[-1]
+            start = f"delta = {self.shown}: the least of the deltas tried at which "
+            share = "all recourse survives" if self.required == 1.0 else f"{self.required:.3g} of recourse survives"
+            return f"{start}{share} {models}; recourse was found for {row['found']} of {row['asked']} people"
+        best = self.evidence.iloc[int(self.evidence["surviving"].argmax())]
+        tried = f"none of {len(self.evidence)} deltas from {self.evidence['delta'].min():.3g}"
+        return (
+            f"no delta: {tried} to {self.evidence['delta'].max():.3g} is enough. At {best['delta']:.3g}, where most "
+            f"survives, recourse was found for {best['found']} of {best['asked']} people and survives {models} for "
+            f"{best['surviving']}"
+        )
+
+
+def delta_validation(
+    model: Any,
+    X_validation: Any,
+    *,
+    retrained: Sequence[Any],
+    generator: Generator | None = None,
+    candidates: Any = None,
+    target: Any = 1,
+    space: FeatureSpace | None = None,
+    deltas: Iterable[float] | None = None,
+    start: float = 0.001,
+    step: float | None = None,
+    stop: float = 0.5,
+    required: float = 1.0,
+    coverage: float | None = None,
+    norm: float = math.inf,
+    seed: int = 0,
+    time_limit: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> ValidationDelta:
+    """The least delta at which all recourse survives models retrained for real: the paper's delta_val.
+
+    The paper's four steps: retrain some models (`retrained`); make recourse that is robust at a small delta; see how
+    much of it every retrained model accepts; raise delta until all of it is. Right where models are trained from
+    scratch, whose parameters can be arbitrarily far away. What it finds is empirical: other people, or other retrained
+    models, may need more.
+
+    Parameters
+    ----------
+    model
+        Today's model: anything `load_network` takes.
+    X_validation
+        People to validate on, as for `explain`; those whom the model gives the target class already are left out.
+    retrained
+        The retrained models: what `retrain` returns, several of these, or any models that `load_network` takes.
+        Models with preprocessing of their own are asked in the caller's units.
+    generator
+        How recourse is made; as in the paper ``RNCE(candidates)`` if not given.
+    candidates
+        The table that RNCE looks in; the validation table itself if not given.
+    target, space, seed, time_limit, n_jobs
+        As for `explain`.
+    deltas
+        The deltas to try, in rising order. If not given: from `start` to `stop`, each `step` above the last, or a
+        quarter above it without a `step`.
+    required
+        The share of the recourse found that has to survive every retrained model.
+    coverage
+        The share of the people asked for whom recourse has to be found. By default nobody who had recourse at the
+        smallest delta may lose it: a delta so large that hardly anything is robust is not a success.
+    norm
+        p >= 1.
+    progress
+        Show a progress bar on stderr.
+
+    Examples
+    --------
+    >>> from holdfast.network import Network
+    >>> today, tomorrow = (Network([[[1.0]]], [[-bias]]) for bias in (0.5, 0.6))
+    >>> found = delta_validation(
+    ...     today, [[0.0], [0.2]], retrained=[tomorrow], candidates=[[0.52], [0.58], [0.62], [0.9]],
+    ...     deltas=[0.01, 0.03, 0.05, 0.07, 0.1],
+    ... )
+    >>> print(found)
+    delta = 0.07: the least of the deltas tried at which all recourse survives 1 retrained model; recourse was found \
+for 2 of 2 people
+    >>> found.evidence[["delta", "found", "surviving"]]
+       delta  found  surviving
+    0   0.01      2          0
+    1   0.03      2          0
+    2   0.05      2          0
+    3   0.07      2          2
+    """
+    for value, name in ((required, "required"), (coverage, "coverage")):
+        if value is not None and not 0.0 < float(value) <= 1.0:
+            raise InvalidInputError(f"{name}: expected a share above 0 and at most 1, got {value!r}")
+    grid = _grid(deltas, start, step, stop)
+    models = _models(retrained)
+    if generator is None:
+        generator = RNCE(X_validation if candidates is None else candidates)
+    question = read_question(
+        model, X_validation, target=target, changes=None, generator=generator, space=space, seed=seed,
+        time_limit=time_limit, n_jobs=n_jobs,
+    )  # fmt: skip
+    task = question.task
+    asked = np.flatnonzero(task.network.predict_index(task.factuals) != task.targets)
+    if asked.size == 0:
+        raise InvalidInputError(f"X_validation: expected people whom the model does not give {target!r}, got none")
+    people, targets = question.table.iloc[asked], task.network.classes[task.targets[asked]]
+    rows: list[dict[str, Any]] = []
+    with progress_bar("delta_validation", len(grid), wanted=progress, long=_LONG) as advance:
+        for delta in grid:
+            recourse = explain(
+                model, people, target=targets, changes=PlausibleChanges(delta, norm), generator=generator,
+                space=task.space, seed=seed, time_limit=time_limit, n_jobs=n_jobs, progress=False,
+            )  # fmt: skip
+            rows.append(_measured(delta, recourse, models))
+            least = rows[0]["found"] if coverage is None else coverage * asked.size
+            rows[-1]["enough"] = _enough(rows[-1], required, least)
+            if advance is not None:
+                advance(1)
+            if rows[-1]["enough"] or rows[-1]["found"] == 0:
+                break
+    chosen = float(rows[-1]["delta"]) if rows[-1]["enough"] else math.nan
+    return ValidationDelta(chosen, float(norm), pd.DataFrame(rows), len(models), float(required))
+
+
+def _grid(deltas: Iterable[float] | None, start: float, step: float | None, stop: float) -> list[float]:
+    """The deltas to try, in rising order."""
+    if deltas is not None:
+        given = [positive_number(delta, "deltas") for delta in deltas]
+        if not given or given != sorted(set(given)):
+            raise InvalidInputError(f"deltas: expected some, in rising order, got {given}")
+        return given
+    if not positive_number(start, "start") <= positive_number(stop, "stop"):
+        raise InvalidInputError(f"stop: expected at least start, {start:g}, got {stop:g}")
+    if step is not None:
+        n_steps = math.floor((stop - start) / positive_number(step, "step") + _ROUNDING)
+        return [start + k * step for k in range(n_steps + 1)]
+    n_steps = math.floor(math.log(stop / start) / math.log(_GROWTH) + _ROUNDING)
+    return [float(f"{start * _GROWTH**k:.3g}") for k in range(n_steps + 1)]
+
+
+def _models(retrained: Any) -> list[Model]:
+    """Every retrained model, out of however many collections of them."""
+
+    def flat(some: Any) -> Iterator[Any]:
+        for one in some:
+            if isinstance(one, RetrainedModels | list | tuple):
+                yield from flat(one)
+            else:
+                yield one
+
+    if not isinstance(retrained, RetrainedModels | list | tuple):
+        raise InvalidInputError(
+            f"retrained: expected a list of models, such as retrain makes, got {type(retrained).__name__}"
+        )
+    models = [load_model(one) for one in flat(retrained)]
+    if not models:
+        raise InvalidInputError("retrained: expected at least one retrained model, got none")
+    return models
+
+
+def _measured(delta: float, recourse: Recourse, models: list[Model]) -> dict[str, Any]:
+    """Steps 2 and 3: what was found at this delta, and what every retrained model says to it."""
+    found = np.flatnonzero(recourse.found)
+    accepted = np.array([_accepted(model, recourse, found) for model in models])
+    surviving = int(accepted.all(axis=0).sum())
+    return {
+        "delta": delta,
+        "asked": len(recourse),
+        "found": found.size,
+        "robust": int(recourse.robust.sum()),
+        "surviving": surviving,
+        "validity": surviving / found.size if found.size else math.nan,
+        "validity_mean": float(accepted.mean()) if found.size else math.nan,
+        "coverage": found.size / len(recourse),
+        "cost_l1": float(recourse.cost_l1[found].mean()) if found.size else math.nan,
+    }
+
+
+def _accepted(model: Model, recourse: Recourse, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether a retrained model gives these rows' counterfactuals their target."""
+    if rows.size == 0:
+        return np.zeros(0, dtype=np.bool_)
+    if model.preprocess is None:
+        points = recourse.points[rows]
+    else:
+        points = model.variables(recourse.counterfactuals.iloc[rows][list(recourse.space.names)])
+    wanted = recourse.network.classes[recourse.targets[rows]]
+    return np.asarray(model.network.predict(points) == wanted)
+
+
+def _enough(row: dict[str, Any], required: float, least_found: float) -> bool:
+    survives = row["surviving"] >= required * row["found"] - _ROUNDING
+    return bool(row["found"] > 0 and survives and row["found"] >= least_found - _ROUNDING)
