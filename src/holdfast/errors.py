@@ -17,6 +17,14 @@ class FileFormatError(HoldfastError, ValueError):
     """A file is corrupted, incomplete, or of another format than its name says."""
 
 
+class DownloadError(HoldfastError, OSError):
+    """A file could not be fetched from the network."""
+
+
+class DatasetNotFoundError(HoldfastError, FileNotFoundError):
+    """A table is neither here nor to be had; the message says where it was looked for and what to do."""
+
+
 class MissingExtraError(HoldfastError, ImportError):
     """An optional package is not installed; the message names the install command."""
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import holdfast as hf
-from holdfast.cli import recourse, screens, tables
+from holdfast.cli import datasets, recourse, screens, tables
 from holdfast.cli.options import (
     BROKEN,
     FILE,
@@ -141,6 +141,7 @@ def radius(
 
 app.command()(recourse.explain)
 app.command()(recourse.methods)
+app.command()(datasets.datasets)
 
 
 @app.command()

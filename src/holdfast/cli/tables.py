@@ -6,22 +6,12 @@ import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from holdfast.datasets.reading import read_csv
 from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
 from holdfast.importers import Model
-
-# What is certified is the number in the file. Before 3.1 pandas read floats exactly only when asked to; since then it
-# always does, and asking is deprecated.
-_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-_EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _PANDAS < (3, 1) else {}
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.read_csv(path, **_EXACT)
-    return frame
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -37,8 +27,8 @@ def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
 
 
 READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    ".csv": _read_csv,
-    ".csv.gz": _read_csv,
+    ".csv": read_csv,
+    ".csv.gz": read_csv,
     ".parquet": pd.read_parquet,
 }
 WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {

@@ -1,0 +1,132 @@
+"""`load`: a table by its name, from a folder of yours, the cache, or the network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from holdfast.datasets.catalogue import Download, Facts, facts_file
+from holdfast.datasets.dataset import Dataset
+from holdfast.datasets.download import fetch, is_whole
+from holdfast.datasets.loans import make_loans
+from holdfast.datasets.places import DATA, cache_folder, find_given, own_schema, searched
+from holdfast.datasets.reading import as_schema, read_table
+from holdfast.errors import DatasetNotFoundError, DownloadError
+from holdfast.features import FeatureSpace
+from holdfast.features.schema import Schema
+
+_COPIES_IN_THE_PAPER = {"gmc": (0, 3)}
+
+
+def load(
+    name: str,
+    *,
+    actionability: str = "schema",
+    kinds: str = "schema",
+    encoding: str = "binary",
+    unique: bool = False,
+    download: bool = True,
+    progress: bool | None = None,
+) -> Dataset:
+    """A table by its name: DataFrame, feature space, labels, and its caveats.
+
+    The file is looked for in the folder $HOLDFAST_DATA, then in the cache ($HOLDFAST_CACHE, or where the platform keeps
+    caches), and is downloaded into the cache otherwise; a download that is not the expected file to the last bit is
+    refused. A ``NAME.schema.json`` beside a file in $HOLDFAST_DATA is used in place of the package's own schema.
+
+    Parameters
+    ----------
+    name
+        "adult", "compas", "gmc", "heloc", "california_housing", "iris" (comes with scikit-learn) or "loans"
+        (`make_loans`).
+    actionability, kinds, encoding
+        Who says what a person can change, whether whole numbers stay whole, how two categories are encoded: see
+        `FeatureSpace.from_schema`. The paper's are "carla", "carla" and "binary".
+    unique
+        Every row of the file once. By default gmc is as in the paper, each row of class 0 three times (the copies
+        follow the table and share their index label); nothing is repeated in the other tables.
+    download
+        Whether the network may be used.
+    progress
+        Whether to show a progress bar; by default if stderr is a terminal.
+
+    Returns
+    -------
+    Dataset
+        ``X, space, y = load(name)``, or by name: `frame`, `space`, `target`, `wanted`, `caveats`, ...
+
+    Raises
+    ------
+    DatasetNotFoundError
+        No file and no network; the message says where it was looked for and what to fetch by hand.
+    FileFormatError
+        A file that is not the table it should be.
+
+    Examples
+    --------
+    >>> X, space, y = load("loans")
+    >>> X.shape, space.encode(X).shape, int(y.sum())
+    ((4000, 10), (4000, 17), 2012)
+    >>> iris = load("iris")
+    >>> iris
+    Dataset('iris': 150 rows, 4 features, 3 classes, wanted 2)
+    >>> iris.classes[iris.wanted]
+    'virginica'
+    """
+    facts = Facts.of(name)
+    given = find_given(facts)
+    own = own_schema(given, name)
+    schema = facts.schema if own is None else Schema.load(own)
+    with facts_file(name) as packaged:
+        space = FeatureSpace.from_schema(own or packaged, actionability=actionability, kinds=kinds, encoding=encoding)
+    path = given or (None if facts.download is None else _cached(facts, facts.download, download, progress))
+    table = _made(facts) if path is None else read_table(path, schema)
+    if not unique:
+        table = _as_in_the_paper(table, name, schema.target)
+    return Dataset(
+        name=name,
+        title=facts.title,
+        frame=table.drop(columns=schema.target),
+        space=space,
+        target=table[schema.target],
+        wanted=facts.wanted,
+        classes=facts.classes,
+        caveats=facts.caveats,
+        licence=facts.licence,
+        source=facts.upstream,
+        derivation=facts.derivation,
+        path=path,
+    )
+
+
+def _cached(facts: Facts, wanted: Download, allowed: bool, progress: bool | None) -> Path:
+    """The file in the cache, downloaded if need be, or an error that says what to do."""
+    try:
+        if not allowed and not is_whole(cache_folder() / wanted.file, wanted):
+            raise DownloadError("download=False")
+        return fetch(wanted, cache_folder(), progress=progress)
+    except DownloadError as error:
+        raise DatasetNotFoundError(
+            f"{facts.name}: expected a file in {searched(facts)}, or a download; got neither: {error}. "
+            f"Fetch {wanted.url} by hand and save it as {cache_folder() / wanted.file}, "
+            f"or set {DATA} to a folder that has it"
+        ) from error
+
+
+def _made(facts: Facts) -> pd.DataFrame:
+    """A table that needs no file."""
+    if facts.name == "loans":
+        return make_loans(facts.rows)
+    from sklearn.datasets import load_iris
+
+    return as_schema(load_iris(as_frame=True).frame, facts.schema, "scikit-learn's iris")
+
+
+def _as_in_the_paper(table: pd.DataFrame, name: str, label: str) -> pd.DataFrame:
+    """The paper's code uses each row of gmc's class 0 three times."""
+    repeated, copies = _COPIES_IN_THE_PAPER.get(name, (None, 1))
+    if copies == 1:
+        return table
+    extra = table[table[label] == repeated]
+    return pd.concat([table, *[extra] * (copies - 1)])
