@@ -28,7 +28,7 @@ from holdfast.datasets.catalogue import Download, Facts
 from holdfast.datasets.download import fetch
 from holdfast.datasets.places import cache_folder
 from holdfast.errors import DatasetNotFoundError, DownloadError, FileFormatError, InvalidInputError
-from holdfast.features import Direction, Schema
+from holdfast.features import Direction, Kind, Schema
 
 FILES = ["adult", "california_housing", "compas", "gmc", "heloc"]
 CARLA = ["adult", "compas", "gmc", "heloc"]
@@ -146,8 +146,24 @@ def test_options_reach_the_space(given):
     assert carla == FeatureSpace.from_schema(path, actionability="carla", kinds="carla", encoding="onehot")
     with pytest.raises(InvalidInputError, match="actionability"):
         load("compas", actionability="mine")
-    with pytest.raises(FileFormatError, match="carla_immutable"):
-        load("iris", actionability="carla")
+
+
+@pytest.mark.parametrize(
+    ("name", "fixed"),
+    [
+        ("adult", {"age", "sex"}),
+        ("compas", {"age", "race", "sex"}),
+        ("gmc", {"age"}),
+        ("heloc", set()),
+        ("california_housing", set()),
+        ("iris", set()),
+        ("loans", {"age"}),
+    ],
+)
+def test_every_table_knows_what_the_paper_lets_change(given, name, fixed):
+    space = load(name, actionability="carla", kinds="carla").space
+    assert {feature.name for feature in space.features if feature.direction is Direction.IMMUTABLE} == fixed
+    assert {feature.kind for feature in space.features} <= {Kind.CONTINUOUS, Kind.CATEGORICAL, Kind.BINARY}
 
 
 def test_an_unknown_name_is_told_the_known_ones():
@@ -272,6 +288,9 @@ def test_a_schema_in_the_folder_is_used(monkeypatch, data_dir, tmp_path):
     priors["actionability"] = "decrease_only"
     (tmp_path / "compas.schema.json").write_text(json.dumps(schema), encoding="utf-8")
     assert load("compas").space["priors_count"].direction is Direction.DECREASING
+    priors |= {"actionability": "increase_only", "carla_immutable": True}
+    (tmp_path / "compas.schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    assert load("compas", actionability="carla").space["priors_count"].direction is Direction.IMMUTABLE
 
 
 @pytest.mark.parametrize(
@@ -410,8 +429,10 @@ def test_a_download_is_whole(server, wanted, tmp_path):
     assert server.asked == [None]
 
 
-def test_a_wrong_file_is_refused_and_removed(server, wanted, tmp_path):
-    server.content = server.content[:-1] + b"!"
+@pytest.mark.parametrize("instead", ["the last byte", "a page that asks for a password", "a longer file"])
+def test_a_wrong_file_is_refused_and_removed(server, wanted, tmp_path, instead):
+    whole = server.content
+    server.content = {"the last byte": whole[:-1] + b"!", "a longer file": whole + b"!"}.get(instead, instead.encode())
     with pytest.raises(FileFormatError, match=rf"{server.url}/table.csv: expected .* SHA-256 {wanted.sha256}, got"):
         fetch(wanted, tmp_path)
     assert left(tmp_path) == set()
@@ -462,6 +483,21 @@ def test_many_at_once_fetch_it_once(server, wanted, tmp_path):
         paths = list(pool.map(lambda _: fetch(wanted, tmp_path), range(8)))
     assert {path.read_bytes() for path in paths} == {server.content}
     assert server.asked == [None]
+
+
+def test_a_mirror_may_be_a_folder(server, wanted, tmp_path, monkeypatch):
+    (tmp_path / "table.csv").write_bytes(server.content)
+    monkeypatch.setenv("HOLDFAST_MIRROR", tmp_path.as_uri())
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "table.csv.part").write_bytes(b"begun elsewhere")
+    assert fetch(wanted, tmp_path / "cache").read_bytes() == server.content
+    assert server.asked == []
+
+
+def test_a_cache_that_cannot_be_written_is_named(server, wanted, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(DownloadError, match="expected a folder that can be written"):
+        fetch(wanted, tmp_path / "file" / "cache")
 
 
 def test_the_server_s_no_is_passed_on(server, wanted, tmp_path):

@@ -59,7 +59,8 @@ def _complete(download: Download, part: Path, progress: bool | None) -> None:
         with _ask(download.url, have) as answer:
             if answer.status != http.HTTPStatus.PARTIAL_CONTENT:
                 have = 0
-            total = download.size or have + int(answer.headers.get("Content-Length", 0))
+            length = answer.headers.get("Content-Length")
+            total = have + int(length) if length else download.size or 0
             with (
                 part.open("ab" if have else "wb") as file,
                 progress_bar(download.file, total, wanted=progress, long=_BAR_FROM) as advance,

@@ -33,7 +33,8 @@ def load(
 
     The file is looked for in the folder $HOLDFAST_DATA, then in the cache ($HOLDFAST_CACHE, or where the platform keeps
     caches), and is downloaded into the cache otherwise; a download that is not the expected file to the last bit is
-    refused. A ``NAME.schema.json`` beside a file in $HOLDFAST_DATA is used in place of the package's own schema.
+    refused. A ``NAME.schema.json`` beside a file in $HOLDFAST_DATA that says anything else than the package's own schema
+    is used in its place.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def load(
     """
     facts = Facts.of(name)
     given = find_given(facts)
-    own = own_schema(given, name)
+    own = own_schema(facts, given)
     schema = facts.schema if own is None else Schema.load(own)
     with facts_file(name) as packaged:
         space = FeatureSpace.from_schema(own or packaged, actionability=actionability, kinds=kinds, encoding=encoding)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from holdfast.datasets.catalogue import Facts
+from holdfast.features.schema import Schema
 
 DATA = "HOLDFAST_DATA"
 CACHE = "HOLDFAST_CACHE"
@@ -54,10 +55,21 @@ def find(facts: Facts) -> Path | None:
     return find_given(facts) or (cached if cached.is_file() else None)
 
 
-def own_schema(given: Path | None, name: str) -> Path | None:
-    """The schema beside a file of the user's own."""
-    schema = None if given is None else given.with_name(f"{name}.schema.json")
-    return schema if schema is not None and schema.is_file() else None
+def own_schema(facts: Facts, given: Path | None) -> Path | None:
+    """The schema beside a file of the user's own, if it says anything else than ours."""
+    path = None if given is None else given.with_name(f"{facts.name}.schema.json")
+    if path is None or not path.is_file():
+        return None
+    return None if _agrees(Schema.load(path), facts.schema) else path
+
+
+def _agrees(own: Schema, ours: Schema) -> bool:
+    """Whether a schema says what ours says; it may say less about CARLA."""
+    if (own.target, own.features(), own.rules) != (ours.target, ours.features(), ours.rules):
+        return False
+    known = {column["name"]: column for column in ours.columns}
+    said = [(column, key) for column in own.columns for key in ("carla_type", "carla_immutable") if key in column]
+    return all(column[key] == known[column["name"]].get(key) for column, key in said)
 
 
 def searched(facts: Facts) -> str:
