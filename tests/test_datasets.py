@@ -160,7 +160,7 @@ def test_options_reach_the_space(given):
         ("loans", {"age"}),
     ],
 )
-def test_every_table_knows_what_the_paper_lets_change(given, name, fixed):
+def test_every_table_knows_what_carla_calls_immutable(given, name, fixed):
     space = load(name, actionability="carla", kinds="carla").space
     assert {feature.name for feature in space.features if feature.direction is Direction.IMMUTABLE} == fixed
     assert {feature.kind for feature in space.features} <= {Kind.CONTINUOUS, Kind.CATEGORICAL, Kind.BINARY}

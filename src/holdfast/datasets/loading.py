@@ -33,8 +33,8 @@ def load(
 
     The file is looked for in the folder $HOLDFAST_DATA, then in the cache ($HOLDFAST_CACHE, or where the platform keeps
     caches), and is downloaded into the cache otherwise; a download that is not the expected file to the last bit is
-    refused. A ``NAME.schema.json`` beside a file in $HOLDFAST_DATA that says anything else than the package's own schema
-    is used in its place.
+    refused. A ``NAME.schema.json`` beside a file in $HOLDFAST_DATA that says anything else than the package's schema is
+    used in its place.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def load(
         (`make_loans`).
     actionability, kinds, encoding
         Who says what a person can change, whether whole numbers stay whole, how two categories are encoded: see
-        `FeatureSpace.from_schema`. The paper's are "carla", "carla" and "binary".
+        `FeatureSpace.from_schema`. To compare with the paper, ``kinds="carla"`` and "carla" or "free".
     unique
         Every row of the file once. By default gmc is as in the paper, each row of class 0 three times (the copies
         follow the table and share their index label); nothing is repeated in the other tables.
