@@ -73,6 +73,19 @@ def test_the_rows_of_a_run_are_drawn_without_repeats_and_a_larger_share_adds_to_
     assert set(first[0]) != set(second[0])
 
 
+def test_disjoint_runs_share_no_row():
+    seen = []
+
+    def note(model, X, y, seed):
+        seen.append({tuple(row) for row in X})
+        return model
+
+    result = retrain(LINE, *table(99), how="incremental", share=0.1, n=10, disjoint=True, retrain=note)
+    assert (len(seen), result.n_rows, {len(rows) for rows in seen}) == (10, 9, {9})
+    assert len(set.union(*seen)) == 90
+    assert len(set(result.seeds)) == 10
+
+
 def test_more_runs_leave_the_first_as_they_are(perceptron):
     X, y = table(100, seed=2)
     few, many = (retrain(perceptron, X, y, how="incremental", n=n, seed=7) for n in (2, 4))
@@ -257,6 +270,8 @@ BAD = {
     "unknown label": ({"y": np.full(60, 7)}, r"y: expected the model's classes \[0, 1\], got 7"),
     "columns": ({"X": X[:, :2]}, "X: expected a table with 4 columns"),
     "new columns": ({"X_new": X[:, :2], "y_new": Y}, "X_new: expected a table with 4 columns"),
+    "disjoint": ({"disjoint": True, "n": 3, "share": 0.4}, "disjoint: expected incremental runs with n \\* share <= 1"),
+    "disjoint from scratch": ({"disjoint": True, "how": "complete"}, "disjoint: expected incremental runs"),
     "a network without a function": ({"model": LINE}, "retrain: expected a function"),
     "another shape": (
         {"retrain": lambda model, X, y, seed: hf.Network([np.zeros((1, 3))], [[0.0]])},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ def retrain(
     X_new: Any = None,
     y_new: Any = None,
     share: float = 0.1,
+    disjoint: bool = False,
     removed: float = 0.01,
     n: int = 5,
     seed: int = 0,
@@ -71,6 +73,10 @@ def retrain(
         Data that came since; ``incremental`` learns from it alone.
     share
         How much of the new data an incremental run sees.
+    disjoint
+        No row of the new data is seen by two incremental runs, so ``n * share <= 1``. The runs then differ as much from
+        each other as the next one, on data that nobody has seen yet, will differ from them; runs that draw from the
+        same rows again are more alike than that. It is what `delta_calibrated` wants.
     removed
         How much of the old data a ``leave_one_out`` run does without.
     n
@@ -117,10 +123,14 @@ def retrain(
     encoded = retrain is None or (space is not None and loaded.preprocess is None)
     read = partial(_read, loaded, space=space, encoded=encoded)
     data = _training_data(read, how, X, y, X_new, y_new)
-    pick = _Pick(how, data.n_rows, _share(share, "share"), _share(removed, "removed"))
     seeds = run_seeds(seed, n)
+    pick = _Pick(how, data.n_rows, _share(share, "share"), _share(removed, "removed"))
+    rows = _disjoint(pick, seed, n) if disjoint else [pick.rows(one) for one in seeds]
     train = retrain if retrain is not None else partial(_train, how=how, epochs=_epochs(epochs))
-    jobs = (joblib.delayed(_run)(train, model, data.take(pick.rows(one)), loaded.network, one) for one in seeds)
+    jobs = (
+        joblib.delayed(_run)(train, model, data.take(part), loaded.network, one)
+        for part, one in zip(rows, seeds, strict=True)
+    )
     done = []
     with progress_bar("retrain", n, wanted=progress, long=_LONG) as advance:
         for result in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
@@ -128,7 +138,7 @@ def retrain(
             if advance is not None:
                 advance(1)
     models, networks = zip(*done, strict=True)
-    return RetrainedModels(loaded.network, models, networks, how, seeds, pick.n_picked)
+    return RetrainedModels(loaded.network, models, networks, how, seeds, len(rows[0]))
 
 
 def run_seeds(seed: int, n: int) -> tuple[int, ...]:
@@ -173,6 +183,17 @@ class _Pick:
     def rows(self, seed: int) -> NDArray[np.intp]:
         order = np.random.default_rng(seed).permutation(self.n_rows)[: self.n_picked]
         return order if self.how == "incremental" else np.sort(order)
+
+
+def _disjoint(pick: _Pick, seed: int, n: int) -> list[NDArray[np.intp]]:
+    """For each run rows that no other run has."""
+    size = math.floor(pick.share * pick.n_rows + 1e-9)
+    if pick.how != "incremental" or n * pick.share > 1.0 + 1e-9 or size < 1:
+        raise InvalidInputError(
+            "disjoint: expected incremental runs with n * share <= 1 and at least a row each, "
+            f"got {pick.how} with n = {n} and share = {pick.share:g} of {pick.n_rows} rows"
+        )
+    return np.split(np.random.default_rng(seed).permutation(pick.n_rows)[: n * size], n)
 
 
 def _run(train: Retrain, model: Any, rows: _Data, today: Network, seed: int) -> tuple[Any, Network]:
