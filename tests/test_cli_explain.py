@@ -81,9 +81,11 @@ def test_explain_agrees_with_the_library(files, case, method):
     assert f"{expected.found.sum()} of 6 people can reach class 1 ({method})" in result.output
     assert f"{expected.robust.sum()} of these promises hold" in " ".join(result.output.split())
     assert "already classified as 1" in result.output
-    row = int(np.flatnonzero(expected.found)[0])
-    assert f"p{row}: {expected.describe(row)} [{expected.verdict[row]}]" in result.output
-    assert written["advice"].iloc[row] == expected.describe(row)
+    # Nobody's row need be as stable as st-ce asks for.
+    assert expected.found.any() or method == "st-ce"
+    for row in np.flatnonzero(expected.found)[:1].tolist():
+        assert f"p{row}: {expected.describe(row)} [{expected.verdict[row]}]" in result.output
+        assert written["advice"].iloc[row] == expected.describe(row)
 
 
 def test_immutable_columns_on_top_of_the_schema(files):

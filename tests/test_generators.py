@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from holdfast.generators import MCE, NNCE, RNCE, Closest, Generator, Robust, explain
+from holdfast.generators import GCE, MCE, NNCE, PROTO, RBR, RNCE, ROAR, STCE, Closest, Generator, Robust, explain
 from recourse_cases import NETWORKS, SPACES, Case, make_case
 
 # name: how to make it from a case, and whether what it finds is always robust
@@ -22,6 +22,13 @@ GENERATORS = {
     "MCE": (lambda case: MCE(), False),
     "Robust(MCE)": (lambda case: Robust(MCE(raise_by=0.3), max_rounds=6), False),
     "Closest": (lambda case: Closest(), True),
+    "GCE": (lambda case: GCE(), False),
+    "Robust(GCE)": (lambda case: Robust(GCE(raise_by=0.3), max_rounds=6), False),
+    "PROTO": (lambda case: PROTO(case.candidates), False),
+    "Robust(PROTO)": (lambda case: Robust(PROTO(case.candidates, raise_by=0.3), max_rounds=6), False),
+    "ROAR": (lambda case: ROAR(), False),
+    "STCE": (lambda case: STCE(case.candidates, k=64, tau=0.3), False),
+    "RBR": (lambda case: RBR(case.candidates, steps=30), False),
 }
 
 

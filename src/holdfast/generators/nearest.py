@@ -44,6 +44,7 @@ class NNCE(Generator):
     name: ClassVar[str] = "nnce"
     good_for: ClassVar[str] = "plausible advice in no time: a real person's row; often broken by retraining"
     paper: ClassVar[str] = "Nearest neighbour, as in Brughmans, Leyman and Martens 2023 (NICE)"
+    uses_changes: ClassVar[bool] = False
 
     candidates: Any
     skip: int = 0
@@ -60,12 +61,12 @@ class NNCE(Generator):
         for target in np.unique(task.targets):
             rows = np.flatnonzero(task.targets == target)
             candidates = accepted_candidates(points, task.space, task.network, int(target))
-            found = walk(task, rows, candidates, robust=False, skip=self.skip)
+            found = walk(task, rows, candidates, skip=self.skip)
             for row in rows.tolist():
                 if row in found:
                     result[row] = found[row]
                 else:
-                    reason[row] = why_none(task, len(points), len(candidates), int(target), robust=False)
+                    reason[row] = why_none(task, len(points), len(candidates), int(target))
         return Proposals.of(result, reason)
 
     def harder(self, step: int) -> NNCE:
@@ -77,12 +78,11 @@ class NNCE(Generator):
         return self.candidates
 
 
-def why_none(task: Task, n_candidates: int, n_accepted: int, target: int, *, robust: bool) -> str:
+def why_none(task: Task, n_candidates: int, n_accepted: int, target: int, *, holds: str = "accepted") -> str:
     """Why no candidate would do."""
     label = task.network.classes[target]
     if n_accepted == 0:
         return f"none of the {n_candidates:,} candidates is classified as {label}"
     kept = [str(f.name) for f in task.space.features if f.direction is not Direction.FREE]
     once = f" with {', '.join(kept)} as they may be" if kept else ""
-    holds = "proven to stay so under every plausible model" if robust else "accepted"
     return f"none of the {n_accepted:,} candidates classified as {label} is {holds}{once}"

@@ -9,10 +9,15 @@ from typing import Any
 from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator
 from holdfast.generators.closest import Closest
+from holdfast.generators.gce import GCE
 from holdfast.generators.mce import MCE
 from holdfast.generators.nearest import NNCE
+from holdfast.generators.proto import PROTO
+from holdfast.generators.rbr import RBR
 from holdfast.generators.rnce import RNCE
+from holdfast.generators.roar import ROAR
 from holdfast.generators.robust import Robust
+from holdfast.generators.stce import STCE
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,13 @@ class Method:
     name
         What it is called.
     make
-        From candidates (None where it needs none) to the generator.
+        From candidates (None where it needs none and there are none) to the generator.
     good_for, paper
         When to take it, and where it comes from.
     needs_candidates
         Whether it looks among other people's rows.
+    takes_candidates
+        Whether it makes use of other people's rows if there are any.
     """
 
     name: str
@@ -36,6 +43,7 @@ class Method:
     good_for: str
     paper: str
     needs_candidates: bool = False
+    takes_candidates: bool = False
 
 
 def _of(generator: type[Generator], make: Callable[[Any], Generator], needs_candidates: bool = False) -> Method:
@@ -60,6 +68,24 @@ METHODS: tuple[Method, ...] = (
     ),
     _of(MCE, lambda _: MCE()),
     _of(NNCE, NNCE, needs_candidates=True),
+    _of(GCE, lambda _: GCE()),
+    Method(
+        "gce-r",
+        lambda _: Robust(GCE()),
+        "gce with ever more margin until Δ accepts: robust, quick, near the price of mce-r, with no bound on the gap",
+        Robust.paper,
+    ),
+    Method(PROTO.name, PROTO, PROTO.good_for, PROTO.paper, takes_candidates=True),
+    Method(
+        "proto-r",
+        lambda candidates: Robust(PROTO(candidates)),
+        "proto with ever more margin until Δ accepts; to compare with the paper",
+        Robust.paper,
+        takes_candidates=True,
+    ),
+    _of(ROAR, lambda _: ROAR()),
+    _of(STCE, STCE, needs_candidates=True),
+    _of(RBR, RBR, needs_candidates=True),
 )
 
 

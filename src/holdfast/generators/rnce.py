@@ -16,7 +16,7 @@ from holdfast.generators.candidates import Candidates, accepted_candidates, chec
 from holdfast.generators.line_search import line_search
 from holdfast.generators.nearest import why_none
 from holdfast.generators.reading import find_space
-from holdfast.generators.walk import walk
+from holdfast.generators.walk import robust_until_first, walk
 from holdfast.importers import load_model
 from holdfast.network import Floats, Network
 from holdfast.verify import certify
@@ -132,19 +132,20 @@ class RNCE(Generator):
         """The nearest Δ-robust neighbour of each row."""
         points, by_target = self._by_target(task)
         result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        holds = "accepted" if task.changes is None else "proven to stay so under every plausible model"
         for target, turns in by_target.items():
             rows = np.flatnonzero(task.targets == target)
-            found = walk(task, rows, turns[0], robust=True)
+            found = walk(task, rows, turns[0], test=robust_until_first)
             for others in turns[1:]:
                 left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
                 if not others.handed_out_as_they_are:
-                    found |= walk(replace(task, advance=None), left, others, robust=True)
+                    found |= walk(replace(task, advance=None), left, others, test=robust_until_first)
             for row in rows.tolist():
                 if row in found:
                     result[row] = found[row]
                 else:
                     accepted = sum(map(len, turns))
-                    reason[row] = why_none(task, len(points), accepted, target, robust=task.changes is not None)
+                    reason[row] = why_none(task, len(points), accepted, target, holds=holds)
         if self.line_search:
             rows = np.flatnonzero(~np.isnan(result).any(axis=1))
             result[rows] = line_search(task, rows, result[rows])

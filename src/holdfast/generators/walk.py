@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +19,22 @@ _GROWTH = 2
 # How many pairs of a person and a candidate are held in memory.
 _PAIRS = 4_000_000
 
+# Of the points that today's model accepts for these rows, those that are accepted for good. The last argument says for
+# each point where those of its row begin; what comes after a row's first such point need not be asked.
+Test = Callable[[Task, NDArray[np.bool_], NDArray[np.intp], Floats, NDArray[np.intp]], NDArray[np.bool_]]
+
 
 def walk(
-    task: Task, rows: NDArray[np.intp], candidates: Candidates, *, robust: bool, skip: int = 0
+    task: Task, rows: NDArray[np.intp], candidates: Candidates, *, test: Test | None = None, skip: int = 0
 ) -> dict[int, Floats]:
     """For each of these rows the first candidate that is accepted, projected; rows without one are left out.
 
     Parameters
     ----------
-    robust
-        Whether to be accepted means by every model in Δ, or only by today's.
+    test
+        What else an accepted candidate has to pass, such as `robust_until_first`.
     skip
-        How many accepted candidates to pass over.
+        How many accepted candidates to pass over; without a test.
     """
     found: dict[int, Floats] = {}
     if len(candidates) == 0:
@@ -41,12 +45,12 @@ def walk(
         part = rows[start : start + people]
         orders = candidates.first(task.factuals[part], _FIRST + skip)
         left = dict.fromkeys(part.tolist(), skip)
-        _meet(task, candidates, dict(zip(part.tolist(), orders, strict=True)), left, robust, found)
+        _meet(task, candidates, dict(zip(part.tolist(), orders, strict=True)), left, test, found)
         late = [row for row in part.tolist() if row not in found]
         if late and len(candidates) > min(len(order) for order in orders):
             everyone = dict(zip(late, candidates.order(task.factuals[late]), strict=True))
             left = dict.fromkeys(late, skip)
-            _meet_all(task, candidates, everyone, left, robust, found, deadline)
+            _meet_all(task, candidates, everyone, left, test, found, deadline)
         task.report(part.size)
     return found
 
@@ -56,7 +60,7 @@ def _meet_all(
     candidates: Candidates,
     orders: dict[int, NDArray[np.intp]],
     left: dict[int, int],
-    robust: bool,
+    test: Test | None,
     found: dict[int, Floats],
     deadline: float | None,
 ) -> None:
@@ -65,7 +69,7 @@ def _meet_all(
         window = {row: order[start : start + size] for row, order in orders.items() if row not in found}
         if not window:
             return
-        _meet(task, candidates, window, left, robust, found)
+        _meet(task, candidates, window, left, test, found)
         start, size = start + size, size * _GROWTH
 
 
@@ -74,7 +78,7 @@ def _meet(
     candidates: Candidates,
     orders: dict[int, NDArray[np.intp]],
     left: dict[int, int],
-    robust: bool,
+    test: Test | None,
     found: dict[int, Floats],
 ) -> None:
     """Project these candidates onto what each person can do; the first accepted one, after `left` others, is found."""
@@ -85,8 +89,8 @@ def _meet(
     points = project(task, rows, candidates.points[np.concatenate(list(orders.values()))])
     fine = allowed(task, np.ones(rows.size, dtype=np.bool_), rows, points)
     ends = np.cumsum(lengths)
-    if robust:
-        fine = _robust_until_first(task, fine, rows, points, np.repeat(ends - lengths, lengths))
+    if test is not None:
+        fine = test(task, fine, rows, points, np.repeat(ends - lengths, lengths))
     for row, begin, end in zip(orders, ends - lengths, ends, strict=True):
         hits = begin + np.flatnonzero(fine[begin:end])
         if hits.size > left[row]:
@@ -94,7 +98,7 @@ def _meet(
         left[row] -= hits.size
 
 
-def _robust_until_first(
+def robust_until_first(
     task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats, begin: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
     """Which of the fine points are Δ-robust, for each row at least up to its first: what comes after it is not asked.

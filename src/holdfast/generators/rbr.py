@@ -1,0 +1,281 @@
+"""`RBR`: the least posterior odds against a point, at worst over all kernels near those estimated."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidInputError
+from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
+from holdfast.generators.finish import allowed
+from holdfast.generators.likelihood import Odds
+from holdfast.generators.nearest import why_none
+from holdfast.generators.walk import project, walk
+from holdfast.network import Floats
+
+# The way to each of so many neighbours is looked at for the nearest point of the boundary.
+_NEIGHBOURS = 200
+_FRACTIONS = np.linspace(0.0, 1.0, 11)[1:]
+_HALVINGS = 6
+# The first step, relative to the radius of the ball beyond the boundary; later ones shrink with the square root.
+_FIRST_STEP = 0.25
+# How many people at once: every iterate of each is kept.
+_ROWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class RBR(Generator):
+    """Robust Bayesian recourse: a point that would be favourable also if the data had come out a little differently.
+
+    Samples around the nearest boundary point, labelled by the model, are the centres of Gaussian kernels. The odds
+
+        max sum_unfavourable N(x'; m_i, S_i²)  /  min sum_favourable N(x'; m_i, S_i²)
+
+    are the worst over all means and covariances within reach of the kernels (see `holdfast.generators.likelihood`).
+    They are made least by projected gradient steps within a ball of cost around the person, and the best iterate that
+    obeys the constraints and has the target class is the answer. Where there is none in the ball, because a category
+    or a step is dearer than that, the ball is the one that just holds the nearest accepted neighbour. With several
+    classes: the target against the rest. Nothing is promised about Δ.
+
+    Parameters
+    ----------
+    candidates
+        As for `NNCE`: the boundary is looked for on the way to the nearest of these that are accepted.
+    samples
+        How many kernels.
+    radius
+        The samples are drawn from a Euclidean ball of this radius around the boundary point.
+    sigma
+        The kernels' standard deviation.
+    epsilon_unfavourable, epsilon_favourable
+        How far, in the Wasserstein distance, the kernels of each class may differ from the estimated ones. The paper's
+        are half of sigma and sigma, and so are these; its sigma is 1, which on variables in [0, 1] lets every kernel
+        reach every point, so that the odds are nearly flat.
+    delta_plus
+        How much further than the boundary point the answer may lie, in the sum of absolute changes (times the columns'
+        costs).
+    steps
+        How many gradient steps.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> result = explain(net, [[0.7, 0.5]], target=1, generator=RBR([[0.6, 0.9], [0.7, 0.8]]))
+    >>> result.counterfactuals.round(1)
+        x0   x1
+    0  0.6  0.8
+    """
+
+    name: ClassVar[str] = "rbr"
+    good_for: ClassVar[str] = "a little beyond the boundary, where the model is locally sure; often broken by Δ"
+    paper: ClassVar[str] = "Nguyen, Bui, Nguyen, Yue and Nguyen 2022, Robust Bayesian recourse"
+    uses_changes: ClassVar[bool] = False
+
+    candidates: Any
+    samples: int = 200
+    radius: float = 0.2
+    sigma: float = 0.2
+    epsilon_unfavourable: float = 0.1
+    epsilon_favourable: float = 0.2
+    delta_plus: float = 0.2
+    steps: int = 100
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", check_candidates(self.candidates))
+        for name in ("samples", "steps"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        for name in ("radius", "sigma", "delta_plus"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0.0):
+                raise InvalidInputError(f"{name}: expected a number > 0, got {getattr(self, name)}")
+        for name in ("epsilon_unfavourable", "epsilon_favourable"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0.0):
+                raise InvalidInputError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
+
+    def propose(self, task: Task) -> Proposals:
+        """The least worst odds near each row."""
+        points = read_candidates(self.candidates, task.space, task.network)
+        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        for target in np.unique(task.targets).tolist():
+            rows = np.flatnonzero(task.targets == target)
+            candidates = accepted_candidates(points, task.space, task.network, target)
+            nearest = walk(replace(task, advance=None), rows, candidates)
+            for row in rows.tolist():
+                if row not in nearest:
+                    reason[row] = why_none(task, len(points), len(candidates), target)
+            with_neighbour = np.array(sorted(nearest), dtype=np.intp)
+            task.report(rows.size - with_neighbour.size)
+            for start in range(0, with_neighbour.size, _ROWS):
+                part = with_neighbour[start : start + _ROWS]
+                neighbours = np.stack([nearest[row] for row in part.tolist()])
+                result[part] = _Search(self, task, part, candidates, neighbours).run()
+                task.report(part.size)
+        return Proposals.of(result, reason)
+
+    def harder(self, step: int) -> RBR:
+        """A larger ball: half of `delta_plus` more for each step."""
+        return replace(self, delta_plus=self.delta_plus * (1.0 + 0.5 * step))
+
+    def example_table(self) -> object:
+        """The candidates."""
+        return self.candidates
+
+
+class _Search:
+    """Projected gradient steps for some rows at once."""
+
+    def __init__(
+        self, settings: RBR, task: Task, rows: NDArray[np.intp], candidates: Candidates, neighbours: Floats
+    ) -> None:
+        self.settings, self.task, self.rows, self.neighbours = settings, task, rows, neighbours
+        self.own = task.factuals[rows]
+        lower, upper = task.space.bounds_for(task.frame.iloc[rows])
+        self.lower, self.upper = lower - self.own, upper - self.own
+        self.weights = task.space.weights
+        self.boundary = self._nearest_boundary(candidates)
+        self.offsets = _in_a_ball(settings.samples, task.space.n_variables, settings.radius, task.seed)
+        self.favourable = self._labels()
+        self.odds = self._tabulate()
+        self.best = np.full_like(self.own, np.nan)
+
+    def run(self) -> Floats:
+        """The best points; in the ball around the boundary, else in that of the nearest accepted neighbour."""
+        deadline = None if self.task.time_limit is None else time.monotonic() + self.task.time_limit * self.rows.size
+        reach = self._cost(self.boundary - self.own) + self.settings.delta_plus
+        everybody = np.arange(self.rows.size)
+        self._keep_best(everybody, [self.neighbours, *self._iterates(everybody, self.boundary, reach, deadline)], reach)
+        left = np.flatnonzero(np.isnan(self.best).any(axis=1))
+        if left.size:
+            start = self.neighbours[left]
+            # The neighbour is on the edge of its ball, up to rounding.
+            reach = self._cost(start - self.own[left]) * (1.0 + 1e-9)
+            self._keep_best(left, [start, *self._iterates(left, start, reach, deadline)], reach)
+        return self.best
+
+    def _iterates(
+        self, people: NDArray[np.intp], start: Floats, reach: Floats, deadline: float | None
+    ) -> Iterator[Floats]:
+        """Where the gradient of the odds leads to within the ball, step by step."""
+        own, lower, upper, points = self.own[people], self.lower[people], self.upper[people], start
+        for step in range(self.settings.steps):
+            yield points
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            length = _FIRST_STEP * self.settings.delta_plus / math.sqrt(step + 1.0)
+            slope = self._worst_odds(people, points)[1]
+            norm = np.linalg.norm(slope, axis=1, keepdims=True)
+            slope = np.divide(slope, norm, where=norm > 0.0, out=np.zeros_like(slope))
+            points = own + _into_ball(points - length * slope - own, lower, upper, self.weights, reach)
+        yield points
+
+    def _keep_best(self, people: NDArray[np.intp], iterates: list[Floats], reach: Floats) -> None:
+        """For each person the iterate with the least odds that obeys the constraints and has the class."""
+        people = np.tile(people, len(iterates))
+        points = project(self.task, self.rows[people], np.concatenate(iterates))
+        inside = self._cost(points - self.own[people]) <= np.tile(reach, len(iterates))
+        fine = np.flatnonzero(allowed(self.task, inside, self.rows[people], points))
+        people, points = people[fine], points[fine]
+        order = np.lexsort([self._worst_odds(people, points)[0], people])
+        served, first = np.unique(people[order], return_index=True)
+        self.best[served] = points[order[first]]
+
+    def _worst_odds(self, people: NDArray[np.intp], points: Floats) -> tuple[Floats, Floats]:
+        """log of the worst odds at points for these people, and its gradient."""
+        beside, moved = points - self.boundary[people], points - self.own[people]
+        # |y - o|² for all pairs at once; the last column is the person, who is unfavourable.
+        squares = (beside**2).sum(axis=1)[:, None] - 2.0 * beside @ self.offsets.T + (self.offsets**2).sum(axis=1)
+        squares = np.column_stack([np.maximum(squares, 0.0), (moved**2).sum(axis=1)])
+        distance = np.sqrt(squares)
+        value, slope = self.odds.log_odds(distance, self.favourable[people])
+        slope = np.divide(slope, distance, where=distance > 0.0, out=np.zeros_like(slope))
+        towards = slope[:, :-1].sum(axis=1)[:, None] * beside - slope[:, :-1] @ self.offsets
+        return value, towards + slope[:, -1:] * moved
+
+    def _labels(self) -> NDArray[np.bool_]:
+        """Which samples are favourable: the boundary point itself, the first, always is, and the person never."""
+        samples = (self.boundary[:, None, :] + self.offsets).reshape(-1, self.own.shape[1])
+        classes = self.task.network.predict_index(samples).reshape(self.rows.size, -1)
+        favourable = classes == self.task.targets[self.rows][:, None]
+        return np.column_stack([favourable, np.zeros(self.rows.size, dtype=np.bool_)])
+
+    def _tabulate(self) -> Odds:
+        """The kernels' extremes up to the largest distance that can occur: a move of the neighbour's cost and more."""
+        far = np.abs(self.neighbours - self.own).sum(axis=1) + np.abs(self.boundary - self.own).sum(axis=1)
+        settings = self.settings
+        reach = 2.0 * float(far.max(initial=0.0)) + settings.radius + settings.delta_plus
+        epsilon = (settings.epsilon_unfavourable, settings.epsilon_favourable)
+        return Odds.of(settings.sigma, epsilon, self.own.shape[1], reach)
+
+    def _nearest_boundary(self, candidates: Candidates) -> Floats:
+        """The cheapest accepted point on the straight ways to the nearest accepted neighbours."""
+        orders = candidates.first(self.own, _NEIGHBOURS)
+        lengths = np.array([order.size for order in orders])
+        ends = project(self.task, np.repeat(self.rows, lengths), candidates.points[np.concatenate(orders)])
+        person = np.concatenate([np.arange(self.rows.size), np.repeat(np.arange(self.rows.size), lengths)])
+        ways = np.concatenate([self.neighbours, ends]) - self.own[person]
+        targets = self.task.targets[self.rows][person]
+
+        def accepted(fraction: Floats, which: Any = slice(None)) -> NDArray[np.bool_]:
+            points = self.own[person][which] + fraction[:, None] * ways[which]
+            return np.asarray(self.task.network.predict_index(points) == targets[which])
+
+        high = np.full(person.size, np.inf)
+        for fraction in _FRACTIONS:
+            left = np.flatnonzero(np.isinf(high))
+            high[left[accepted(np.full(left.size, fraction), left)]] = fraction
+        # A candidate that is refused once it is projected leads nowhere; a person's own nearest neighbour is accepted.
+        leads = np.flatnonzero(np.isfinite(high))
+        high, low = high[leads], high[leads] - _FRACTIONS[0]
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            yes = accepted(middle, leads)
+            high, low = np.where(yes, middle, high), np.where(yes, low, middle)
+        points = self.own[person[leads]] + high[:, None] * ways[leads]
+        order = np.lexsort([self._cost(points - self.own[person[leads]]), person[leads]])
+        first = order[np.unique(person[leads][order], return_index=True)[1]]
+        return np.asarray(points[first])
+
+    def _cost(self, move: Floats) -> Floats:
+        return np.asarray(np.abs(move) @ self.weights)
+
+
+def _in_a_ball(n: int, dimension: int, radius: float, seed: int) -> Floats:
+    """The centre of a Euclidean ball and n points drawn uniformly from it; the same for everybody."""
+    rng = np.random.default_rng(seed)
+    directions = rng.standard_normal((n, dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    offsets = radius * rng.random((n, 1)) ** (1.0 / dimension) * directions
+    return np.concatenate([np.zeros((1, dimension)), offsets])
+
+
+def _into_ball(move: Floats, lower: Floats, upper: Floats, weights: Floats, reach: Floats) -> Floats:
+    """The nearest moves between the bounds whose weighted sum of absolute values is at most `reach`.
+
+    By its optimality conditions clip(soft threshold of the move at θ times the weights) for one θ >= 0.
+    """
+    low = np.zeros(move.shape[0])
+    ratio = np.divide(np.abs(move), weights, where=weights > 0.0, out=np.zeros_like(move))
+    high = ratio.max(axis=1, initial=0.0)
+
+    def shrunk(theta: Floats) -> Floats:
+        softened = np.sign(move) * np.maximum(np.abs(move) - theta[:, None] * weights, 0.0)
+        return np.asarray(np.clip(softened, lower, upper))
+
+    plain = shrunk(low)
+    outside = np.abs(plain) @ weights > reach
+    if not outside.any():
+        return plain
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        fits = np.abs(shrunk(middle)) @ weights <= reach
+        low, high = np.where(fits, low, middle), np.where(fits, middle, high)
+    return np.where(outside[:, None], shrunk(high), plain)

@@ -1,0 +1,192 @@
+"""`STCE`: become like the nearest person around whom the model is sure and steady."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from holdfast.errors import InvalidInputError
+from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.candidates import accepted_candidates, check_candidates, read_candidates
+from holdfast.generators.nearest import why_none
+from holdfast.generators.walk import walk
+from holdfast.network import Floats, Network
+
+# How many neighbours are looked at in one go.
+_BLOCK = 1 << 15
+# A mean over at least so many neighbours that lies so many standard errors below tau will not reach it with all.
+_FEWEST = 30
+_HOPELESS = 5.0
+# What closes each time that `harder` asks for more, of the way from tau to certainty.
+_RAISE = 0.15
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How sure and how steady a network is of one class around a point.
+
+    With m the probability of the class and x_i = x + noise_i, the mean over i of m(x_i) - gamma |m(x_i) - m(x)|.
+
+    Parameters
+    ----------
+    noise
+        What is added to a point to get its neighbours, (k, d); the same for every point.
+    """
+
+    network: Network
+    target: int
+    noise: Floats
+    gamma: float
+
+    def __call__(self, points: Floats) -> Floats:
+        """The stability of each point."""
+        return self._terms(points, self.noise)[0]
+
+    def reaches(self, points: Floats, tau: float) -> NDArray[np.bool_]:
+        """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
+        left = np.flatnonzero(self.at_most(points) >= tau)
+        k = self.noise.shape[0]
+        for part in (k // 16, k // 4):
+            if part >= _FEWEST:
+                mean, error = self._terms(points[left], self.noise[:part])
+                left = left[mean + _HOPELESS * error >= tau]
+        enough = np.zeros(points.shape[0], dtype=np.bool_)
+        enough[left] = self(points[left]) >= tau
+        return enough
+
+    def _terms(self, points: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """The mean over these neighbours, and its standard error."""
+        mean, error = np.empty(points.shape[0]), np.empty(points.shape[0])
+        size = max(1, _BLOCK // noise.shape[0])
+        for start in range(0, points.shape[0], size):
+            part = points[start : start + size]
+            around = self.probability((part[:, None, :] + noise).reshape(-1, part.shape[1])).reshape(part.shape[0], -1)
+            terms = around - self.gamma * np.abs(around - self.probability(part)[:, None])
+            mean[start : start + size] = terms.mean(axis=1)
+            error[start : start + size] = terms.std(axis=1) / math.sqrt(noise.shape[0])
+        return mean, error
+
+    def at_most(self, points: Floats) -> Floats:
+        """An upper bound that asks for no neighbours: m - gamma |m - m(x)| is greatest at m = 1, or at m(x)."""
+        return np.asarray(1.0 - min(self.gamma, 1.0) * (1.0 - self.probability(points)))
+
+    def probability(self, points: Floats) -> Floats:
+        """The network's probability of the class."""
+        logits = self.network.logits(points)
+        if self.network.n_outputs == 1:
+            return np.asarray(expit(logits[:, 0] if self.target == 1 else -logits[:, 0]))
+        return np.asarray(softmax(logits, axis=1)[:, self.target])
+
+
+@dataclass(frozen=True, eq=False)
+class STCE(Generator):
+    """The nearest candidate that is stable: the model is sure of the class around it, and about equally sure.
+
+    The stability of a point is the mean over Gaussian neighbours of the probability of the target class, less gamma
+    times how far that probability is from the point's own. Candidates are met in order of distance, as with `NNCE`, and
+    it is the point that comes out of the person's constraints that has to be stable. The promise is a likely one,
+    about models that differ as retrained models do; it is not about Δ, and `RNCE` is the one that proves.
+
+    Parameters
+    ----------
+    candidates
+        As for `NNCE`.
+    k
+        How many neighbours.
+    sigma
+        Their standard deviation in each of the model's variables.
+    gamma
+        What a deviation counts.
+    tau
+        The least stability, below 1.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-8.0, 8.0]]], [[0.0]])
+    >>> others = [[0.7, 0.72], [0.7, 0.8], [0.5, 0.9]]
+    >>> result = explain(net, [[0.7, 0.5]], target=1, generator=STCE(others, tau=0.6))
+    >>> result.counterfactuals
+        x0   x1
+    0  0.5  0.9
+    """
+
+    name: ClassVar[str] = "st-ce"
+    good_for: ClassVar[str] = "a real person's row where the model is locally sure: likely to hold, no proof"
+    paper: ClassVar[str] = "Hamman, Noorani, Mishra, Magazzeni and Dutta 2023, T-Rex:NN"
+    uses_changes: ClassVar[bool] = False
+
+    candidates: Any
+    k: int = 1000
+    sigma: float = 0.1
+    gamma: float = 1.0
+    tau: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", check_candidates(self.candidates))
+        if self.k < 1:
+            raise InvalidInputError(f"k: expected at least 1, got {self.k}")
+        for name in ("sigma", "gamma"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0.0):
+                raise InvalidInputError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
+        if not self.tau < 1.0:
+            raise InvalidInputError(f"tau: expected a number below 1, got {self.tau}")
+
+    def propose(self, task: Task) -> Proposals:
+        """The nearest stable neighbour of each row."""
+        points = read_candidates(self.candidates, task.space, task.network)
+        noise = self.sigma * np.random.default_rng(task.seed).standard_normal((self.k, task.space.n_variables))
+        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        for target in np.unique(task.targets).tolist():
+            rows = np.flatnonzero(task.targets == target)
+            candidates = accepted_candidates(points, task.space, task.network, target)
+            test = _StableUntilFirst(Stability(task.network, target, noise, self.gamma), self.tau)
+            found = walk(task, rows, candidates, test=test)
+            for row in rows.tolist():
+                if row in found:
+                    result[row] = found[row]
+                else:
+                    stable = f"of stability {self.tau:g} or more"
+                    reason[row] = why_none(task, len(points), len(candidates), target, holds=stable)
+        return Proposals.of(result, reason)
+
+    def harder(self, step: int) -> STCE:
+        """A higher tau, ever closer to 1."""
+        return replace(self, tau=1.0 - (1.0 - self.tau) * (1.0 - _RAISE) ** step)
+
+    def example_table(self) -> object:
+        """The candidates."""
+        return self.candidates
+
+
+@dataclass(frozen=True)
+class _StableUntilFirst:
+    """Which points are stable, for each person at least up to the first: what comes after it is not asked."""
+
+    stability: Stability
+    tau: float
+
+    def __call__(
+        self, task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats, begin: NDArray[np.intp]
+    ) -> NDArray[np.bool_]:
+        stable = np.zeros(fine.size, dtype=np.bool_)
+        asked = np.flatnonzero(fine)
+        asked = asked[self.stability.at_most(points[asked]) >= self.tau]
+        # Several candidates often lead a person to the same point.
+        asked = np.sort(asked[np.unique(np.column_stack([begin, points])[asked], axis=0, return_index=True)[1]])
+        size = 1
+        while asked.size:
+            # The next few of each person, ever more at a time.
+            turn = np.arange(asked.size) - np.searchsorted(begin[asked], begin[asked])
+            now = asked[turn < size]
+            stable[now] = self.stability.reaches(points[now], self.tau)
+            served = np.isin(begin[asked], begin[now[stable[now]]])
+            asked = asked[~served & (turn >= size)]
+            size *= 2
+        return stable
