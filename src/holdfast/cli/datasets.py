@@ -35,7 +35,9 @@ def datasets(
     schema: Annotated[
         Path | None, typer.Option(help="Where the feature space goes, as JSON: what `explain --schema` reads.")
     ] = None,
-    unique: Annotated[bool, typer.Option("--unique", help="gmc: every row once, not class 0 three times.")] = False,
+    as_in_paper: Annotated[
+        bool, typer.Option("--as-in-paper", help="gmc: each row of class 0 three times, as in the paper's experiments.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """The public tables: rows, classes, licence, where each is found; one of them in detail, or as a file."""
@@ -47,14 +49,14 @@ def datasets(
             return
         _show_one(Facts.of(name))
         if out is not None or schema is not None:
-            _write(name, out, schema, unique)
+            _write(name, out, schema, as_in_paper)
 
 
-def _write(name: str, out: Path | None, schema: Path | None, unique: bool) -> None:
+def _write(name: str, out: Path | None, schema: Path | None, as_in_paper: bool) -> None:
     """The table with its label last, and the space, from the network if need be."""
     console = Console(highlight=False)
     tables.check_output(out)
-    data = load(name, unique=unique)
+    data = load(name, as_in_paper=as_in_paper)
     if out is not None:
         table = data.frame.assign(**{str(data.target.name): data.target})
         tables.write_table(table.rename_axis(str(data.frame.index.name or "row")), out)

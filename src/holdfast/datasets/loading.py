@@ -25,7 +25,7 @@ def load(
     actionability: str = "schema",
     kinds: str = "schema",
     encoding: str = "binary",
-    unique: bool = False,
+    as_in_paper: bool = False,
     download: bool = True,
     progress: bool | None = None,
 ) -> Dataset:
@@ -44,9 +44,9 @@ def load(
     actionability, kinds, encoding
         Who says what a person can change, whether whole numbers stay whole, how two categories are encoded: see
         `FeatureSpace.from_schema`. To compare with the paper, ``kinds="carla"`` and "carla" or "free".
-    unique
-        Every row of the file once. By default gmc is as in the paper, each row of class 0 three times (the copies
-        follow the table and share their index label); nothing is repeated in the other tables.
+    as_in_paper
+        The rows that the paper's experiments use: in gmc each row of class 0 three times (the copies follow the table
+        and share their index label); nothing is repeated in the other tables.
     download
         Whether the network may be used.
     progress
@@ -83,7 +83,7 @@ def load(
         space = FeatureSpace.from_schema(own or packaged, actionability=actionability, kinds=kinds, encoding=encoding)
     path = given or (None if facts.download is None else _cached(facts, facts.download, download, progress))
     table = _made(facts) if path is None else read_table(path, schema)
-    if not unique:
+    if as_in_paper:
         table = _as_in_the_paper(table, name, schema.target)
     return Dataset(
         name=name,
