@@ -1,0 +1,195 @@
+"""Does the paper's pattern hold? Each statement is checked on every cell it speaks of, and names those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from holdfast.study.paper.printed import Printed
+from holdfast.study.paper.results import CELL, Results, groups, target_metric
+from holdfast.study.paper.settings import (
+    BASELINE,
+    DELTA_INC,
+    MULTI,
+    NN,
+    NOT_ROBUST,
+    TARGETS,
+    Block,
+    ModelKind,
+)
+
+POINT = 0.01
+SURVIVES = 0.99
+FAR = 0.5
+FASTER = 10.0
+RNCE_FASTER = 100.0
+# Two costs closer than this, relatively, are the same to a solver.
+SAME_COST = 1e-6
+RNCE_ROWS = ("RNCE-FF", "RNCE-FT")
+SAFE_ROWS = ("MCE-R", *RNCE_ROWS)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement, how many cells it was checked on, and the cells that break it."""
+
+    text: str
+    checked: int
+    broken: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """In words; a statement that nothing was there to check is neither true nor false."""
+        if self.checked == 0:
+            return "not checked"
+        return "does not hold" if self.broken else "holds"
+
+
+@dataclass(frozen=True)
+class _Check:
+    """One cell: does it obey, and if not, how is it called?"""
+
+    holds: bool
+    cell: str
+
+
+def check_claims(results: Results, printed: Printed) -> list[Claim]:
+    """Every statement, in the order of the page."""
+    table = _Table(results, printed)
+    return [_claim(text, check(table)) for text, check in _CLAIMS]
+
+
+def _claim(text: str, checks: Iterator[_Check]) -> Claim:
+    all_checks = list(checks)
+    return Claim(text, len(all_checks), tuple(check.cell for check in all_checks if not check.holds))
+
+
+class _Table:
+    """Our figures by cell, beside the paper's."""
+
+    def __init__(self, results: Results, printed: Printed) -> None:
+        self.results = results
+        self.printed = printed
+        self.means = results.mean_and_spread().set_index(CELL)
+        self.cells: list[tuple[ModelKind, str, Block, str]] = list(self.means.index)
+
+    def ours(self, cell: tuple[ModelKind, str, Block, str], metric: str) -> float:
+        """Our mean; nan where the cell was not run."""
+        return float(self.means[metric].get(cell, np.nan))
+
+
+def _name(cell: tuple[ModelKind, str, Block, str], *extra: str) -> str:
+    model, dataset, block, method = cell
+    at = "" if block == BASELINE else f" at {'δ_inc' if block == DELTA_INC else 'δ_val'}"
+    return " ".join([f"{model} {dataset} {method}{at}", *extra])
+
+
+def _accuracies(table: _Table) -> Iterator[_Check]:
+    for (model, dataset), part in groups(table.results.accuracy, ["model", "dataset"]):
+        ours, paper = part["accuracy"].mean(), table.printed.accuracy(dataset, model)
+        if paper is not None and model != MULTI:
+            holds = bool(abs(ours - paper.mean) <= POINT + 1e-9)
+            yield _Check(holds, f"{model} {dataset} ({ours:.3f} against {paper.mean:.3f})")
+
+
+def _reaches_its_delta(table: _Table) -> Iterator[_Check]:
+    for cell in table.cells:
+        if cell[3] in SAFE_ROWS and cell[2] != BASELINE:
+            share = table.ours(cell, target_metric(cell[2]))
+            yield _Check(share == 1.0, _name(cell, f"({share:.1%})"))
+
+
+def _survives(table: _Table) -> Iterator[_Check]:
+    for cell in table.cells:
+        if cell[3] in SAFE_ROWS and cell[2] != BASELINE:
+            paper = table.printed.quality(*cell, "validity_retrained")
+            if paper is not None and paper.mean >= SURVIVES:
+                share = table.ours(cell, "validity_retrained")
+                yield _Check(share >= SURVIVES, _name(cell, f"({share:.1%})"))
+
+
+def _baselines_far_below(table: _Table) -> Iterator[_Check]:
+    for cell in table.cells:
+        model, dataset, _, method = cell
+        if model == NN and method in NOT_ROBUST:
+            for block in TARGETS:
+                metric = target_metric(block)
+                ours, robust = table.ours(cell, metric), table.ours((model, dataset, block, "RNCE-FF"), metric)
+                if not np.isnan(ours + robust):
+                    yield _Check(robust - ours >= FAR, _name(cell, f"({ours:.0%} at {block.replace('delta', 'δ')})"))
+
+
+def _cost_order(table: _Table) -> Iterator[_Check]:
+    datasets = dict.fromkeys(dataset for model, dataset, _, _ in table.cells if model == NN)
+    for dataset in datasets:
+        for block in TARGETS:
+            rising = [(NN, dataset, block, method) for method in SAFE_ROWS[:1] + SAFE_ROWS[:0:-1]]
+            rising.append((NN, dataset, BASELINE, "ROAR"))
+            for lower, upper in pairwise(rising):
+                low, high = table.ours(lower, "cost_l1"), table.ours(upper, "cost_l1")
+                equal_is_fine = upper[3] == "RNCE-FF"
+                holds = low <= high * (1 + SAME_COST) if equal_is_fine else low < high
+                if not np.isnan(low + high):
+                    label = f"({low:.3f}, and {upper[3]} {high:.3f})"
+                    yield _Check(bool(holds), _name(lower, label))
+
+
+def _closest_is_cheapest(table: _Table) -> Iterator[_Check]:
+    """Input by input, among the answers that are robust: the only ones that promise the same."""
+    for cell in table.cells:
+        model, dataset, block, method = cell
+        if block == BASELINE or method not in SAFE_ROWS:
+            continue
+        verdict = f"verdict_{block.removeprefix('delta_')}"
+        other, closest = (_by_input(table.results.cell(model, dataset, block, name)) for name in (method, "Closest"))
+        if closest.empty:
+            continue
+        both = other[other[verdict] == "ROBUST"].join(closest.add_suffix("_closest"), how="left")
+        cheaper = both["cost_l1"] * (1 + SAME_COST) + 1e-9
+        dearer = ~((both[f"{verdict}_closest"] == "ROBUST") & (both["cost_l1_closest"] <= cheaper))
+        yield _Check(not dearer.any(), _name(cell, f"({dearer.sum()} of {len(both)} inputs)"))
+
+
+def _by_input(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.set_index(["seed", "input"])[["verdict_val", "verdict_inc", "cost_l1"]]
+
+
+def _seconds(table: _Table, wanted: Callable[[str], bool], times: float) -> Iterator[_Check]:
+    for cell in table.cells:
+        paper = table.printed.seconds(*cell)
+        if paper is not None and wanted(cell[3]):
+            ours = table.ours(cell, "seconds")
+            holds = ours * times <= paper.mean
+            yield _Check(bool(holds), _name(cell, f"({paper.mean / ours:.1f} times: {ours:.3g} s, {paper.mean:g} s)"))
+
+
+_CLAIMS: tuple[tuple[str, Callable[[_Table], Iterator[_Check]]], ...] = (
+    ("Accuracies lie within a point of Table 1.", _accuracies),
+    ("RNCE-FF, RNCE-FT and MCE-R are 100% Δ-valid at the δ they were given.", _reaches_its_delta),
+    (
+        "They are at least 99% valid after retraining, wherever the paper's are.",
+        _survives,
+    ),
+    (
+        "The baselines that know nothing of Δ (GCE, PROTO, MCE, NNCE; neural networks) stay at least 50 points of "
+        "Δ-validity below RNCE.",
+        _baselines_far_below,
+    ),
+    ("Neural networks: cost rises from MCE-R to RNCE-FT to RNCE-FF to ROAR.", _cost_order),
+    (
+        "`Closest` never costs more than a robust answer of MCE-R, RNCE-FF or RNCE-FT, input by input.",
+        _closest_is_cheapest,
+    ),
+    (
+        "Every method is at least 10 times as fast as the paper's.",
+        lambda table: _seconds(table, lambda _: True, FASTER),
+    ),
+    (
+        "RNCE is at least 100 times as fast as the paper's.",
+        lambda table: _seconds(table, lambda method: method in RNCE_ROWS, RNCE_FASTER),
+    ),
+)

@@ -1,0 +1,65 @@
+"""Where ours differ from the paper's, in sentences, and the reasons on offer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from holdfast.study.paper.compare import Comparison, Side
+from holdfast.study.paper.markdown import figure_text
+from holdfast.study.paper.notes import explain_differences
+from holdfast.study.paper.sections import DELTA_NAMES, HEADINGS
+from holdfast.study.paper.settings import BASELINE
+
+
+def differences_section(comparisons: Sequence[Comparison]) -> str:
+    """Every difference beyond the spread, then why, then those without a reason."""
+    if not comparisons:
+        return ""
+    differences = [one for one in comparisons if one.side is not Side.WITHIN]
+    better = sum(one.better for one in differences)
+    within = len(comparisons) - len(differences)
+    parts = [
+        "## Where ours differ, and why",
+        f"Of {len(comparisons):,} figures that both have, {within:,} lie within the spread of the two; {better:,} of "
+        f"ours are better by more\nthan that, and {len(differences) - better:,} worse.",
+    ]
+    explained = explain_differences(comparisons)
+    if explained:
+        reasons = [f"- {one.note.text}\n  Seen in: {_places(one.differences)}." for one in explained]
+        parts += ["### Why", "\n".join(reasons)]
+    covered = {id(difference) for one in explained for difference in one.differences}
+    left = [one for one in differences if id(one) not in covered]
+    if left:
+        parts.append(f"For {len(left)} differences we offer no reason: {_places(left)}.")
+    if differences:
+        parts += ["### Every difference", "\n".join(f"- {line}" for line in _statements(differences))]
+    return "\n\n".join(parts)
+
+
+def _statements(differences: Sequence[Comparison]) -> Iterable[str]:
+    """One line for each model, method, δ and metric: on which data sets ours is higher or lower, with the figures."""
+
+    def key(one: Comparison) -> tuple[str, ...]:
+        return one.model, one.block, one.method, one.metric, one.side
+
+    for (model, *_, side), group in groupby(sorted(differences, key=key), key=key):
+        same = list(group)
+        first = same[0]
+        at = "" if first.block == BASELINE else f" at {DELTA_NAMES[first.block]}"
+        places = ", ".join(
+            f"{one.dataset} ({figure_text(one.ours, one.metric)} against {figure_text(one.paper, one.metric)})"
+            for one in same
+        )
+        yield f"{model}, {first.method}{at}: {HEADINGS[first.metric]} is {side} on {places}."
+
+
+def _places(differences: Sequence[Comparison]) -> str:
+    def key(one: Comparison) -> tuple[str, str, str]:
+        return one.method, one.metric, one.model
+
+    names = []
+    for (method, metric, model), group in groupby(sorted(differences, key=key), key=key):
+        datasets = dict.fromkeys(one.dataset for one in group)
+        names.append(f"{method} {HEADINGS[metric]} ({model}: {', '.join(datasets)})")
+    return "; ".join(names)

@@ -1,0 +1,126 @@
+"""What was measured, as frames; everything on the page is computed from these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.study.paper.settings import BASELINE, TARGETS, Block, ModelKind
+
+METRICS = ("validity_retrained", "delta_validity_val", "delta_validity_inc", "cost_l1", "lof")
+CELL = ["model", "dataset", "block", "method"]
+SEEDED = [*CELL, "seed"]
+_BLOCK_ORDER = {block: place for place, block in enumerate((BASELINE, *TARGETS))}
+
+
+@dataclass(frozen=True)
+class Results:
+    """Five frames.
+
+    Parameters
+    ----------
+    accuracy
+        A row for each fold: model, dataset, fold, accuracy, rows, attributes.
+    inputs
+        A row for each input of each method: model, dataset, block, method, seed, input, delta, found, valid,
+        valid_retrained, verdict_val, verdict_inc, cost_l1, lof, radius.
+    seconds
+        A row for each method and seed: model, dataset, block, method, seed, inputs, seconds.
+    distances
+        A row for each model retrained on new rows: model, dataset, seed, share, distance.
+    calibrated
+        A row for each δ of our own: model, dataset, seed, block, delta, reached.
+    robust_init
+        A row for each way to use RNCE on many inputs: model, dataset, table, row, inputs, seconds.
+    """
+
+    accuracy: pd.DataFrame
+    inputs: pd.DataFrame
+    seconds: pd.DataFrame
+    distances: pd.DataFrame
+    calibrated: pd.DataFrame
+    robust_init: pd.DataFrame
+
+    @classmethod
+    def of(cls, records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Results:
+        """From plain records, as the cells hold them; a part without records is an empty frame."""
+        return cls(**{part: pd.DataFrame(list(records.get(part, ())), columns=columns) for part, columns in _COLUMNS})
+
+    def write(self, folder: Path) -> None:
+        """Each frame as a CSV file."""
+        for part, _ in _COLUMNS:
+            getattr(self, part).to_csv(folder / f"{part}.csv", index=False)
+
+    @property
+    def cells(self) -> pd.DataFrame:
+        """One row for each method and seed: the paper's metrics, coverage and seconds.
+
+        As in the paper, shares and means are over the inputs with an answer; `coverage` says how many those are.
+        """
+        rows = self.inputs.assign(
+            coverage=self.inputs["found"].astype(float),
+            validity_retrained=self.inputs["valid_retrained"].astype(float),
+            **{
+                f"delta_{what}_{label}": _share(self.inputs, f"verdict_{label}", verdict)
+                for label in ("val", "inc")
+                for what, verdict in (("validity", "ROBUST"), ("unknown", "UNKNOWN"))
+            },
+        )
+        wanted = ["coverage", *METRICS, "delta_unknown_val", "delta_unknown_inc"]
+        means = rows.groupby(SEEDED, sort=False, as_index=False)[wanted].mean()
+        return means.merge(self.seconds, on=SEEDED, how="left")
+
+    def mean_and_spread(self) -> pd.DataFrame:
+        """Over the seeds, as the paper has it: mean and population standard deviation of each metric."""
+        cells = self.cells.assign(seconds=lambda frame: frame["seconds"] * 20 / frame["inputs"])
+        values = [*METRICS, "coverage", "delta_unknown_val", "delta_unknown_inc", "seconds"]
+        grouped = cells.groupby(CELL, sort=False)[values]
+        mean, std = grouped.mean(), grouped.std(ddof=0)
+        joined = mean.join(std.add_suffix("_std")).reset_index()
+        return joined.sort_values("block", key=lambda blocks: blocks.map(_BLOCK_ORDER), kind="stable")
+
+    def cell(self, model: ModelKind, dataset: str, block: Block, method: str) -> pd.DataFrame:
+        """The inputs of one method, over all seeds."""
+        frame = self.inputs
+        wanted = {"model": model, "dataset": dataset, "block": block, "method": method}
+        return frame[np.logical_and.reduce([frame[name] == value for name, value in wanted.items()])]
+
+
+def groups(frame: pd.DataFrame, by: list[str]) -> Iterator[tuple[Any, pd.DataFrame]]:
+    """The parts of a frame in the order in which they first occur, each with its tuple of keys."""
+    yield from frame.groupby(by, sort=False)
+
+
+def target_metric(block: Block) -> str:
+    """The metric that says whether a method reached the δ it was given."""
+    if block == BASELINE:
+        raise ValueError("a baseline has no δ to reach")
+    return "delta_validity_val" if block == "delta_val" else "delta_validity_inc"
+
+
+def _share(inputs: pd.DataFrame, column: str, verdict: str) -> pd.Series:
+    """1 where the answer has this verdict, else 0; nan where there is no answer or no such δ."""
+    known = inputs[column].notna()
+    return (inputs[column] == verdict).astype(float).where(known)
+
+
+_COLUMNS: tuple[tuple[str, list[str]], ...] = (
+    ("accuracy", ["model", "dataset", "fold", "accuracy", "rows", "attributes"]),
+    (
+        "inputs",
+        [
+            *SEEDED, "input", "delta", "found", "valid", "valid_retrained", "verdict_val", "verdict_inc", "cost_l1",
+            "lof", "radius",
+        ],
+    ),
+    ("seconds", [*SEEDED, "inputs", "seconds"]),
+    ("distances", ["model", "dataset", "seed", "share", "distance"]),
+    ("calibrated", ["model", "dataset", "seed", "block", "delta", "reached"]),
+    ("robust_init", ["model", "dataset", "table", "row", "inputs", "seconds"]),
+)  # fmt: skip
+assert tuple(part for part, _ in _COLUMNS) == tuple(part.name for part in fields(Results))
