@@ -26,6 +26,8 @@ Rows = NDArray[np.intp]
 
 # People who are searched for at once; enough to make single numpy calls worth their while, few enough for the cache.
 _BLOCK = 256
+# The least margin to be content with, in logits: nearer to 0 it is rounding that decides the class.
+_HAIR = 1e-9
 # The step size follows the steepest slope met lately: a kink must not make it jump.
 _FORGET = 0.8
 _TINY = 1e-12
@@ -62,8 +64,8 @@ def _rivals(network: Network, targets: Rows, points: Floats) -> tuple[Floats, Ro
 class Aim:
     """What a method wants of a point: that its margin reaches 0, at the least price.
 
-    This one wants today's margin to reach `demand` at the least weighted l1 distance; others build on it. `rows` says
-    whose each point is.
+    This one wants today's margin to reach `demand`, and at least a hair more than 0, at the least weighted l1 distance;
+    others build on it. `rows` says whose each point is.
     """
 
     network: Network
@@ -76,12 +78,12 @@ class Aim:
 
     def margins(self, points: Floats, rows: Rows) -> Floats:
         """What is there beyond the demand, (n,)."""
-        return margins(self.network, self.targets[rows], points) - self.demand
+        return margins(self.network, self.targets[rows], points) - max(self.demand, _HAIR)
 
     def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
         """The margins and their gradients."""
         values, gradients = margin_slopes(self.network, self.targets[rows], points)
-        return values - self.demand, gradients
+        return values - max(self.demand, _HAIR), gradients
 
     def price(self, points: Floats, rows: Rows) -> Floats:
         """What each point costs, (n,)."""
@@ -160,25 +162,15 @@ class Answers:
         """Which rows have an answer."""
         return np.asarray(np.isfinite(self.prices))
 
-    def project(self, points: Floats, rows: Rows) -> Floats:
-        """The nearest rows of the caller's table that each person can reach, as points."""
-        return self.task.space.project(points, self.task.factuals[rows])
-
-    def offer(self, points: Floats, rows: Rows) -> NDArray[np.bool_]:
-        """Project the points, keep for each row the cheapest that will do; which rows of the task got a better one."""
-        return self.offer_projected(self.project(points, rows), rows)
-
-    def offer_projected(self, points: Floats, rows: Rows) -> NDArray[np.bool_]:
-        """The same for points that `project` has seen."""
+    def offer(self, points: Floats, rows: Rows) -> None:
+        """Project the points, and keep for each row the cheapest that will do."""
+        points = self.task.space.project(points, self.task.factuals[rows])
         prices = self.aim.price(points, rows)
         fine = (prices < self.prices[rows]) & (self.aim.margins(points, rows) >= 0.0)
         good = np.flatnonzero(allowed(self.task, fine, rows, points))
-        order = good[np.argsort(-prices[good], kind="stable")]
-        better = np.zeros(len(self.task), dtype=np.bool_)
         # Of several assignments to one row the last counts, which is the cheapest.
-        better[rows[order]] = True
+        order = good[np.argsort(-prices[good], kind="stable")]
         self.points[rows[order]], self.prices[rows[order]] = points[order], prices[order]
-        return better
 
     def proposals(self, late: bool = False) -> Proposals:
         """The answers, and a sentence for every row without one."""
@@ -198,7 +190,6 @@ def descend(
     relaxed: Relaxed,
     loss: Loss,
     *,
-    start: Floats | None = None,
     least: float = 0.0,
     rounds: int = 14,
     steps: int = 25,
@@ -211,8 +202,6 @@ def descend(
 
     Parameters
     ----------
-    start
-        Where to begin; at the factuals by default.
     least
         The multiplier never falls below this.
 
@@ -221,7 +210,7 @@ def descend(
     The points after each round, (n, d) each; whoever calls has to project and test them.
     """
     n = relaxed.factuals.shape[0]
-    rows, x = np.arange(n), relaxed.factuals if start is None else start
+    rows, x = np.arange(n), relaxed.factuals
     c = np.maximum(_first_multiplier(aim, relaxed, rows), least)
     low, high = np.zeros(n), np.full(n, np.inf)
     ends = []

@@ -21,6 +21,9 @@ _FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.03)
 _BACK = (1.0, 1.0 - 1e-7, 0.75, 0.5, 0.25)
 _HALVINGS = 40
 _MOVES_BACK = 12
+_FURTHER = 0.3
+# A move that costs less than this counts as costing this much.
+_FREE = 1e-9
 _LOOKED_AT = 16
 _STARTS = 4
 _WORTH = 1e-6
@@ -34,8 +37,8 @@ def answer_by_descent(
     """Descend, keep what is good once it is a row of the caller's table, and polish it; options as for `descend`."""
     relaxed, answers = Relaxed.of(task), Answers(task, aim)
     ends = descend(aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
-    answers.offer(np.concatenate(ends), np.tile(np.arange(len(task)), len(ends)))
     polish = Polish(answers, relaxed, deadline)
+    answers.offer(*polish.stretched(np.concatenate(ends), np.tile(np.arange(len(task)), len(ends))))
     polish.run(ends[-1])
     return answers.proposals(late=polish.late)
 
@@ -58,9 +61,24 @@ class Polish:
 
     def run(self, last: Floats) -> None:
         """Repair the rows without an answer from where the descent ended, or from elsewhere; then cheapen them all."""
-        for start in (last, self.relaxed.factuals, *self._anywhere()):
-            self._repair(np.flatnonzero(~self.answers.found), start)
+        self._repair([last, self.relaxed.factuals])
+        self._repair(self._anywhere())
         self._cheapen()
+
+    def stretched(self, points: Floats, rows: Rows) -> tuple[Floats, Rows]:
+        """The points, and those that fell a little short taken on the same way until they have the margin."""
+        short = np.flatnonzero(self.answers.aim.margins(points, rows) < 0.0)
+        rows_short = rows[short]
+        far = self.relaxed.inside(
+            points[short] + _FURTHER * (points[short] - self.relaxed.factuals[rows_short]), rows_short
+        )
+        there = self.answers.aim.margins(far, rows_short) >= 0.0
+        far, rows_short = far[there], rows_short[there]
+        way = points[short[there]] - far
+        return (
+            np.concatenate([points, far + self._furthest(far, way, rows_short)[:, None] * way]),
+            np.concatenate([rows, rows_short]),
+        )
 
     def _anywhere(self) -> list[Floats]:
         """Points at random among those that each person can reach, for where every slope leads nowhere."""
@@ -72,56 +90,60 @@ class Polish:
 
     # ------------------------------------------------------------------ out: to a row that has the margin
 
-    def _repair(self, rows: Rows, start: Floats) -> None:
+    def _repair(self, starts: list[Floats]) -> None:
         """One column at a time, the move that gains the most margin for its price, until the margin is there."""
-        if not rows.size:
-            return
-        aim = self.answers.aim
-        now = self.answers.project(start[rows], rows)
-        self.answers.offer_projected(now, rows)
+        aim, rows = self.answers.aim, np.flatnonzero(~self.answers.found)
+        now = np.concatenate([start[rows] for start in starts])
+        rows = np.tile(rows, len(starts))
+        self.answers.offer(now, rows)
         for _ in range(2 * len(self.columns)):
-            open_rows = ~self.answers.found[rows]
-            rows, now = rows[open_rows], now[open_rows]
+            still = ~self.answers.found[rows]
+            now, rows = now[still], rows[still]
             if not rows.size or self.late:
                 return
             options, whose = self._moves(now, rows)
-            options = self.answers.project(options, rows[whose])
-            self.answers.offer_projected(options, rows[whose])
-            gain = aim.margins(options, rows[whose]) - aim.margins(now, rows)[whose]
+            margins = aim.margins(options, rows[whose])
+            enough = np.flatnonzero(margins >= 0.0)
+            self.answers.offer(*self._promising(options[enough], rows[whose[enough]]))
+            gain = margins - aim.margins(now, rows)[whose]
             spent = aim.price(options, rows[whose]) - aim.price(now, rows)[whose]
-            rate = np.where(gain > 0.0, gain / np.maximum(spent, 1e-9), -np.inf)
-            # The last assignment to a row is its best rate.
+            rate = np.where(gain > 0.0, gain / np.maximum(spent, _FREE), -np.inf)
+            # Of several assignments to one walker the last counts, which is the best rate.
             order = np.argsort(rate, kind="stable")
-            best = np.full(rows.size, -1)
+            best = np.zeros(rows.size, dtype=np.intp)
             best[whose[order]] = order
-            able = (best >= 0) & (rate[best] > 0.0)
-            rows, now = rows[able], options[best[able]]
+            able = rate[best] > 0.0
+            now, rows = options[best[able]], rows[able]
 
     def _moves(self, now: Floats, rows: Rows) -> tuple[Floats, Rows]:
         """Every move of one column: to another label, or some of the way to an end of the range; and whose it is."""
         movable = self.relaxed.movable(rows)
-        # One grid step at least, or the move would be rounded away.
         ends = [self.relaxed.upper[rows], self.relaxed.lower[rows]]
         ends = [np.where(np.isfinite(end), end, now + side * _FAR) for end, side in zip(ends, (1, -1), strict=True)]
         options, whose = [], []
         for variables, one_hot in zip(self.columns, self.one_hot, strict=True):
             who = np.flatnonzero(movable[:, variables].any(axis=1))
-            blocks = []
             if one_hot:
-                blocks += [np.broadcast_to(corner, (who.size, variables.size)) for corner in np.eye(variables.size)]
+                blocks = [np.broadcast_to(corner, (who.size, variables.size)) for corner in np.eye(variables.size)]
                 blocks.append(np.zeros((who.size, variables.size)))
             else:
-                here = now[np.ix_(who, variables)]
-                for end in ends:
-                    way = end[np.ix_(who, variables)] - here
-                    least = np.minimum(np.abs(way), self.steps[variables]) * np.sign(way)
-                    blocks += [here + np.where(np.abs(way) * f > np.abs(least), way * f, least) for f in _FRACTIONS]
+                blocks = self._ways(
+                    now[np.ix_(who, variables)], [end[np.ix_(who, variables)] for end in ends], variables
+                )
             for block in blocks:
                 option = now[who]
                 option[:, variables] = block
                 options.append(option)
                 whose.append(who)
         return np.concatenate(options), np.concatenate(whose)
+
+    def _ways(self, here: Floats, ends: list[Floats], variables: Rows) -> list[Floats]:
+        """Numbers some of the way to either end, on the grid if there is one, at least a step away."""
+        step = self.steps[variables]
+        ways = [(end - here) * fraction for end in ends for fraction in _FRACTIONS]
+        if not step.all():
+            return [here + way for way in ways]
+        return [here + np.where(np.abs(way) < step, np.sign(way), np.rint(way / step)) * step for way in ways]
 
     # ------------------------------------------------------------------ back: to cheaper rows with the margin
 

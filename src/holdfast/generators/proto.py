@@ -110,7 +110,7 @@ class PROTO(Generator):
                 pull[rows] = self.theta
         aim = NearPrototype(
             task.network, task.targets, task.factuals, self.beta * task.space.weights, self.kappa,
-            curvature=2.0 * (float(task.space.weights.max()) + self.theta),
+            curvature=2.0 * float(task.space.weights.max() + pull.max()),
             squares=task.space.weights, prototypes=prototypes, pull=pull,
         )  # fmt: skip
         return answer_by_descent(task, aim, hinge_loss(_WIDTH), deadline)

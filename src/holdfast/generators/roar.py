@@ -102,7 +102,8 @@ class WorstTangent(Aim):
 
     def margins(self, points: Floats, rows: Rows) -> Floats:
         """m(x') - radius * ||(x', 1)||_q."""
-        return super().margins(points, rows) - self.radius * np.linalg.norm(_with_one(points), self.dual, axis=1)
+        size = np.linalg.norm(_with_one(points), self.dual, axis=1)
+        return np.asarray(super().margins(points, rows) - self.radius * size)
 
     def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
         """These margins, and their gradients as far as the tangent's slope stays what it is."""
@@ -123,5 +124,5 @@ def _with_one(points: Floats) -> Floats:
 def _norm_slopes(points: Floats, size: Floats, order: float) -> Floats:
     """The gradient of ||(x, 1)|| with respect to x; `size` is the norm."""
     if order == math.inf:
-        return np.sign(points) * (np.abs(points) == size[:, None])
+        return np.asarray(np.sign(points) * (np.abs(points) == size[:, None]))
     return np.asarray(np.sign(points) * (np.abs(points) / size[:, None]) ** (order - 1.0))
