@@ -40,7 +40,7 @@ def show_methods(methods: Iterable[Method]) -> None:
     for heading in ("method", "good for", "needs", "from"):
         table.add_column(heading, no_wrap=heading == "method")
     for method in methods:
-        needs = "--candidates" if method.needs_candidates else ""
+        needs = "--candidates" if method.needs_candidates else "(--candidates)" if method.takes_candidates else ""
         table.add_row(escape(method.name), escape(method.good_for), needs, escape(method.paper))
     Console(highlight=False).print(table)
 
