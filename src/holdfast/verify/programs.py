@@ -32,6 +32,9 @@ class ProgramBound:
     values: list[Floats]
     # How far each undecided later neuron's value lies above what its upper side allows, -inf for the others.
     excess: Floats
+    # The program's own duals of the later neurons' lower and upper sides; the multipliers keep one for each neuron.
+    lower: Floats
+    upper: Floats
 
 
 def program_bound(
@@ -50,7 +53,8 @@ def program_bound(
     walked = pull_back(problem.net, with_multipliers(relaxation, multipliers), problem.row, problem.offset)
     values = encoded.layer_values(solution.values)
     error = float(to_numpy(problem.error)[0]) * float(multipliers.growth()[0])
-    return ProgramBound(multipliers, float(walked.bound[0]), error, values, _excess(problem, values, ranges, decided))
+    excess = _excess(problem, values, ranges, decided)
+    return ProgramBound(multipliers, float(walked.bound[0]), error, values, excess, lower, upper)
 
 
 def _solved(

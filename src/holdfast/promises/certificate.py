@@ -1,0 +1,271 @@
+"""From a verdict to a file that others can check: `certificate`, `write_certificate`, `check_certificate`.
+
+docs/certificates.md and docs/certificate.schema.json describe the format. Whatever is handed out has been through
+`holdfast.checker` first, as the text that will be in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast import checker
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators import Recourse
+from holdfast.importers import load_network
+from holdfast.network import Network
+from holdfast.promises.prove import NoProofError, prove_part
+from holdfast.verify import Certificates, Verdict
+
+Source = Certificates | Recourse
+_MAX_CASES = 2000
+
+
+class NoCertificateError(HoldfastError):
+    """A row for which no certificate can be made; the message says why."""
+
+
+def certificate(
+    source: Source,
+    row: int,
+    *,
+    space: FeatureSpace | None = None,
+    factual: Mapping[Any, Any] | pd.Series | None = None,
+    about: Mapping[str, Any] | None = None,
+    max_cases: int = _MAX_CASES,
+) -> dict[str, Any]:
+    """The certificate of one row, as what goes into its file; it has been checked by `holdfast.checker`.
+
+    Parameters
+    ----------
+    source
+        What `certify` or `explain` returned.
+    row
+        Counted from 0.
+    space, factual
+        The feature space and the data row whose hashes the certificate carries. A `Recourse` brings its own.
+    about
+        Anything else to write down, such as a reference number. It is part of the id, and not part of what is proven.
+    max_cases
+        How long a proof may become.
+
+    Raises
+    ------
+    NoCertificateError
+        The row is UNKNOWN or has no answer, or there is no proof in a form that the checker takes.
+
+    Examples
+    --------
+    >>> from holdfast import PlausibleChanges, certify
+    >>> certs = certify(Network([[[-1.0, 1.0]]], [[0.0]]), [[0.7, 0.9]], 1, PlausibleChanges(0.1, biases=False))
+    >>> document = certificate(certs, 0)
+    >>> document["verdict"], document["proof"]["parts"][0]["method"]
+    ('ROBUST', 'interval')
+    >>> check_certificate(document, certs.network).accepted
+    True
+    """
+    row = int(np.arange(len(source))[row])
+    certs, place = _certificates_of(source, row)
+    if isinstance(source, Recourse):
+        space = source.space if space is None else space
+        factual = source.factuals.iloc[row] if factual is None else factual
+    verdict = certs.verdict[place]
+    if verdict is Verdict.UNKNOWN:
+        raise NoCertificateError(f"row {row}: the verdict is UNKNOWN, and only what is known can be certified")
+    network, changes, target = certs.network, certs.changes, int(certs.targets[place])
+    label = network.classes[target].item()
+    model = checker_model(network)
+    point = [float(value) for value in certs.points[place]]
+    delta = list(changes.delta) if isinstance(changes.delta, tuple) else changes.delta
+    document: dict[str, Any] = {
+        "format": checker.FORMAT,
+        "version": checker.VERSION,
+        "id": "",
+        "statement": "",
+        "verdict": str(verdict),
+        "target": {"index": target, "label": label},
+        "changes": {
+            "delta": delta,
+            "norm": "inf" if changes.norm == math.inf else changes.norm,
+            "biases": changes.biases,
+        },
+        "hashes": {
+            "model": model.sha256,
+            "point": checker.point_sha256(point),
+            "space": None if space is None else checker.sha256(space.to_dict()),
+            "row": None if factual is None else checker.sha256(row_document(factual)),
+        },
+        "point": point,
+        "proof": {},
+        "about": dict(about or {}),
+    }
+    asked = checker.Changes.read(document["changes"], len(network.weights))
+    document["statement"] = checker.statement(document["verdict"], label, asked)
+    try:
+        if verdict is Verdict.ROBUST:
+            document["proof"] = _robust_proof(network, changes, checker.Prover(model, asked, point, target), max_cases)
+        else:
+            document["proof"] = _witness_proof(network, certs.witness(place), point, target)
+        document["id"] = checker.content_id(document)
+        report = checker.check(json.loads(_text(document)), model)
+    except (NoProofError, checker.CheckError, ValueError) as error:
+        raise NoCertificateError(f"row {row}: no certificate for this {verdict} row: {error}") from error
+    if not report.accepted:
+        raise NoCertificateError(f"row {row}: no certificate for this {verdict} row: {report.reason}")
+    return document
+
+
+def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
+    """The certificates behind a result, and the row's place among them."""
+    if isinstance(source, Certificates):
+        return source, row
+    if not isinstance(source, Recourse):
+        raise InvalidInputError(f"source: expected what certify or explain returned, got {type(source).__name__}")
+    if not source.found[row]:
+        raise NoCertificateError(f"row {row}: there is no answer to certify: {source.reason[row]}")
+    if source.certificates is None:
+        raise NoCertificateError(f"row {row}: explain was given no changes (Δ) to certify against")
+    return source.certificates, int(source.found[:row].sum())
+
+
+def _robust_proof(
+    network: Network, changes: PlausibleChanges, prover: checker.Prover, max_cases: int
+) -> dict[str, Any]:
+    rivals = [c for c in range(len(network.classes)) if c != prover.target]
+    return {"parts": [prove_part(prover, network, changes, rival, max_cases) for rival in rivals]}
+
+
+def _witness_proof(network: Network, witness: Network | None, point: list[float], target: int) -> dict[str, Any]:
+    if witness is None:
+        raise NoProofError("its counter-model was not kept")
+    given, margin = checker.exact_class(checker_model(witness), point, target)
+    proof: dict[str, Any] = {"method": "today", "class": given, "margin": checker.float_below(*margin)}
+    if witness == network:
+        return proof
+    weights, biases = ([part.tolist() for part in parts] for parts in (witness.weights, witness.biases))
+    return {**proof, "method": "witness", "weights": weights, "biases": biases}
+
+
+@lru_cache(maxsize=8)
+def checker_model(network: Network) -> checker.Model:
+    """A network as the checker reads it."""
+    return checker.Model.read(_parameters(network))
+
+
+def _parameters(network: Network) -> dict[str, Any]:
+    return {
+        "format": "holdfast-network",
+        "version": 1,
+        "classes": network.classes.tolist(),
+        "activations": list(network.activations),
+        "weights": [weight.tolist() for weight in network.weights],
+        "biases": [bias.tolist() for bias in network.biases],
+    }
+
+
+def write_parameters(model: Any, path: str | PathLike[str]) -> None:
+    """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format."""
+    _write(Path(path), json.dumps(_parameters(load_network(model)), indent=1))
+
+
+def row_document(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
+    """A row of data as plain JSON-able values, in the form that is hashed."""
+    return {str(name): _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or (not isinstance(value, str) and bool(pd.isna(value))):
+        return None
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, allow_nan=False)
+
+
+def write_certificate(document: Mapping[str, Any], path: str | PathLike[str]) -> None:
+    """One certificate into one file."""
+    _write(Path(path), _text(document) + "\n")
+
+
+def write_certificates(
+    source: Source, path: str | PathLike[str], *, rows: Iterable[int] | None = None, **options: Any
+) -> pd.DataFrame:
+    """The certificates of many rows into a folder (a file each, named by its id) or into one file of lines (.jsonl).
+
+    Returns a table with the source's index: `verdict`, `certificate` (the id, None where there is none) and `reason`
+    (why there is none). `options` are those of `certificate`.
+    """
+    path = Path(path)
+    chosen = range(len(source)) if rows is None else [int(np.arange(len(source))[row]) for row in rows]
+    index = source.index if isinstance(source, Certificates) else source.factuals.index
+    table, documents = [], []
+    for row in chosen:
+        try:
+            document = certificate(source, row, **options)
+        except NoCertificateError as error:
+            table.append((None if source.verdict[row] is None else str(source.verdict[row]), None, str(error)))
+            continue
+        documents.append(document)
+        table.append((document["verdict"], document["id"], ""))
+    if path.suffix == ".jsonl":
+        _write(path, "".join(_text(document) + "\n" for document in documents))
+    else:
+        path.mkdir(parents=True, exist_ok=True)
+        for document in documents:
+            write_certificate(document, path / f"{document['id'][:16]}.json")
+    return pd.DataFrame(table, columns=["verdict", "certificate", "reason"], index=index[list(chosen)], dtype=object)
+
+
+def read_certificates(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Every certificate in a file (.json, .jsonl) or a folder, unchecked."""
+    for where, document in checker.read_certificates(path):
+        if not isinstance(document, dict):
+            raise FileFormatError(f"{where}: expected a certificate, got: {document}")
+        yield document
+
+
+def check_certificate(
+    document: Any,
+    model: Any,
+    *,
+    space: FeatureSpace | None = None,
+    row: Mapping[Any, Any] | pd.Series | None = None,
+) -> checker.Report:
+    """What `holdfast.checker` says of a certificate; `model` is anything that `load_network` takes.
+
+    Examples
+    --------
+    >>> check_certificate({"format": "holdfast-certificate"}, Network([[[1.0]]], [[0.0]])).reason[:32]
+    'certificate: expected the entrie'
+    """
+    return checker.check(
+        document,
+        checker_model(load_network(model)),
+        space=None if space is None else space.to_dict(),
+        row=None if row is None else row_document(row),
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Beside `path` first, then renamed: whoever looks sees the old file or the whole new one."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
