@@ -171,8 +171,8 @@ tenth of a part. `delta_calibrated` is asked for a probability of {COVERAGE:g}.
 - *mean of 5* is the paper's way: about half of the retrainings lie beyond it.
 - *{REPEATED} draws* draw their rows from the same part again and again. The guarantee then speaks of further draws from
   that part. It does not speak of later rows: retrainings on the same rows are more alike than those on new ones.
-- *{DISJOINT} disjoint draws* (`retrain(..., disjoint=True)`) share no row with each other, so a retraining on later rows
-  is exchangeable with them, and the guarantee speaks of it.
+- *{DISJOINT} disjoint draws* (`retrain(..., disjoint=True)`) share no row with each other, so a retraining on later
+  rows is exchangeable with them, and the guarantee speaks of it.
 - *by layer* has a radius for each layer; *within all layers* counts a retraining if every layer is within its own.
 
 ± is the standard error over the calibrations: a share may miss its probability by so much by chance."""

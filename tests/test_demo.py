@@ -7,7 +7,15 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
-from holdfast.cli.demo.story import FIXED, costliest_changes, examine, make_promises, pick_broken, train_lender
+from holdfast.cli.demo.story import (
+    FIXED,
+    costliest_changes,
+    examine,
+    make_promises,
+    pick_broken,
+    train_lender,
+    watch_updates,
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +29,13 @@ def promises(lender):
 
 
 @pytest.fixture(scope="module")
-def findings(lender, promises):
-    return examine(lender, promises, 0.02)
+def updates(lender):
+    return watch_updates(lender, seed=7)
+
+
+@pytest.fixture(scope="module")
+def findings(lender, promises, updates):
+    return examine(lender, promises, updates, 0.02)
 
 
 def test_promises_are_kept_by_todays_model(lender, promises):
@@ -34,6 +47,15 @@ def test_promises_are_kept_by_todays_model(lender, promises):
 
 def test_promises_leave_what_nobody_can_change(promises):
     pd.testing.assert_frame_equal(promises.before[list(FIXED)], promises.after[list(FIXED)])
+
+
+def test_delta_is_calibrated_on_the_lenders_own_updates(lender, updates):
+    assert updates.distances.shape == (20,)
+    # Of twenty the nineteenth is the least with a probability of 0.9: 19 / 21. It is rounded up to two digits.
+    nineteenth = np.sort(updates.distances)[18]
+    assert nineteenth <= updates.delta <= 1.1 * nineteenth
+    assert updates.delta == float(f"{updates.delta:.2g}")
+    assert updates.guaranteed == pytest.approx(19 / 21)
 
 
 def test_worst_margins_and_radii_agree_with_the_verdicts(findings):
@@ -74,12 +96,21 @@ def test_the_command_writes_the_picture_and_what_it_suggests_runs(tmp_path):
     told = runner.invoke(app, ["demo", "--out", str(tmp_path), *sizes])
     assert told.exit_code == 0, told.output
     assert "of 15 promises survive" in told.output
+    assert "So the next update moves none by more than delta = " in " ".join(told.output.split())
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     suggested = next(line for line in told.output.splitlines() if line.strip().startswith("holdfast certify"))
     again = runner.invoke(app, suggested.split()[1:])
     assert again.exit_code == 0, again.output
     survivors = told.output.split(" of 15 promises survive")[0].split()[-1]
     assert f"{survivors} of 15 rows provably keep class 1" in again.output
+
+
+def test_a_delta_of_ones_own(tmp_path):
+    sizes = ["--applicants", "400", "--promises", "10"]
+    told = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--delta", "0.001", *sizes])
+    assert told.exit_code == 0, told.output
+    assert "You asked for delta = 0.001 instead." in told.output
+    assert "--delta 0.001" in told.output
 
 
 def test_the_same_seed_tells_the_same_story():

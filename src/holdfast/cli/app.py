@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import holdfast as hf
-from holdfast.cli import datasets, recourse, screens, tables
+from holdfast.cli import audit, benchmark, datasets, ledger, recourse, screens, tables
 from holdfast.cli.options import (
     BROKEN,
     FILE,
@@ -142,6 +142,9 @@ def radius(
 app.command()(recourse.explain)
 app.command()(recourse.methods)
 app.command()(datasets.datasets)
+app.add_typer(ledger.app, name="ledger")
+app.command()(audit.audit)
+app.add_typer(benchmark.app, name="benchmark")
 
 
 @app.command()
@@ -149,7 +152,9 @@ def demo(
     out: Annotated[Path, typer.Option(file_okay=False, help="The folder that the picture goes to.")] = Path("out"),
     applicants: Annotated[int, typer.Option(min=400, help="How many made-up applicants the model learns from.")] = 4000,
     promises: Annotated[int, typer.Option(min=10, help="How many rejected applicants get advice.")] = 200,
-    delta: Annotated[float, typer.Option(help="How far each parameter may move.")] = 0.02,
+    delta: Annotated[
+        float | None, typer.Option(help="How far each parameter may move; calibrated by retraining if not given.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same applicants and the same model.")] = 7,
     debug: Debug = False,
 ) -> None:

@@ -18,7 +18,9 @@ DARK, LIGHT, INK = "black", "0.75", "0.25"
 
 
 def draw(findings: Findings, path: Path) -> None:
-    """Left: every promise, today and in the worst case. Right: the share that survives, for every delta."""
+    """Left: every promise, today and in the worst case. Right: for every delta, the share that survives; below it how
+    far the updates moved that delta was calibrated on.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -61,12 +63,16 @@ def _survival(axes: Axes, findings: Findings) -> None:
     radius = np.sort(findings.radius)
     share = 100 * (1 - np.arange(1, len(radius) + 1) / len(radius))
     axes.step(np.append(0.0, radius), np.append(100.0, share), where="post", color=DARK)
-    axes.set_xlim(0, 2.5 * findings.delta)
     for delta in (findings.delta / 2, findings.delta, 2 * findings.delta):
         survive = 100 * float(np.mean(radius > delta))
         axes.plot([delta, delta], [0, survive], color=INK, linewidth=1, linestyle=(0, (2, 2)))
         axes.plot([delta], [survive], "o", color=DARK, markersize=5)
         axes.annotate(f"{delta:g}: {survive:.0f}%", (delta, survive), (7, 3), textcoords="offset points", va="bottom")
+    moved = findings.updates.distances
+    axes.set_xlim(0, max(2.5 * findings.delta, 1.1 * moved.max()))
+    axes.plot(moved, np.full(moved.shape, 4.0), "|", color=DARK, markersize=13, markeredgewidth=1.2, clip_on=False)
+    words = f"how far {len(moved)} updates\nmoved the model"
+    axes.annotate(words, (moved.max(), 4), (7, 0), textcoords="offset points", va="center", color=INK, fontsize="small")
     axes.set_xlabel("delta: how far each parameter may move")
     axes.set_ylabel("promises that provably survive")
     _title(axes, "The further it may move, the fewer survive")
