@@ -27,6 +27,8 @@ from holdfast.study.tables import read_tables
 from holdfast.verify.inputs import positive_number
 
 Advance = Callable[[int], object]
+# What a row has where there is nothing to say.
+_BLANK = {"delta_label": "", "delta": np.nan, "verified_label": "", "verified_delta": np.nan, "error": ""}
 
 
 def benchmark(
@@ -163,13 +165,14 @@ class Outcome:
 def run_situation(situation: Situation, plan: Plan, advance: Advance | None = None) -> Outcome:
     """Every method in one situation, on one thread so that sums are the same in every process."""
     outcome = Outcome()
-    where = {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
+    where = _BLANK | {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
     with threadpool_limits(1):
         try:
             models = situation.models
             deltas = {label: resolve(delta, situation) for label, delta in plan.deltas.items()}
             outcome.count("models", models.reused)
-            outcome.model = where | {"accuracy": models.accuracy, "inputs": len(situation.people)}
+            outcome.model = {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
+            outcome.model |= {"accuracy": models.accuracy, "inputs": len(situation.people)}
         # Anyone's estimator or function may raise anything; the study goes on, and says so.
         except Exception as error:
             failed = {"inputs": 0, "error": _text(error)}
@@ -212,7 +215,7 @@ def _run_method(
             continue
         outcome.count("cells", cell.reused)
         for name, delta in deltas.items():
-            certified = {"verified_label": name, "verified_delta": delta, "seconds": cell.seconds, "error": ""}
+            certified = {"verified_label": name, "verified_delta": delta, "seconds": cell.seconds}
             outcome.rows.append(asked | certified | cell.summary() | verdicts[name].summary())
         keys = {name: asked[name] for name in ("dataset", "model", "seed", "method", "delta_label", "delta")}
         outcome.details.append(cell_frame(situation, cell, verdicts).assign(**keys))
@@ -236,8 +239,6 @@ def _gather(outcomes: Sequence[Outcome], store: Store) -> BenchmarkResult:
     """All outcomes as frames, always with the same columns."""
     keys = ["dataset", "model", "seed", "method", "delta_label", "delta", "verified_label", "verified_delta"]
     results = pd.DataFrame([row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"])
-    texts = ["delta_label", "verified_label", "error"]
-    results[texts] = results[texts].fillna("")
     first = keys[:6]
     details = [frame for outcome in outcomes for frame in outcome.details]
     people = pd.concat(details, ignore_index=True) if details else pd.DataFrame(columns=first)
