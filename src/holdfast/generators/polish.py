@@ -20,24 +20,33 @@ _FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.03)
 # How much of the greatest move back that keeps the margin is tried; a hair less where rounding went the wrong way.
 _BACK = (1.0, 1.0 - 1e-7, 0.75, 0.5, 0.25)
 _HALVINGS = 40
-_MOVES_BACK = 12
 _FURTHER = 0.3
 # A move that costs less than this counts as costing this much.
 _FREE = 1e-9
 _LOOKED_AT = 16
 _STARTS = 4
-_WORTH = 1e-6
+_WORTH = 1e-4
 # Unbounded variables go so far at a time, in units of the model's variables.
 _FAR = 1.0
 
 
 def answer_by_descent(
-    task: Task, aim: Aim, loss: Loss, deadline: float | None, *, least: float = 0.0, rounds: int = 14
+    task: Task,
+    aim: Aim,
+    loss: Loss,
+    deadline: float | None,
+    *,
+    least: float = 0.0,
+    rounds: int = 14,
+    moves_back: int = 12,
 ) -> Proposals:
-    """Descend, keep what is good once it is a row of the caller's table, and polish it; options as for `descend`."""
+    """Descend, keep what is good once it is a row of the caller's table, and cheapen it by so many moves at most.
+
+    The other options are those of `descend`.
+    """
     relaxed, answers = Relaxed.of(task), Answers(task, aim)
     ends = descend(aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
-    polish = Polish(answers, relaxed, deadline)
+    polish = Polish(answers, relaxed, moves_back, deadline)
     answers.offer(*polish.stretched(np.concatenate(ends), np.tile(np.arange(len(task)), len(ends))))
     polish.run(ends[-1])
     return answers.proposals(late=polish.late)
@@ -49,6 +58,7 @@ class Polish:
 
     answers: Answers
     relaxed: Relaxed
+    moves_back: int
     deadline: float | None = None
 
     def __post_init__(self) -> None:
@@ -93,6 +103,8 @@ class Polish:
     def _repair(self, starts: list[Floats]) -> None:
         """One column at a time, the move that gains the most margin for its price, until the margin is there."""
         aim, rows = self.answers.aim, np.flatnonzero(~self.answers.found)
+        if not rows.size:
+            return
         now = np.concatenate([start[rows] for start in starts])
         rows = np.tile(rows, len(starts))
         self.answers.offer(now, rows)
@@ -150,7 +162,7 @@ class Polish:
     def _cheapen(self) -> None:
         """Take back one column at a time, or all a little, as far as the margin lasts; the best of these, again."""
         rows = np.flatnonzero(self.answers.found)
-        for _ in range(_MOVES_BACK):
+        for _ in range(self.moves_back):
             if not rows.size or self.late:
                 return
             before = self.answers.prices[rows]

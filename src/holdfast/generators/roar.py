@@ -89,7 +89,10 @@ class ROAR(Generator):
             task.network, task.targets, task.factuals, task.space.weights,
             radius=self.delta_max * both, dual=dual, multiplier=1.0 / self.cost_weight,
         )  # fmt: skip
-        return answer_by_descent(task, aim, logistic_loss(), deadline, least=1.0 / self.cost_weight, rounds=8)
+        # Beyond the boundary the price is flat: where it is least is worth few moves.
+        return answer_by_descent(
+            task, aim, logistic_loss(), deadline, least=1.0 / self.cost_weight, rounds=8, moves_back=3
+        )
 
 
 @dataclass(frozen=True)
