@@ -2,27 +2,53 @@
 
 The path of the data, and where each step lives:
 
-    model     network, importers     a classifier becomes a `Network`: affine layers, ReLU, logits
-    features  features               columns, units and what a person can change, to and from the model's variables
-    changes   changes                Δ: every network whose parameters lie within delta of today's
-    certify   bounds, milp, verify   does a point keep its class under every network in Δ? a proof, or a counter-model
-    explain   generators             what someone could change to be accepted, certified as it is handed out
+    model     network, importers         a classifier becomes a `Network`: affine layers, ReLU, logits
+    features  features                   columns, units and what a person can change, to and from the model's variables
+    changes   changes                    Δ: every network whose parameters lie within delta of today's
+    certify   bounds, milp, verify       does a point keep its class under all of Δ? a proof, or a counter-model
+    explain   generators                 what someone could change to be accepted, certified as it is handed out
+    delta     retraining, calibration    how far retraining moves a model, and so which delta to certify against
+    compare   metrics, study             what recourse is worth; methods side by side; the paper's experiments
+    tables    datasets                   public tables with their caveats: `datasets.load("adult")`
 """
 
+from holdfast import datasets, metrics
+from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
-from holdfast.generators import MCE, NNCE, RNCE, Closest, Recourse, Robust, alternatives, explain
+from holdfast.generators import (
+    GCE,
+    MCE,
+    NNCE,
+    PROTO,
+    RBR,
+    RNCE,
+    ROAR,
+    STCE,
+    Closest,
+    Recourse,
+    Robust,
+    alternatives,
+    explain,
+)
 from holdfast.importers import load_model, load_network
 from holdfast.network import Network
+from holdfast.retraining import retrain
+from holdfast.study import benchmark
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "GCE",
     "MCE",
     "NNCE",
+    "PROTO",
+    "RBR",
     "RNCE",
+    "ROAR",
+    "STCE",
     "Certificates",
     "Closest",
     "FeatureSpace",
@@ -33,11 +59,18 @@ __all__ = [
     "Robust",
     "Verdict",
     "alternatives",
+    "benchmark",
     "certified_radius",
     "certify",
+    "datasets",
+    "delta_calibrated",
+    "delta_incremental",
+    "delta_validation",
     "explain",
     "load_model",
     "load_network",
+    "metrics",
     "output_bounds",
     "parameter_distance",
+    "retrain",
 ]
