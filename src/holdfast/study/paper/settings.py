@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.generators import MCE, RNCE, Generator, Robust
+from holdfast.generators import MCE, RNCE, ROAR, Generator, Robust
 from holdfast.generators.registry import make_generator
 
 ModelKind = Literal["NN", "LR", "multi-class"]
@@ -113,8 +113,6 @@ class PaperMethod:
         Where it is run.
     targeted
         Whether it is run once for each δ to be robust against, or once.
-    needs_changes
-        Whether a method that is run once still has to be told a Δ; ROAR's is δ_inc.
     only_first_half
         Whether its people are those the model learned from, rather than the whole table.
     """
@@ -123,7 +121,6 @@ class PaperMethod:
     make: Callable[[Any], Generator]
     models: tuple[ModelKind, ...]
     targeted: bool = True
-    needs_changes: bool = False
     only_first_half: bool = False
 
     @property
@@ -163,6 +160,16 @@ class _Given:
         return self.generator
 
 
+@dataclass(frozen=True)
+class ROARAt:
+    """ROAR with the authors' price of distance, against changes of its linear model up to δ_inc."""
+
+    delta: float | None = None
+
+    def __call__(self, people: Any) -> Generator:
+        return ROAR(delta_max=0.0 if self.delta is None else self.delta, cost_weight=0.001)
+
+
 # The authors' margin in logits, and how much more of it each round of MCE-R asks for (theirs: by 0.2 all the way).
 _MCE = MCE(margin=0.05, raise_by=0.2)
 
@@ -171,7 +178,7 @@ METHODS: tuple[PaperMethod, ...] = (
     PaperMethod("PROTO", _Named("proto"), (NN,), targeted=False, only_first_half=True),
     PaperMethod("MCE", _Given(_MCE), (NN,), targeted=False),
     PaperMethod("NNCE", _Named("nnce"), (NN, LR, MULTI), targeted=False),
-    PaperMethod("ROAR", _Named("roar"), (NN, LR), targeted=False, needs_changes=True),
+    PaperMethod("ROAR", ROARAt(), (NN, LR), targeted=False),
     PaperMethod("RBR", _Named("rbr"), (NN,), targeted=False, only_first_half=True),
     PaperMethod("ST-CE", _Named("st-ce"), (NN,), targeted=False),
     PaperMethod("GCE-R", _Named("gce-r"), (NN,)),

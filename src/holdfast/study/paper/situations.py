@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -26,6 +26,7 @@ from holdfast.study.paper.settings import (
     Extent,
     ModelKind,
     PaperTable,
+    ROARAt,
 )
 from holdfast.study.paper.training import FineTune, classifier
 from holdfast.study.run import Plan
@@ -105,8 +106,8 @@ def plan(table: PaperTable, kind: ModelKind, printed: Printed, extent: Extent, l
     methods = tuple(
         StudyMethod(
             method.label,
-            method.make,
-            deltas=tuple(known) if method.targeted else (DELTA_INC,) if method.needs_changes else None,
+            replace(method.make, delta=deltas[DELTA_INC]) if isinstance(method.make, ROARAt) else method.make,
+            deltas=tuple(known) if method.targeted else None,
             whole_table=not method.only_first_half,
         )
         for method in METHODS
