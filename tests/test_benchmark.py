@@ -19,10 +19,12 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
+from typer.testing import CliRunner
 
 import holdfast as hf
 import tiny_study
 from holdfast.calibration import delta_incremental
+from holdfast.cli.benchmark import app as commands
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE, Generator, Proposals
 from holdfast.study import Protocol, Situation, StudyMethod, benchmark
@@ -488,3 +490,45 @@ def test_abandoned_files_are_swept(tmp_path):
     Store.open(tmp_path)
     assert not old.exists()
     assert young.exists()
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def command(folder, *arguments):
+    X, y, space = tiny_study.loans()
+    X.assign(accepted=y).to_csv(folder / "loans.csv", index=False)
+    (folder / "schema.json").write_text(json.dumps(space.to_dict()))
+    fixed = ["--seeds", "1", "--inputs", "3", "--epochs", "40", "--out", str(folder / "out")]
+    return CliRunner().invoke(commands, ["run", *fixed, *map(str, arguments)])
+
+
+def test_the_command_runs_a_table_of_ones_own(tmp_path):
+    own = ["--data", tmp_path / "loans.csv", "--target-column", "accepted", "--schema", tmp_path / "schema.json"]
+    methods = ["--methods", "nnce", "--methods", "rnce", "--model", "lr", "--delta", "0.01", "--delta", "inc"]
+    done = command(tmp_path, *own, *methods)
+    assert done.exit_code == 0, done.output
+    assert "3 answers of a method computed, 0 found finished" in done.output
+    written = pd.read_csv(tmp_path / "out" / "results.csv")
+    assert written["verified_label"].tolist() == ["0.01", "inc"] * 3
+    assert written["dataset"].unique().tolist() == ["loans"]
+    assert "0 answers of a method computed, 3 found finished" in command(tmp_path, *own, *methods).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected --datasets or --data"),
+        (["--data", "loans.csv"], "expected --target-column"),
+        (["--data", "loans.csv", "--target-column", "no"], "expected a column 'no'"),
+        (["--datasets", "nowhere"], "nowhere"),
+        (["--data", "loans.csv", "--target-column", "accepted", "--hidden", "a"], "--hidden: expected sizes"),
+        (["--data", "loans.csv", "--target-column", "accepted", "--methods", "a"], "methods: expected names among"),
+        (["--data", "loans.csv", "--target-column", "accepted", "--target", "7"], "target: expected one of"),
+    ],
+)
+def test_the_command_names_bad_input(tmp_path, arguments, message):
+    done = command(tmp_path, "--delta", "0.01", *(tmp_path / a if a == "loans.csv" else a for a in arguments))
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())
+    assert not (tmp_path / "out" / "results.csv").exists()

@@ -1,0 +1,158 @@
+"""The commands ``benchmark run`` and ``benchmark paper``: methods compared, on your own tables or as in the paper."""
+
+from __future__ import annotations
+
+import importlib.util
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import holdfast as hf
+from holdfast.cli import screens, tables
+from holdfast.cli.benchmark_paper import paper
+from holdfast.cli.options import FILE, Debug, plain_errors
+from holdfast.cli.recourse import read_schema
+from holdfast.errors import InvalidInputError
+from holdfast.study import BenchmarkResult
+from holdfast.study import benchmark as compare
+
+app = typer.Typer(
+    help="Compare methods: on tables of your own or public ones, or as in the paper.", no_args_is_help=True
+)
+app.command()(paper)
+
+
+class Kind(StrEnum):
+    """What is trained."""
+
+    nn = "nn"
+    lr = "lr"
+
+
+@app.command()
+def run(
+    out: Annotated[
+        Path, typer.Option(file_okay=False, help="The folder for results; a run that was killed goes on there.")
+    ],
+    delta: Annotated[
+        list[str],
+        typer.Option(help="How far each parameter may move: a number, or inc or val to measure it; may be repeated."),
+    ],
+    datasets: Annotated[
+        list[str] | None, typer.Option(help="A public table, see `holdfast datasets`; may be repeated.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="A table of your own: .csv, .csv.gz or .parquet.", **FILE)] = None,
+    target_column: Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels in --data.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="What can change in --data: FeatureSpace.to_dict() as JSON.", **FILE)
+    ] = None,
+    immutable: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column of --data that cannot change; repeat it.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The class that the people want; by default the last one.")] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option(help="A method, see `holdfast methods`; may be repeated. [nnce, rnce, closest]")
+    ] = None,
+    model: Annotated[list[Kind] | None, typer.Option(help="A network, logistic regression, or both. [nn]")] = None,
+    hidden: Annotated[str, typer.Option(metavar="SIZES", help="The network's hidden layers.")] = "10,10",
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, help="How often everything is repeated.")] = 5,
+    inputs: Annotated[int, typer.Option(min=1, help="Rejected people for each table, model and seed.")] = 20,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each person.")] = None,
+    n_jobs: Annotated[int, typer.Option(help="How many tables, models and seeds at a time.")] = 1,
+    progress: Annotated[bool | None, typer.Option(help="Show a progress bar; by default on a terminal.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Train, retrain, ask each method for recourse, and see what it costs and what of it survives."""
+    with plain_errors(debug):
+        wanted: Any = list(datasets or ())
+        if data is not None:
+            wanted = {data.name.split(".")[0]: _own_table(data, target_column, schema, immutable or [])}
+        if not wanted or (datasets and data is not None):
+            raise InvalidInputError("expected --datasets or --data, one of the two")
+        result = compare(
+            wanted,
+            models=_estimators(model or [Kind.nn], hidden, epochs),
+            methods=methods or ["nnce", "rnce", "closest"],
+            deltas=[_delta(text) for text in delta],
+            seeds=seeds,
+            inputs=inputs,
+            target=None if target is None else _label(target, wanted),
+            out=out,
+            n_jobs=n_jobs,
+            progress=progress,
+            time_limit=time_limit,
+        )
+        if importlib.util.find_spec("matplotlib") is not None and len(result.summary()):
+            result.plot(out / "results.png")
+        _show(result, out)
+
+
+def _own_table(
+    path: Path, target_column: str | None, schema: Path | None, immutable: list[str]
+) -> tuple[pd.DataFrame, pd.Series, hf.FeatureSpace]:
+    """The caller's file as people, labels and a space."""
+    space, label_column = (None, None) if schema is None else read_schema(schema)
+    column = target_column or label_column
+    if column is None:
+        raise InvalidInputError("expected --target-column with the labels in --data, got none")
+    frame = tables.read_table(path)
+    if column not in frame.columns:
+        raise InvalidInputError(f"{path}: expected a column {column!r}, got {list(frame.columns)}")
+    X, y = frame.drop(columns=column), frame[column]
+    if space is None:
+        return X, y, hf.FeatureSpace.from_frame(X, immutable=immutable)
+    return X, y, space.constrained(immutable=immutable)
+
+
+def _label(text: str, wanted: Any) -> Any:
+    """The label that `text` spells; public tables have whole numbers."""
+    known = wanted[next(iter(wanted))][1].unique().tolist() if isinstance(wanted, dict) else []
+    spelled = {str(label): label for label in known}
+    return spelled.get(text, int(text) if text.lstrip("-").isdigit() else text)
+
+
+def _delta(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _estimators(kinds: list[Kind], hidden: str, epochs: int) -> dict[str, Any]:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+
+    try:
+        sizes = tuple(int(size) for size in hidden.split(","))
+    except ValueError as error:
+        raise InvalidInputError(f"--hidden: expected sizes such as 10,10, got {hidden!r}") from error
+    known = {Kind.nn: MLPClassifier(sizes, max_iter=epochs), Kind.lr: LogisticRegression(max_iter=1000)}
+    return {kind.value: known[kind] for kind in kinds}
+
+
+def _show(result: BenchmarkResult, out: Path) -> None:
+    """The averages, what failed, and where the rest is."""
+    console = Console(highlight=False)
+    for (dataset, model), part in result.summary().groupby(["dataset", "model"], sort=False):
+        table = Table(title=escape(f"{dataset!s}, {model!s}"), title_justify="left")
+        for heading in ("method", "delta"):
+            table.add_column(heading)
+        for heading in ("certified at", "Δ-valid", "retrained", "found", "cost_l1", "lof", "s"):
+            table.add_column(heading, justify="right")
+        for row in part.to_dict("records"):
+            names = [escape(str(row[name])) for name in ("method", "delta_label", "verified_label")]
+            shares = [f"{row[name]:.0%}" for name in ("delta_validity", "validity_retrained", "coverage")]
+            table.add_row(*names, *shares, f"{row['cost_l1']:.4f}", f"{row['lof']:.2f}", f"{row['seconds']:.2f}")
+        console.print(table)
+    cells, reused = (part.get("cells", 0) for part in (result.computed, result.reused))
+    console.print(f"{cells} answers of a method computed, {reused} found finished.")
+    for row in result.failures.drop_duplicates(["dataset", "model", "method", "error"]).to_dict("records"):
+        screens.complain(f"{row['dataset']}, {row['model']}, {row['method']}: {row['error']}")
+    console.print(f"full result: {escape(str(out / 'results.csv'))} and beside it", soft_wrap=True)
