@@ -83,7 +83,7 @@ def explain(
             raise InvalidInputError(f"--method {method}: expected --candidates with a table of people, got none")
         generator = make_generator(method, others)
         classifier = read_model(model, trust_pickle=trust_pickle)
-        given, label_column = (None, None) if schema is None else _read_schema(schema)
+        given, label_column = (None, None) if schema is None else read_schema(schema)
         frame = tables.read_table(data, index=index, drop=drop or [])
         if label_column in frame.columns:
             frame = frame.drop(columns=label_column)
@@ -110,7 +110,7 @@ def methods() -> None:
     recourse_screens.show_methods(METHODS)
 
 
-def _read_schema(path: Path) -> tuple[hf.FeatureSpace, Hashable]:
+def read_schema(path: Path) -> tuple[hf.FeatureSpace, Hashable]:
     """The feature space that `FeatureSpace.to_dict` wrote, or a dataset's schema with its label column."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

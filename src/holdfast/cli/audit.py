@@ -1,0 +1,151 @@
+"""The command ``audit``: which of the promises made so far does a new model keep?"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.cli import screens, tables
+from holdfast.cli.ledger import LedgerFile, Threshold
+from holdfast.cli.options import BROKEN, FILE, Debug, Out, TrustPickle, plain_errors
+from holdfast.cli.recourse import read_schema
+from holdfast.errors import InvalidInputError
+from holdfast.importers.files import read_model
+from holdfast.promises.audit import audit as audit_ledger
+from holdfast.promises.audit_result import Audit
+from holdfast.promises.expiry import Expiry, promise_expiry
+
+
+def audit(
+    ledger: LedgerFile,
+    model: Annotated[Path, typer.Option("--model", help="The new classifier: .onnx, .skops or .npz.", **FILE)],
+    schema: Annotated[
+        Path | None,
+        typer.Option(help="How the new model reads raw values, if that has changed: FeatureSpace.to_dict().", **FILE),
+    ] = None,
+    threshold: Threshold = 0.5,
+    radius: Annotated[
+        bool,
+        typer.Option("--radius", help="Also how far the model may move from here before a kept promise can break."),
+    ] = False,
+    history: Annotated[
+        list[Path] | None,
+        typer.Option(help="An earlier model; repeat it, the oldest first: how long the promises will last.", **FILE),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="With --history: the probability to state.")] = 0.95,
+    horizon: Annotated[int, typer.Option(min=1, help="With --history: how many retrainings to look ahead.")] = 12,
+    period: Annotated[
+        str, typer.Option(metavar="day|week|month|quarter|year", help="How often one retrains.")
+    ] = "month",
+    out: Out = None,
+    report: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Where the totals go, as JSON.")] = None,
+    contacts: Annotated[
+        Path | None, typer.Option(help="Where the people whose promise is broken go, as a table.")
+    ] = None,
+    trust_pickle: TrustPickle = False,
+    debug: Debug = False,
+) -> None:
+    """Which promises does a new model keep? Exit code 3 if any is broken."""
+    with plain_errors(debug):
+        for path in (out, contacts):
+            tables.check_output(path)
+        classifier = read_model(model, trust_pickle=trust_pickle)
+        earlier = [read_model(path, trust_pickle=trust_pickle).network for path in history or ()]
+        space = None if schema is None else read_schema(schema)[0]
+        started = time.perf_counter()
+        result = audit_ledger(ledger, classifier, space=space, threshold=threshold, radius=radius or bool(earlier))
+        expiry = None
+        if earlier and result.radius_left is not None and len(result):
+            models = [*earlier, classifier.network]
+            expiry = promise_expiry(
+                result.radius_left, models, horizon=horizon, confidence=confidence, period=period
+            )  # fmt: skip
+        seconds = time.perf_counter() - started
+        frame = result.to_frame() if out is not None else None
+        if out is not None and frame is not None:
+            tables.write_table(frame if expiry is None else frame.assign(retrainings=expiry.retrainings), out)
+        if contacts is not None:
+            tables.write_table(result.contact_list(), contacts)
+        if report is not None:
+            _write_json(result, expiry, report)
+        _show(result, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
+    if not result.kept:
+        screens.complain(f"{int(result.broken.sum()):,} of {len(result):,} promises are not kept")
+        raise typer.Exit(BROKEN)
+
+
+def _write_json(result: Audit, expiry: Expiry | None, path: Path) -> None:
+    document = result.to_dict()
+    if expiry is not None:
+        drift = [None if value != value else value for value in expiry.drift.tolist()]
+        document["expiry"] = {
+            "confidence": expiry.confidence,
+            "period": expiry.period,
+            "drift": drift,
+            "retrainings_needed": expiry.needed.tolist(),
+            "retrainings_in_history": int(expiry.windows[0]),
+        }
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _show(result: Audit, expiry: Expiry | None, seconds: float, written: list[Path]) -> None:
+    console = Console(highlight=False)
+    table = Table()
+    for heading in ("status", "promises", "meaning"):
+        table.add_column(heading, justify="right" if heading == "promises" else "left")
+    for status, count in result.totals.items():
+        table.add_row(status.name, f"{count:,}", escape(status.meaning))
+    console.print(table)
+    for group in result.groups:
+        console.print(escape(_sentence(group.to_dict())), soft_wrap=True)
+    if result.radius_left is not None and (result.codes <= 1).any():
+        left = result.radius_left[~result.broken]
+        console.print(f"Radius left: least {left.min():.4g}, median {float(sorted(left)[len(left) // 2]):.4g}.")
+    if expiry is not None:
+        _show_expiry(console, result, expiry)
+    console.print(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head}", soft_wrap=True)
+    for path in written:
+        console.print(f"written: {escape(str(path))}", soft_wrap=True)
+
+
+def _sentence(group: dict[str, object]) -> str:
+    totals = group["totals"]
+    count = sum(totals.values()) if isinstance(totals, dict) else 0
+    start = f"{count:,} promises under model {str(group['model'])[:12]}"
+    if not group["compared_by"]:
+        return f"{start}: not comparable with the new model ({group['not_comparable']}), so it was run."
+    folded = "" if group["compared_by"] == "parameters" else ", changed preprocessing or threshold taken in"
+    where = "inside" if group["inside"] else "outside"
+    delta = "no Δ" if group["delta"] is None else f"{where} their delta {group['delta']}"
+    return f"{start}: the new model is at distance {group['distance']:.4g}{folded}; {delta}."
+
+
+def _show_expiry(console: Console, result: Audit, expiry: Expiry) -> None:
+    kept = ~result.broken
+    if expiry.known == 0:
+        console.print(
+            f"How long: {expiry.needed[0]} retrainings are needed to say anything with {expiry.confidence:.4g}, "
+            f"the history has {expiry.windows[0]}."
+        )
+        return
+    for k in range(1, expiry.known + 1):
+        count = int((kept & (expiry.retrainings >= k)).sum())
+        console.print(
+            f"Through the next {k} (one a {expiry.period}): {count:,} promises, with probability at least "
+            f"{expiry.confidence:.4g} if the next retrainings are like those in the history."
+        )

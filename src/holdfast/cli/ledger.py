@@ -1,0 +1,168 @@
+"""The commands ``ledger add``, ``ledger show``, ``ledger verify`` and ``ledger export``."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.cli import screens, tables
+from holdfast.cli.options import (
+    BROKEN,
+    FILE,
+    DataFile,
+    Debug,
+    Drop,
+    Index,
+    ModelFile,
+    NoBiases,
+    Norm,
+    TrustPickle,
+    changes_of,
+    label_of,
+    plain_errors,
+)
+from holdfast.cli.recourse import read_schema
+from holdfast.errors import InvalidInputError
+from holdfast.importers.files import read_model
+from holdfast.promises.ledger import Ledger
+
+app = typer.Typer(
+    help="Every promise that was made, in a file that shows when it was tampered with.", no_args_is_help=True
+)
+
+LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger.", **FILE)]
+Threshold = Annotated[float, typer.Option(metavar="PROBABILITY", help="Class 1 from this probability on.")]
+
+
+@app.command()
+def add(
+    recourse: Annotated[
+        Path, typer.Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
+    ],
+    ledger: Annotated[Path, typer.Option("--ledger", dir_okay=False, help="The ledger; created if it is not there.")],
+    model: ModelFile,
+    data: DataFile,
+    target: Annotated[str, typer.Option(help="The class that the people were promised.")],
+    schema: Annotated[
+        Path | None,
+        typer.Option(help="The columns and units, as for `explain`: FeatureSpace.to_dict() as JSON.", **FILE),
+    ] = None,
+    delta: Annotated[
+        list[float] | None, typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
+    ] = None,
+    norm: Norm = math.inf,
+    no_biases: NoBiases = False,
+    threshold: Threshold = 0.5,
+    date: Annotated[
+        str | None, typer.Option(help="When the promises were made, 2026-11-16; today if not given.")
+    ] = None,
+    no_radius: Annotated[
+        bool, typer.Option("--no-radius", help="Do not compute each promise's certified radius.")
+    ] = False,
+    index: Index = None,
+    drop: Drop = None,
+    trust_pickle: TrustPickle = False,
+    debug: Debug = False,
+) -> None:
+    """Record the promises that `explain` made: all of them, or none if anything is wrong."""
+    with plain_errors(debug):
+        classifier = read_model(model, trust_pickle=trust_pickle)
+        space, label_column = (None, None) if schema is None else read_schema(schema)
+        people = tables.read_table(data, index=index, drop=drop or [])
+        if label_column in people.columns:
+            people = people.drop(columns=str(label_column))
+        advice = tables.read_table(recourse, index=index or "row")
+        found = advice.get("recourse_found", advice.get("found"))
+        answered = advice if found is None else advice[found.astype(bool)]
+        if space is None and classifier.preprocess is None:
+            answered = answered[[name for name in people.columns if name in answered.columns]]
+        with Ledger(ledger) as book:
+            receipt = book.add_frame(
+                classifier,
+                _factuals(people, answered, data, index),
+                answered,
+                target=label_of(target, classifier.network),
+                changes=changes_of(delta, norm, no_biases) if delta else None,
+                space=space,
+                date=date,
+                threshold=threshold,
+                radius=not no_radius,
+            )
+        console = Console(highlight=False)
+        skipped = receipt.skipped + len(advice) - len(answered)
+        console.print(f"{receipt.added:,} promises recorded, {skipped:,} rows without an answer skipped.")
+        console.print(f"{receipt.total:,} promises in {escape(str(ledger))}", soft_wrap=True)
+        console.print(f"head {receipt.head}", soft_wrap=True)
+        console.print("Keep the head elsewhere: with it, `ledger verify --head` also sees entries cut off at the end.")
+
+
+@app.command()
+def show(ledger: LedgerFile, debug: Debug = False) -> None:
+    """How many promises there are, under which models and Δ."""
+    with plain_errors(debug), Ledger(ledger, create=False) as book:
+        table = Table()
+        for heading in ("model", "delta", "threshold", "promises", "robust", "from", "to"):
+            table.add_column(heading, justify="right" if heading in ("promises", "robust") else "left")
+        last = len(book)
+        for terms in book.terms:
+            parts = [part[["date", "verdict"]] for part in book.overview(terms, last=last)]
+            rows = pd.concat(parts) if parts else pd.DataFrame({"date": [""], "verdict": [None]})
+            delta = "none" if terms.changes is None else screens.describe(terms.changes).split(" of this one")[0]
+            table.add_row(
+                terms.model_hash[:12], escape(delta), f"{terms.threshold:g}", f"{len(rows):,}",
+                f"{(rows['verdict'] == 'ROBUST').sum():,}", str(rows["date"].min()), str(rows["date"].max()),
+            )  # fmt: skip
+        console = Console(highlight=False)
+        console.print(f"{last:,} promises")
+        console.print(table)
+        console.print(f"head {book.head}", soft_wrap=True)
+
+
+@app.command()
+def verify(
+    ledger: LedgerFile,
+    head: Annotated[str | None, typer.Option(metavar="HASH", help="A head that was noted down before.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Is every entry what was written, in its place? Exit code 3 if not.
+
+    Entries cut off at the end do not show in the chain: give the head that was printed when they were added.
+    """
+    with plain_errors(debug), Ledger(ledger, create=False) as book:
+        result = book.verify(head=head)
+    if not result.intact:
+        screens.complain(str(result))
+        raise typer.Exit(BROKEN)
+    Console(highlight=False).print(str(result), soft_wrap=True)
+
+
+@app.command()
+def export(
+    ledger: LedgerFile,
+    out: Annotated[Path, typer.Option(help="Where the table goes: .csv, .csv.gz or .parquet.")],
+    debug: Debug = False,
+) -> None:
+    """Every promise as a table, x and x' as JSON in raw units."""
+    with plain_errors(debug), Ledger(ledger, create=False) as book:
+        tables.check_output(out)
+        count = book.export(out)
+        Console(highlight=False).print(f"{count:,} promises: {escape(str(out))}", soft_wrap=True)
+
+
+def _factuals(people: pd.DataFrame, answered: pd.DataFrame, data: Path, index: str | None) -> pd.DataFrame:
+    """The people whom the answers are about, in their order."""
+    if not people.index.is_unique:
+        raise InvalidInputError(f"{data}: expected each {index or 'row'!r} once, got repeated ones")
+    missing = answered.index.difference(people.index)
+    if len(missing):
+        raise InvalidInputError(
+            f"{data}: expected every {index or 'row'!r} of the recourse, got none for {missing[0]!r}"
+        )
+    return people.loc[answered.index]

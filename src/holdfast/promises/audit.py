@@ -1,0 +1,278 @@
+"""`audit`: which of the promises made so far does a new model keep?"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast import checker
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features.feature import Feature
+from holdfast.generators.acceptance import least_margins
+from holdfast.generators.reading import find_space
+from holdfast.importers import Model, load_model
+from holdfast.network import Floats, Network
+from holdfast.progress import progress_bar
+from holdfast.promises.audit_compare import Comparison, compare, same_encoding
+from holdfast.promises.audit_result import BROKEN, CERTAIN, KEPT, UNREADABLE, Audit, Group, totals_of
+from holdfast.promises.certificate import checker_model
+from holdfast.promises.ledger import Ledger
+from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
+from holdfast.verify import certified_radius
+
+# With fewer promises an audit is over before a bar could be read.
+_LONG = 200_000
+_BATCH = 20_000
+
+
+def audit(
+    ledger: Ledger | str | os.PathLike[str],
+    model: object,
+    *,
+    space: FeatureSpace | None = None,
+    threshold: float = 0.5,
+    radius: bool = False,
+    batch: int = _BATCH,
+    progress: bool | None = None,
+) -> Audit:
+    """Does a new model keep the promises in a ledger?
+
+    A promise whose certificate covers the new model is kept for certain, and the model is not even run on it. The
+    others are decided by running it on the promised row, in raw units, through its own preprocessing.
+
+    Parameters
+    ----------
+    ledger
+        The ledger or its file. Promises that are added meanwhile are left out.
+    model
+        The new model: anything that `load_network` takes.
+    space
+        How it reads raw values, where that has changed: a scaler or an encoder fitted anew. By default that of the
+        model's own preprocessing, else that of each promise.
+    threshold
+        The probability from which on its user says class 1.
+    radius
+        Also compute, for the promises that are kept, how far the model may move from here before they can break. It
+        costs more than everything else.
+    batch
+        How many promises are read at once.
+    progress
+        Show a progress bar on stderr; by default for long ledgers if stderr is a terminal.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from holdfast import PlausibleChanges
+    >>> def classifier(weight):
+    ...     return Network([[[-1.0, weight]]], [[0.0]])
+    >>> x, promised = pd.DataFrame({"debt": [0.7], "income": [0.5]}), pd.DataFrame({"debt": [0.7], "income": [0.9]})
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/promises.ledger") as ledger:
+    ...     _ = ledger.add_frame(classifier(1.0), x, promised, target=1, changes=PlausibleChanges(0.05), keys=["Ann"])
+    ...     [str(audit(ledger, classifier(weight)).status[0]) for weight in (1.01, 1.5, 0.5)]
+    ['KEPT_FOR_CERTAIN', 'KEPT', 'BROKEN']
+    """
+    if not isinstance(ledger, Ledger):
+        with Ledger(ledger, create=False) as opened:
+            return audit(
+                opened, model, space=space, threshold=threshold, radius=radius, batch=batch, progress=progress
+            )  # fmt: skip
+    if space is not None and not isinstance(space, FeatureSpace):
+        raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
+    newcomer = _Newcomer(load_model(model), space, check_threshold(threshold))
+    last, head = len(ledger), ledger.head
+    found, groups = _Findings(radius), []
+    with progress_bar("audit", last, wanted=progress, long=_LONG) as advance:
+        for terms in ledger.terms:
+            judge = _Judge(newcomer, terms, ledger, last, batch)
+            start = len(found.codes)
+            for rows in ledger.overview(terms, last=last, batch=batch):
+                certain = judge.certain(rows)
+                codes, margin, left = np.full(len(rows), CERTAIN, np.int8), np.full(len(rows), np.nan), None
+                if radius or not certain.all():
+                    codes, margin, left = judge.run(rows, certain, radius)
+                found.add(rows, codes, margin, left, judge.labels)
+                if advance is not None:
+                    advance(len(rows))
+            groups.append(judge.group(found.codes[start:]))
+    return found.audit(tuple(groups), newcomer, head)
+
+
+@dataclass(frozen=True, eq=False)
+class _Newcomer:
+    """The new model."""
+
+    loaded: Model
+    space: FeatureSpace | None
+    threshold: float
+
+    @cached_property
+    def decision(self) -> Network:
+        return at_threshold(self.loaded.network, self.threshold)
+
+    def space_for(self, terms: Terms, example: pd.DataFrame) -> FeatureSpace | None:
+        """How it reads the columns of these promises; None if no feature space can say it."""
+        if self.space is not None or self.loaded.preprocess is not None:
+            try:
+                return find_space(self.loaded, example, self.space, example)
+            except InvalidInputError:
+                if self.space is not None:
+                    raise
+                return None
+        if terms.space.n_variables != self.loaded.network.n_features:
+            raise InvalidInputError(
+                f"space: expected one for the new model, which reads {self.loaded.network.n_features} variables where "
+                f"the ledger's promises have {terms.space.n_variables}, got None"
+            )
+        return terms.space
+
+
+class _Judge:
+    """The new model before the promises made under the same terms."""
+
+    def __init__(self, newcomer: _Newcomer, terms: Terms, ledger: Ledger, last: int, batch: int) -> None:
+        self.newcomer, self.terms, self.ledger, self.last, self.batch = newcomer, terms, ledger, last, batch
+        self.labels = {json.dumps(label): label for label in terms.network.classes.tolist()}
+        example = next(ledger.promises(batch=1000, terms=terms, last=last), None)
+        self.space = None if example is None else newcomer.space_for(terms, example.counterfactuals)
+        self.same = self.space is not None and same_encoding(terms.space, self.space)
+        self.comparison = Comparison("", "there are no promises")
+        if example is not None:
+            network = newcomer.loaded.network
+            self.comparison = compare(terms, network, newcomer.threshold, self.space, self._reach)
+        self.distance = self.comparison.distance(terms.norm, terms.biases)
+        self.inside = terms.changes is not None and self.comparison.within(terms.changes)
+
+    def _reach(self) -> Floats:
+        """The largest |u| of each variable over the promises."""
+        largest = np.zeros(self.terms.space.n_variables)
+        for promises in self.ledger.promises(batch=self.batch, terms=self.terms, last=self.last):
+            np.maximum(largest, np.abs(promises.points).max(axis=0), out=largest)
+        return largest
+
+    def certain(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
+        """Which promises their own certificate, or their radius, covers."""
+        by_radius = rows["radius"].to_numpy() > self.distance
+        return np.asarray(by_radius | ((rows["verdict"] == "ROBUST").to_numpy() & self.inside))
+
+    def run(
+        self, rows: pd.DataFrame, certain: NDArray[np.bool_], radius: bool
+    ) -> tuple[NDArray[np.int8], Floats, Floats | None]:
+        """Run the model on the promises in `rows` that are not certain."""
+        points, readable = self._points(int(rows["number"].iloc[0]), int(rows["number"].iloc[-1]))
+        codes = np.where(certain, CERTAIN, UNREADABLE).astype(np.int8)
+        margin = np.full(len(rows), np.nan)
+        left = np.full(len(rows), np.nan) if radius else None
+        network, targets = self.newcomer.decision, rows["target"].to_numpy()
+        for text in dict.fromkeys(targets.tolist()):
+            target = network.class_index(self.labels[text])
+            mine = (targets == text) & readable
+            asked = np.flatnonzero(mine & ~certain)
+            if asked.size:
+                margin[asked] = least_margins(network, target, points[asked])
+                codes[asked] = np.where(margin[asked] > 0.0, KEPT, BROKEN)
+                ties = asked[margin[asked] == 0.0]
+                if ties.size:
+                    codes[ties] = np.where(network.predict_index(points[ties]) == target, KEPT, BROKEN)
+            kept = np.flatnonzero(mine & (codes <= KEPT))
+            if left is not None and network.rectified and kept.size:
+                left[kept] = certified_radius(network, points[kept], self.labels[text]).lower
+        return codes, margin, left
+
+    def _points(self, first: int, last: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """The promised rows as the new model reads them, and which of them it can read."""
+        if self.same:
+            points = self.ledger.points(self.terms, first, last)
+            return points, np.ones(len(points), dtype=np.bool_)
+        frame = self.ledger.counterfactual_rows(self.terms, first, last)
+        if self.space is None:
+            promised = self.terms.space.restore(self.terms.space.numbers(frame))
+            return self.newcomer.loaded.variables(promised), np.ones(len(frame), dtype=np.bool_)
+        readable = readable_rows(self.space, frame)
+        points = np.zeros((len(frame), self.space.n_variables))
+        if readable.any():
+            points[readable] = self.space.encode(frame[readable])
+        return points, readable
+
+    def group(self, parts: list[NDArray[np.int8]]) -> Group:
+        """What is said of these promises together."""
+        found, codes = self.comparison, np.concatenate([np.empty(0, np.int8), *parts])
+        return Group(self.terms, found.how, found.why_not, self.distance, self.inside, totals_of(codes))
+
+
+def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows have a value that the space can encode in every column."""
+    readable = np.ones(len(frame), dtype=np.bool_)
+    for feature in space.features:
+        if feature.name not in frame.columns:
+            return np.zeros(len(frame), dtype=np.bool_)
+        column = frame[feature.name]
+        try:
+            feature.numbers(column)
+        except InvalidInputError:
+            readable &= column.map({value: _can_read(feature, value) for value in column.unique()}).to_numpy(bool)
+    return readable
+
+
+def _can_read(feature: Feature, value: Any) -> bool:
+    try:
+        feature.numbers(pd.Series([value]))
+    except InvalidInputError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class _Findings:
+    """What has been found so far, batch by batch."""
+
+    radius: bool
+    numbers: list[NDArray[np.int64]] = field(default_factory=list)
+    keys: list[Any] = field(default_factory=list)
+    dates: list[Any] = field(default_factory=list)
+    targets: list[Any] = field(default_factory=list)
+    codes: list[NDArray[np.int8]] = field(default_factory=list)
+    margin: list[Floats] = field(default_factory=list)
+    left: list[Floats] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def add(
+        self, rows: pd.DataFrame, codes: NDArray[np.int8], margin: Floats, left: Floats | None, labels: dict[str, Any]
+    ) -> None:
+        self.numbers.append(rows["number"].to_numpy())
+        self.keys.append(rows["key"].to_numpy())
+        # Thousands of promises share a date: one text for all of them.
+        self.dates.append(np.array([self.texts.setdefault(date, date) for date in rows["date"]], dtype=object))
+        self.targets.append(np.array([labels[text] for text in rows["target"]], dtype=object))
+        self.codes.append(codes)
+        self.margin.append(margin)
+        if self.radius:
+            self.left.append(np.full(len(rows), np.nan) if left is None else left)
+
+    def audit(self, groups: tuple[Group, ...], newcomer: _Newcomer, head: str) -> Audit:
+        def together(parts: list[Any], dtype: Any) -> Any:
+            return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+        numbers = together(self.numbers, np.int64)
+        order = np.argsort(numbers, kind="stable")
+        return Audit(
+            numbers=numbers[order],
+            keys=together(self.keys, object)[order],
+            dates=together(self.dates, object)[order],
+            targets=together(self.targets, object)[order],
+            codes=together(self.codes, np.int8)[order],
+            margin=together(self.margin, np.float64)[order],
+            radius_left=together(self.left, np.float64)[order] if self.radius else None,
+            groups=groups,
+            model=checker_model(newcomer.loaded.network).sha256,
+            space=None if newcomer.space is None else checker.sha256(newcomer.space.to_dict()),
+            threshold=newcomer.threshold,
+            head=head,
+        )

@@ -1,0 +1,202 @@
+"""`Audit`: which promises a new model keeps, row by row and in total."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.network import Floats
+from holdfast.promises.ledger_terms import Terms
+
+
+class Status(StrEnum):
+    """What became of a promise; members compare equal to their names, and `meaning` is a sentence for people."""
+
+    KEPT_FOR_CERTAIN = "KEPT_FOR_CERTAIN"
+    KEPT = "KEPT"
+    BROKEN = "BROKEN"
+    UNREADABLE = "UNREADABLE"
+
+    @property
+    def meaning(self) -> str:
+        """What the status says."""
+        return {
+            Status.KEPT_FOR_CERTAIN: "the new model lies within what was certified: proven when the promise was made",
+            Status.KEPT: "the new model was run on the promised row and gives it the promised class",
+            Status.BROKEN: "the new model was run on the promised row and gives it another class",
+            Status.UNREADABLE: "the new model cannot read the promised row: a column or a category is missing",
+        }[self]
+
+
+STATUSES = tuple(Status)
+CERTAIN, KEPT, BROKEN, UNREADABLE = range(4)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The promises made under the same terms, and how the new model compares with the model of that day.
+
+    Attributes
+    ----------
+    terms
+        Model, feature space, threshold and Δ of the promises.
+    how
+        "parameters", or "folded" where a changed scaling, encoder or threshold was taken into the parameters; "" where
+        the two models cannot be compared, and `why_not` says why.
+    distance
+        An upper bound on the distance between the two; infinite where they cannot be compared.
+    inside
+        Whether the new model certainly lies in Δ.
+    totals
+        How many promises have each status.
+    """
+
+    terms: Terms
+    how: str
+    why_not: str
+    distance: float
+    inside: bool
+    totals: dict[Status, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The group as plain JSON-able data."""
+        changes = self.terms.changes
+        return {
+            "terms": self.terms.hash,
+            "model": self.terms.model_hash,
+            "space": self.terms.space_hash,
+            "threshold": self.terms.threshold,
+            "delta": None if changes is None else changes.delta,
+            "norm": str(self.terms.norm),
+            "compared_by": self.how,
+            "not_comparable": self.why_not,
+            "distance": self.distance if np.isfinite(self.distance) else None,
+            "inside": self.inside,
+            "totals": {str(status): count for status, count in self.totals.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What `audit` found, one entry for each promise in the order of the ledger.
+
+    Attributes
+    ----------
+    numbers, keys, dates, targets
+        Where each promise stands in the ledger, whose it is, when it was made and which class it promised.
+    codes
+        The status of each as a position in `Status`; `status` has the members.
+    margin
+        How far the promised class lies above its strongest rival under the new model, in logits; nan where there was
+        no need to run it.
+    radius_left
+        How far the model may move from here before the promise can break; None unless asked for, nan where it was not
+        computed.
+    groups
+        The promises by the terms they were made under.
+    model, space, threshold
+        The hashes of the new model's parameters and of its feature space (None: that of each promise), and its
+        threshold.
+    head
+        The ledger's head when it was audited.
+    """
+
+    numbers: NDArray[np.int64]
+    keys: NDArray[Any]
+    dates: NDArray[Any]
+    targets: NDArray[Any]
+    codes: NDArray[np.int8]
+    margin: Floats
+    radius_left: Floats | None
+    groups: tuple[Group, ...]
+    model: str
+    space: str | None
+    threshold: float
+    head: str
+
+    def __len__(self) -> int:
+        return int(self.codes.shape[0])
+
+    @property
+    def status(self) -> NDArray[Any]:
+        """A `Status` for each promise."""
+        members = np.empty(len(STATUSES), dtype=object)
+        members[:] = STATUSES
+        return members[self.codes]
+
+    @property
+    def broken(self) -> NDArray[np.bool_]:
+        """Which promises the new model does not keep: BROKEN or UNREADABLE."""
+        return np.asarray(self.codes >= BROKEN)
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise is kept: what a gate before promotion asks."""
+        return not self.broken.any()
+
+    @property
+    def totals(self) -> dict[Status, int]:
+        """How many promises have each status."""
+        return totals_of(self.codes)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each promise, indexed by its number."""
+        frame = pd.DataFrame(
+            {
+                "key": self.keys,
+                "date": self.dates,
+                "target": self.targets,
+                "status": np.array([str(status) for status in STATUSES], dtype=object)[self.codes],
+                "margin": self.margin,
+            },
+            index=pd.Index(self.numbers, name="number"),
+        )
+        return frame if self.radius_left is None else frame.assign(radius_left=self.radius_left)
+
+    def contact_list(self) -> pd.DataFrame:
+        """Whose promise is not kept: one row for each such promise."""
+        rows = np.flatnonzero(self.broken)
+        return pd.DataFrame(
+            {
+                "key": self.keys[rows],
+                "date": self.dates[rows],
+                "target": self.targets[rows],
+                "status": np.array([str(status) for status in STATUSES], dtype=object)[self.codes[rows]],
+                "margin": self.margin[rows],
+            },
+            index=pd.Index(self.numbers[rows], name="number"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the single promises, as plain JSON-able data."""
+        return {
+            "format": "holdfast-audit",
+            "version": 1,
+            "promises": len(self),
+            "kept": self.kept,
+            "totals": {str(status): count for status, count in self.totals.items()},
+            "model": self.model,
+            "space": self.space,
+            "threshold": self.threshold,
+            "ledger_head": self.head,
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{count} {status.name}" for status, count in self.totals.items() if count)
+        return f"Audit({len(self)} promises: {found or 'none'})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p><pre>{json.dumps(self.to_dict(), indent=1)}</pre>"
+
+
+def totals_of(codes: NDArray[np.int8]) -> dict[Status, int]:
+    """How often each status occurs."""
+    found = np.bincount(codes, minlength=len(STATUSES))
+    return {status: int(found[i]) for i, status in enumerate(STATUSES)}

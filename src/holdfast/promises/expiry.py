@@ -1,0 +1,240 @@
+"""A promise's radius as a time: kept through so many retrainings, with a stated probability.
+
+A promise is kept through the next k retrainings if none of the k models lies as far from today's as its radius. The
+history is cut into windows of k retrainings that do not overlap; each gives one number,
+
+    s = max over j <= k of  distance(model at the start, model after j retrainings).
+
+If the windows and the next k retrainings are exchangeable, the next s is at most the ceil((n + 1) p)-th smallest of the
+n numbers with probability at least p (`delta_calibrated`), and then every promise with a larger radius is kept.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.calibration import delta_calibrated
+from holdfast.changes import parameter_distance
+from holdfast.errors import InvalidInputError
+from holdfast.importers import load_network
+from holdfast.network import Floats
+
+_PERIODS = {
+    "day": lambda n: pd.DateOffset(days=n),
+    "week": lambda n: pd.DateOffset(weeks=n),
+    "month": lambda n: pd.DateOffset(months=n),
+    "quarter": lambda n: pd.DateOffset(months=3 * n),
+    "year": lambda n: pd.DateOffset(years=n),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Expiry:
+    """How long promises last.
+
+    Attributes
+    ----------
+    radius
+        The radii asked about.
+    drift
+        For k = 1, 2, ..., horizon: what the model's drift over the next k retrainings does not exceed, with the
+        confidence; nan where the history is too short to say.
+    windows
+        How many windows of k retrainings the history has.
+    needed
+        How many retrainings the history would have to have.
+    confidence, period
+        What was asked for.
+    start
+        When the last model of the history came into use; None if not given.
+    """
+
+    radius: Floats
+    drift: Floats
+    windows: NDArray[np.intp]
+    needed: NDArray[np.intp]
+    confidence: float
+    period: str
+    start: datetime.date | None
+
+    @property
+    def known(self) -> int:
+        """How many retrainings ahead the history reaches."""
+        return int(np.isfinite(self.drift).sum())
+
+    @property
+    def retrainings(self) -> NDArray[np.intp]:
+        """Through how many of the next retrainings each promise is kept, as far as the history reaches."""
+        kept = self.radius[:, None] > self.drift[None, : self.known]
+        return np.asarray(np.cumprod(kept, axis=1).sum(axis=1), dtype=np.intp)
+
+    @property
+    def limited(self) -> NDArray[np.bool_]:
+        """Which promises may well last longer, but the history is too short to say so."""
+        return np.asarray((self.retrainings == self.known) & (self.known < len(self.drift)))
+
+    @property
+    def through(self) -> list[datetime.date | None]:
+        """The date of the last retraining that each promise is known to survive; None without a start."""
+        if self.start is None:
+            return [None] * len(self.radius)
+        dates = [(pd.Timestamp(self.start) + _PERIODS[self.period](k)).date() for k in range(self.known + 1)]
+        return [dates[k] for k in self.retrainings]
+
+    def describe(self, row: int) -> str:
+        """One promise in words: "kept through the next 3 monthly retrainings with 95%"."""
+        row = int(np.arange(len(self.radius))[row])
+        count, how_often, sure = int(self.retrainings[row]), _adjective(self.period), f"{100 * self.confidence:.4g}%"
+        if self.known == 0:
+            return f"{self.needed[0]} retrainings are needed to say it with {sure}, the history has {self.windows[0]}"
+        if count == 0:
+            return (
+                f"may break at the next {how_often} retraining: with {sure} the model moves by up to "
+                f"{self.drift[0]:.3g}, and the radius is {self.radius[row]:.3g}"
+            )
+        many = f"{count} {how_often} retrainings" if count > 1 else f"{how_often} retraining"
+        until = "" if self.start is None else f", to {self.through[row]}"
+        more = ""
+        if self.limited[row]:
+            more = f"; {self.needed[self.known]} retrainings are needed to look further ahead"
+        return f"kept through the next {many}{until}, with {sure}{more}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each promise."""
+        columns = {"radius": self.radius, "retrainings": self.retrainings, "limited_by_history": self.limited}
+        frame = pd.DataFrame(columns)
+        return frame if self.start is None else frame.assign(through=np.array(self.through, dtype=object))
+
+
+def promise_expiry(
+    radius: ArrayLike,
+    history: Any,
+    *,
+    horizon: int = 12,
+    confidence: float = 0.95,
+    period: str = "month",
+    start: datetime.date | str | None = None,
+    norm: float = math.inf,
+) -> Expiry:
+    """Through how many retrainings is each promise kept, with a stated probability?
+
+    It rests on *exchangeability*: the next k retrainings together are no different from k successive ones in the
+    history. That holds for retrainings done in the same way on data that come in the same way. It fails where models
+    drift faster over time, where the way of training changes, and for a model trained from scratch where the history
+    was fine-tuned. The probability is over history and future together. It is that of a statement about a number of
+    retrainings fixed beforehand: with it, *all* promises whose radius exceeds ``drift[k - 1]`` are kept through the
+    next k. To look for the largest such k afterwards, promise by promise, is convenient and a little optimistic.
+
+    Parameters
+    ----------
+    radius
+        Certified radii around the *last* model of the history: what ``audit(..., radius=True)`` gives as
+        ``radius_left``.
+    history
+        Models in the order in which they were in use (anything that `load_network` takes), all of one shape and with
+        the same preprocessing. Or n numbers, the distance of each from the one before; the distance over several
+        retrainings is then at most their sum. Or a table of n rows: independent runs, with the distance from the start
+        after 1, 2, ... retrainings, as one gets by simulating them.
+    horizon
+        How many retrainings to look ahead at most.
+    confidence
+        The probability p. For k retrainings ahead it takes k p / (1 - p) in the history: 19 k for 0.95, 9 k for 0.9.
+    period
+        How often the model is retrained: "day", "week", "month", "quarter" or "year".
+    start
+        When the last model came into use; then `Expiry.through` has dates.
+    norm
+        The norm in which models are compared, which must be that of the radii.
+
+    Examples
+    --------
+    >>> distances = [0.010, 0.012, 0.008, 0.011, 0.009, 0.013, 0.010, 0.012, 0.011, 0.010, 0.009, 0.014]
+    >>> expiry = promise_expiry([0.012, 0.02, 0.05], distances, horizon=3, confidence=0.8, start="2026-11-16")
+    >>> expiry.drift.round(4)
+    array([0.013, 0.023, 0.033])
+    >>> [expiry.describe(row) for row in range(3)][2]
+    'kept through the next 3 monthly retrainings, to 2027-02-16, with 80%'
+    >>> expiry.retrainings
+    array([0, 1, 3])
+    """
+    radii = np.atleast_1d(np.asarray(radius, dtype=np.float64))
+    if radii.ndim != 1 or (radii < 0.0).any():
+        raise InvalidInputError("radius: expected numbers >= 0, one for each promise")
+    if not isinstance(confidence, int | float) or not 0.0 < confidence < 1.0:
+        raise InvalidInputError(f"confidence: expected a probability between 0 and 1, got {confidence!r}")
+    if not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise InvalidInputError(f"horizon: expected a whole number >= 1 of retrainings, got {horizon!r}")
+    if period not in _PERIODS:
+        raise InvalidInputError(f"period: expected one of {list(_PERIODS)}, got {period!r}")
+    drifts, independent = _windows(history, norm)
+    least = max(1, math.ceil(confidence / (1.0 - confidence) - 1e-9))
+    drift, counts, needed = np.full(horizon, np.nan), np.zeros(horizon, np.intp), np.zeros(horizon, np.intp)
+    for k in range(1, horizon + 1):
+        scores = drifts(k)
+        counts[k - 1], needed[k - 1] = len(scores), least * (1 if independent else k)
+        if len(scores) >= least and (k == 1 or np.isfinite(drift[k - 2])):
+            found = delta_calibrated(scores.tolist(), coverage=confidence)
+            # Different windows: a quantile over more retrainings may come out below that over fewer.
+            drift[k - 1] = np.fmax(found.delta, drift[k - 2] if k > 1 else 0.0)
+    return Expiry(np.nan_to_num(radii), drift, counts, needed, float(confidence), period, _date(start))
+
+
+def _windows(history: Any, norm: float) -> tuple[Callable[[int], Floats], bool]:
+    """For each k the drifts over k retrainings, and whether the history is one of independent runs."""
+    items = list(history)
+    if not items:
+        raise InvalidInputError("history: expected models or distances, got none")
+    if all(isinstance(item, int | float | np.number) for item in items):
+        steps = _distances(items)
+        return lambda k: _blocks(steps, k).sum(axis=1) * (1.0 + 1e-12), False
+    if all(isinstance(item, Sequence | np.ndarray) and not isinstance(item, str) for item in items):
+        runs = _distances(items)
+        if runs.ndim != 2:
+            raise InvalidInputError(f"history: expected rows of distances of one length, got shape {runs.shape}")
+        return lambda k: runs[:, :k].max(axis=1) if k <= runs.shape[1] else np.empty(0), True
+    networks = [load_network(model) for model in items]
+    if len(networks) < 2:
+        raise InvalidInputError("history: expected at least two models, each the retraining of the one before")
+
+    def between(k: int) -> Floats:
+        # The windows end at the newest model: where the history does not divide by k, its oldest part is left out.
+        starts = range((len(networks) - 1) % k, len(networks) - k, k)
+        far = [max(parameter_distance(networks[i], networks[i + j], norm) for j in range(1, k + 1)) for i in starts]
+        return np.array(far) * (1.0 + 1e-12)
+
+    return between, False
+
+
+def _blocks(steps: Floats, k: int) -> Floats:
+    return steps[len(steps) % k :].reshape(-1, k)
+
+
+def _distances(items: list[Any]) -> Floats:
+    try:
+        numbers = np.asarray(items, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"history: expected distances, got {error}") from error
+    if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
+        raise InvalidInputError("history: expected finite distances >= 0")
+    return numbers
+
+
+def _date(start: datetime.date | str | None) -> datetime.date | None:
+    if start is None or (isinstance(start, datetime.date) and not isinstance(start, datetime.datetime)):
+        return start
+    try:
+        return pd.Timestamp(start).date()
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"start: expected a date such as '2026-11-16', got {start!r}") from error
+
+
+def _adjective(period: str) -> str:
+    return {"day": "daily", "week": "weekly", "month": "monthly", "quarter": "quarterly", "year": "yearly"}[period]

@@ -1,0 +1,403 @@
+"""`Ledger`: every promise that was made, in a file that shows when it was tampered with.
+
+Each entry's hash covers the entry before it, so that an entry cannot be removed, altered, moved or put in between
+without every later hash being wrong. What the chain alone cannot show is that its last entries were cut off: for that,
+keep the `head` elsewhere and give it to `verify`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators import Recourse
+from holdfast.generators.reading import find_space
+from holdfast.importers import load_model
+from holdfast.network import Floats
+from holdfast.promises.ledger_export import export
+from holdfast.promises.ledger_rows import Promises, encode_json, rows_as_json, rows_from_json
+from holdfast.promises.ledger_store import Entry, Store
+from holdfast.promises.ledger_terms import Terms, check_threshold
+from holdfast.promises.ledger_verify import Verification, verify
+from holdfast.verify import certified_radius, certify
+from holdfast.verify.inputs import read_targets
+
+_PAGE = "number, key, date, terms, target, verdict, radius, factual, counterfactual, point"
+BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an `add` wrote: so many promises, the rows without an answer that it skipped, and the new head."""
+
+    added: int
+    skipped: int
+    total: int
+    head: str
+
+
+class Ledger:
+    """The promises made so far; opens the file, or creates it.
+
+    Use it in a ``with`` statement, in one thread; any number of processes may have the same file open.
+
+    Parameters
+    ----------
+    path
+        The file, an SQLite database.
+    create
+        False refuses a file that is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from holdfast import NNCE, Network, explain
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> people, changes = [[0.7, 0.5], [0.2, 0.6]], PlausibleChanges(0.05)
+    >>> advice = explain(net, people, target=1, changes=changes, generator=NNCE([[0.2, 0.9]]))
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/promises.ledger") as ledger:
+    ...     receipt = ledger.add(advice, keys=["Ann", "Bob"], date="2026-11-16")
+    ...     (receipt.added, receipt.skipped, len(ledger), receipt.head == ledger.head, ledger.verify().intact)
+    (1, 1, 1, True, True)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        self._store = Store(path, create=create)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; nothing is lost without it, every `add` has been written to the disk when it returns."""
+        self._store.close()
+
+    def __len__(self) -> int:
+        return self._store.count()
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self._store.path)!r}: {len(self):,} promises, head {self.head[:12]})"
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry, which stands for the whole ledger: keep it where nobody can change it."""
+        return self._store.head()[1].hex()
+
+    @property
+    def terms(self) -> tuple[Terms, ...]:
+        """Everything that promises were made under: model, feature space, threshold and Δ."""
+        return tuple(Terms.read(name, self._store.fetch) for name in self._store.terms().values())
+
+    # ------------------------------------------------------------------ writing
+
+    def add(
+        self,
+        recourse: Recourse,
+        *,
+        keys: Sequence[Any] | pd.Index | None = None,
+        date: str | datetime.date | None = None,
+        threshold: float = 0.5,
+        radius: bool | ArrayLike = True,
+    ) -> Receipt:
+        """Record what `explain` returned, all of it or nothing.
+
+        Parameters
+        ----------
+        recourse
+            Rows without an answer are skipped.
+        keys
+            Whose row it is, one for each row of `recourse`; its index by default.
+        date
+            When the promise was made, today (UTC) by default: a date, or text in ISO 8601.
+        threshold
+            The probability from which on the model's user says class 1.
+        radius
+            True also records each promise's certified radius, which costs more than its verdict; or radii, one for each
+            row, that `certified_radius` found before (nan: none).
+
+        Raises
+        ------
+        InvalidInputError
+            Among others if today's model at this threshold does not give some row its class: nothing is recorded.
+        """
+        if not isinstance(recourse, Recourse):
+            raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
+        rows = np.flatnonzero(recourse.found)
+        terms = Terms(recourse.network, recourse.space, recourse.changes, check_threshold(threshold))
+        names = _keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
+        verdicts = None if threshold != 0.5 else recourse.verdict[rows]
+        if rows.size and not _same_bits(recourse.points[rows], terms.space.encode(recourse.counterfactuals.iloc[rows])):
+            raise InvalidInputError("recourse: expected points that are the encoding of its counterfactuals")
+        return self._record(
+            terms, recourse.factuals.iloc[rows], recourse.counterfactuals.iloc[rows], recourse.targets[rows],
+            names[rows], date, verdicts, _radii(radius, len(recourse), rows), len(recourse) - rows.size,
+        )  # fmt: skip
+
+    def add_frame(
+        self,
+        model: object,
+        factuals: pd.DataFrame,
+        counterfactuals: pd.DataFrame,
+        *,
+        target: Any,
+        changes: PlausibleChanges | None = None,
+        space: FeatureSpace | None = None,
+        keys: Sequence[Any] | pd.Index | None = None,
+        date: str | datetime.date | None = None,
+        threshold: float = 0.5,
+        radius: bool | ArrayLike = True,
+    ) -> Receipt:
+        """Record promises that come as tables, such as the file that ``holdfast explain --out`` writes.
+
+        They are certified here, so that what is recorded does not rest on the word of a file.
+
+        Parameters
+        ----------
+        model, space, target, changes
+            As for `explain`.
+        factuals, counterfactuals
+            x and x' in raw units, row by row. A row of `counterfactuals` with a missing value in a column of the space
+            has no answer and is skipped.
+        keys, date, threshold, radius
+            As for `add`; the keys are by default the index of `counterfactuals`.
+        """
+        if len(factuals) != len(counterfactuals):
+            raise InvalidInputError(
+                f"factuals: expected one for each of the {len(counterfactuals)} counterfactuals, got {len(factuals)}"
+            )
+        loaded = load_model(model)
+        space = find_space(loaded, counterfactuals, space, factuals)
+        missing = [name for name in space.names if name not in counterfactuals.columns]
+        if missing:
+            raise InvalidInputError(
+                f"counterfactuals: expected the column {missing[0]!r}, got {list(counterfactuals.columns)}"
+            )
+        rows = np.flatnonzero(counterfactuals[list(space.names)].notna().all(axis=1).to_numpy())
+        names = _keys(counterfactuals.index if keys is None else keys, len(counterfactuals))
+        targets = read_targets(loaded.network, target, len(counterfactuals))
+        terms = Terms(loaded.network, space, changes, check_threshold(threshold))
+        return self._record(
+            terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date, None,
+            _radii(radius, len(counterfactuals), rows), len(counterfactuals) - rows.size,
+        )  # fmt: skip
+
+    def _record(
+        self,
+        terms: Terms,
+        factuals: pd.DataFrame,
+        counterfactuals: pd.DataFrame,
+        targets: NDArray[np.intp],
+        keys: NDArray[Any],
+        date: str | datetime.date | None,
+        verdicts: NDArray[Any] | None,
+        radius: Floats | bool,
+        skipped: int,
+    ) -> Receipt:
+        """Check, certify and write; the lock is held for the writing alone."""
+        if not len(keys):
+            return Receipt(0, skipped, len(self), self.head)
+        space, decision = terms.space, terms.decision
+        before, after = rows_as_json(space, factuals), rows_as_json(space, counterfactuals)
+        points = space.encode(rows_from_json(space, after))
+        # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
+        if not _same_bits(points, space.encode(counterfactuals)):
+            raise InvalidInputError("counterfactuals: expected rows that survive being written down, got other values")
+        broken = np.flatnonzero(decision.predict_index(points) != targets)
+        if broken.size:
+            raise InvalidInputError(
+                f"counterfactuals: expected rows with the class that is promised, got another class today for "
+                f"{broken.size} of {len(keys)}, the first with the key {keys[broken[0]]!r}"
+            )
+        labels = decision.classes[targets]
+        if terms.changes is None:
+            verdicts = np.full(len(keys), None, dtype=object)
+        elif verdicts is None:
+            verdicts = certify(decision, points, labels, terms.changes).verdict
+        radii = _computed_radii(terms, points, labels) if radius is True else radius
+        if isinstance(radii, bool):
+            radii = np.full(len(keys), np.nan)
+        when = _iso(date)
+        entries = [
+            Entry(
+                0, key, when, 0, encode_json(label), None if verdict is None else str(verdict), known, x, x_new, point
+            )
+            for key, label, verdict, known, x, x_new, point in zip(
+                keys, labels.tolist(), verdicts, _finite(radii), before, after, _blobs(points), strict=True
+            )
+        ]
+        total, head = self._store.append(terms.hash, terms.objects(), entries)
+        return Receipt(len(entries), skipped, total, head.hex())
+
+    # ------------------------------------------------------------------ reading
+
+    def promises(
+        self, *, batch: int = BATCH, terms: Terms | None = None, last: int | None = None
+    ) -> Iterator[Promises]:
+        """Every promise, a batch at a time; what is appended meanwhile is left out.
+
+        Parameters
+        ----------
+        batch
+            How many at most are in memory at once.
+        terms
+            Only those made under these terms.
+        last
+            Only those up to this number.
+        """
+        stored = {place: Terms.read(name, self._store.fetch) for place, name in self._store.terms().items()}
+        end = self._store.head()[0] if last is None else last
+        if terms is None:
+            yield from self._pages("", stored, batch, end)
+        else:
+            yield from self._pages(f"terms = {self._place(terms)} AND ", stored, batch, end)
+
+    def _pages(self, where: str, stored: dict[int, Terms], batch: int, last: int) -> Iterator[Promises]:
+        # A query for each page, so that no lock is held while the caller works on it.
+        statement = (
+            f"SELECT {_PAGE} FROM promises WHERE {where}number > ? AND number <= ? ORDER BY number LIMIT {int(batch)}"
+        )
+        after = 0
+        while rows := self._store.query(statement, (after, last)):
+            after = rows[-1][0]
+            for place in dict.fromkeys(row[3] for row in rows):
+                yield _batch(stored[place], [row for row in rows if row[3] == place])
+
+    def overview(self, terms: Terms, *, last: int, batch: int = BATCH) -> Iterator[pd.DataFrame]:
+        """Number, key, date, target, verdict and radius of the promises under some terms, without x and x'.
+
+        They come from an index, so that a ledger whose promises need not be looked at is gone through in a moment.
+        """
+        place = self._place(terms)
+        columns = ["number", "key", "date", "target", "verdict", "radius"]
+        statement = (
+            f"SELECT {', '.join(columns)} FROM promises INDEXED BY overview "
+            f"WHERE terms = ? AND number > ? AND number <= ? ORDER BY number LIMIT {int(batch)}"
+        )
+        after = 0
+        while rows := self._store.query(statement, (place, after, last)):
+            after = rows[-1][0]
+            frame = pd.DataFrame(rows, columns=columns, dtype=object)
+            yield frame.astype({"number": "int64", "radius": "float64"})
+
+    def points(self, terms: Terms, first: int, last: int) -> Floats:
+        """x' of the promises under some terms from one number to another, as the model of that day read them."""
+        return points_from_blobs([row[0] for row in self._between("point", terms, first, last)], terms)
+
+    def counterfactual_rows(self, terms: Terms, first: int, last: int) -> pd.DataFrame:
+        """x' of the promises under some terms from one number to another, in raw units: float64, or labels."""
+        texts = [row[0] for row in self._between("counterfactual", terms, first, last)]
+        return rows_from_json(terms.space, texts)
+
+    def _between(self, column: str, terms: Terms, first: int, last: int) -> list[Any]:
+        return self._store.query(
+            f"SELECT {column} FROM promises NOT INDEXED WHERE number BETWEEN ? AND ? AND terms = ? ORDER BY number",
+            (first, last, self._place(terms)),
+        )
+
+    def _place(self, terms: Terms) -> int:
+        """The number of some terms in this file; 0 if it does not have them."""
+        return next((place for place, name in self._store.terms().items() if name == terms.hash), 0)
+
+    def verify(self, *, head: str | None = None) -> Verification:
+        """Whether the ledger is what was written: every hash, every model, every row and its encoding.
+
+        Parameters
+        ----------
+        head
+            The `head` that was noted down at some time: it has to be in the chain, so nothing up to then is missing.
+        """
+        return verify(self._store, head)
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
+        return export(self.promises(), path)
+
+
+def _batch(terms: Terms, rows: list[tuple[Any, ...]]) -> Promises:
+    numbers, keys, dates, _, targets, verdicts, radius, before, after, points = zip(*rows, strict=True)
+    labels = {text: label for label in terms.network.classes.tolist() for text in [encode_json(label)]}
+    return Promises(
+        terms=terms,
+        numbers=np.array(numbers, dtype=np.int64),
+        keys=np.array(keys, dtype=object),
+        dates=np.array(dates, dtype=object),
+        targets=np.array([labels[text] for text in targets], dtype=object),
+        verdicts=np.array(verdicts, dtype=object),
+        radius=np.array(radius, dtype=np.float64),
+        points=points_from_blobs(points, terms),
+        factual_texts=before,
+        counterfactual_texts=after,
+    )
+
+
+def points_from_blobs(blobs: Sequence[bytes], terms: Terms) -> Floats:
+    """Stored points as one array."""
+    return np.frombuffer(b"".join(blobs), dtype="<f8").reshape(len(blobs), terms.space.n_variables)
+
+
+def _blobs(points: Floats) -> list[bytes]:
+    content, width = np.ascontiguousarray(points, dtype="<f8").tobytes(), 8 * points.shape[1]
+    return [content[start : start + width] for start in range(0, len(content), width)]
+
+
+def _same_bits(a: Floats, b: Floats) -> bool:
+    return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+
+
+def _keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
+    names = np.array([str(key) for key in keys], dtype=object)
+    if names.shape != (n,):
+        raise InvalidInputError(f"keys: expected one for each of the {n} rows, got {len(names)}")
+    return names
+
+
+def _radii(radius: bool | ArrayLike, n: int, rows: NDArray[np.intp]) -> Floats | bool:
+    if isinstance(radius, bool):
+        return radius
+    radii = np.asarray(radius, dtype=np.float64)
+    if radii.shape != (n,) or (radii < 0.0).any():
+        raise InvalidInputError(f"radius: expected True, False or a radius >= 0 for each of the {n} rows")
+    return np.asarray(radii[rows])
+
+
+def _computed_radii(terms: Terms, points: Floats, labels: NDArray[Any]) -> Floats:
+    """The certified radii, where there is a way to compute them."""
+    network = terms.decision
+    if not network.rectified or (network.hidden and terms.norm != np.inf):
+        return np.full(len(points), np.nan)
+    return certified_radius(network, points, labels, norm=terms.norm, biases=terms.biases).lower
+
+
+def _finite(radii: Floats) -> list[float | None]:
+    """What SQLite and JSON can hold: nothing for nan, and the largest float for a point that no change can reach."""
+    return [None if np.isnan(radius) else min(radius, sys.float_info.max) for radius in radii.tolist()]
+
+
+def _iso(date: str | datetime.date | None) -> str:
+    if date is None:
+        return datetime.datetime.now(datetime.UTC).date().isoformat()
+    if isinstance(date, str):
+        try:
+            datetime.datetime.fromisoformat(date)
+        except ValueError as error:
+            raise InvalidInputError(f"date: expected one such as '2026-11-16', got {date!r}") from error
+        return date
+    if not isinstance(date, datetime.date):
+        raise InvalidInputError(f"date: expected a date or text in ISO 8601, got {date!r}")
+    return date.isoformat()

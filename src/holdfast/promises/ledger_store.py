@@ -1,0 +1,207 @@
+"""The ledger's file: an SQLite database that is only ever added to.
+
+The rollback journal (SQLite's default) keeps everything in one file that can be copied and mailed, and appends are what
+it does best. A transaction takes the write lock before it reads the end of the chain, so two writers never build on the
+same entry; a process that dies leaves a journal that the next one to open the file rolls back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.promises.ledger_rows import encode_json
+
+_APPLICATION_ID = 0x486F4C64
+_VERSION = 1
+# Seconds to wait while another process writes.
+_PATIENCE = 120.0
+
+_SCHEMA = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE objects (hash TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE terms (id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE REFERENCES objects (hash));
+CREATE TABLE promises (
+  number INTEGER PRIMARY KEY,
+  key TEXT NOT NULL,
+  date TEXT NOT NULL,
+  terms INTEGER NOT NULL REFERENCES terms (id),
+  target TEXT NOT NULL,
+  verdict TEXT,
+  radius REAL,
+  factual TEXT NOT NULL,
+  counterfactual TEXT NOT NULL,
+  point BLOB NOT NULL,
+  hash BLOB NOT NULL
+);
+CREATE INDEX overview ON promises (terms, number, key, date, target, verdict, radius);
+"""
+_GUARD = """
+CREATE TRIGGER {table}_{event} BEFORE {event} ON {table}
+BEGIN SELECT RAISE(ABORT, 'a ledger is only ever added to'); END;
+"""
+COLUMNS = ("number", "key", "date", "terms", "target", "verdict", "radius", "factual", "counterfactual", "point")
+
+
+class Entry(NamedTuple):
+    """A promise as it is stored; `terms` is the number of its terms in this file."""
+
+    number: int
+    key: str
+    date: str
+    terms: int
+    target: str
+    verdict: str | None
+    radius: float | None
+    factual: str
+    counterfactual: str
+    point: bytes
+
+
+def chain_hash(previous: bytes, entry: Entry, terms: str) -> bytes:
+    """sha256 over the hash of the entry before, everything this entry says, and the hash of its terms."""
+    said = encode_json((entry.number, entry.key, entry.date, terms, *entry[4:9]))
+    return hashlib.sha256(previous + said.encode() + b"\n" + entry.point).digest()
+
+
+class Store:
+    """An open ledger file. One thread, one store."""
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool) -> None:
+        self.path = Path(os.fspath(path))
+        if not create and not self.path.is_file():
+            raise InvalidInputError(f"{path}: expected a ledger, got no such file")
+        if not self.path.absolute().parent.is_dir():
+            raise InvalidInputError(f"{path}: expected a file in an existing folder")
+        mode = "rwc" if create else "rw"
+        with self._complaints():
+            uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+            self.connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+            try:
+                self._open()
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def _open(self) -> None:
+        # EXTRA also syncs the folder, so that a commit that was reported survives a power cut.
+        self.connection.execute("PRAGMA synchronous = EXTRA")
+        self.connection.execute("PRAGMA foreign_keys = ON")
+        if self._pragma("user_version") == 0 and self._tables() == 0:
+            with self.writing():
+                # Another process may have been first.
+                if self._pragma("user_version") == 0:
+                    self._create()
+        kind, version = self._pragma("application_id"), self._pragma("user_version")
+        if kind != _APPLICATION_ID:
+            raise FileFormatError(f"{self.path}: expected a ledger, got another SQLite database")
+        if version != _VERSION:
+            raise FileFormatError(f"{self.path}: expected a ledger of version {_VERSION}, got version {version}")
+
+    def _create(self) -> None:
+        guards = [
+            _GUARD.format(table=t, event=e) for t in ("objects", "terms", "promises") for e in ("UPDATE", "DELETE")
+        ]
+        for statement in [part for part in _SCHEMA.split(";") if part.strip()] + guards:
+            self.connection.execute(statement)
+        self.connection.execute("INSERT INTO about VALUES ('id', ?)", (secrets.token_hex(16),))
+        self.connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        self.connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def _pragma(self, name: str) -> int:
+        return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _tables(self) -> int:
+        return int(self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    @contextmanager
+    def _complaints(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise InvalidInputError(
+                f"{self.path}: expected a ledger that can be read and written, got: {error}"
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise FileFormatError(f"{self.path}: expected a ledger, got: {error}") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """All or nothing, one writer at a time."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def query(self, statement: str, arguments: Sequence[Any] = ()) -> list[Any]:
+        """All rows of an answer: no lock is held once it is back."""
+        with self._complaints():
+            return self.connection.execute(statement, arguments).fetchall()
+
+    # ------------------------------------------------------------------ what is in it
+
+    @property
+    def genesis(self) -> bytes:
+        """What the first entry's hash builds on; no two ledgers share it."""
+        found = self.query("SELECT value FROM about WHERE name = 'id'")
+        if not found:
+            raise FileFormatError(f"{self.path}: expected a ledger with an id, got none")
+        return hashlib.sha256(f"holdfast-ledger {_VERSION} {found[0][0]}".encode()).digest()
+
+    def head(self) -> tuple[int, bytes]:
+        """The number and the hash of the last entry."""
+        found = self.query("SELECT number, hash FROM promises ORDER BY number DESC LIMIT 1")
+        return (int(found[0][0]), bytes(found[0][1])) if found else (0, self.genesis)
+
+    def count(self) -> int:
+        """How many entries there are."""
+        return int(self.query("SELECT count(*) FROM promises")[0][0])
+
+    def terms(self) -> dict[int, str]:
+        """The hashes of the terms by their number in this file."""
+        return dict(self.query("SELECT id, hash FROM terms ORDER BY id"))
+
+    def fetch(self, name: str) -> bytes:
+        """The content stored under a hash."""
+        found = self.query("SELECT content FROM objects WHERE hash = ?", (name,))
+        if not found:
+            raise FileFormatError(f"{self.path}: expected an object {name[:12]}, which an entry refers to, got none")
+        content = found[0][0]
+        return content.encode() if isinstance(content, str) else bytes(content)
+
+    def append(self, terms: str, objects: dict[str, bytes], entries: Sequence[Entry]) -> tuple[int, bytes]:
+        """Write the entries (their numbers and terms are filled in here) and return the new head."""
+        with self._complaints(), self.writing():
+            write = self.connection.execute
+            for name, content in objects.items():
+                write("INSERT OR IGNORE INTO objects VALUES (?, ?)", (name, content))
+            write("INSERT OR IGNORE INTO terms (hash) VALUES (?)", (terms,))
+            place = int(write("SELECT id FROM terms WHERE hash = ?", (terms,)).fetchone()[0])
+            number, head = self.head()
+
+            def chained() -> Iterator[tuple[Any, ...]]:
+                nonlocal number, head
+                for entry in entries:
+                    number += 1
+                    entry = entry._replace(number=number, terms=place)
+                    head = chain_hash(head, entry, terms)
+                    yield (*entry, head)
+
+            marks = ", ".join("?" * (len(COLUMNS) + 1))
+            self.connection.executemany(f"INSERT INTO promises VALUES ({marks})", chained())
+        return number, head

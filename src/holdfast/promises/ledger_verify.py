@@ -1,0 +1,117 @@
+"""Is the ledger what was written? Every hash is computed again, every row encoded again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast.promises.ledger_rows import rows_from_json
+from holdfast.promises.ledger_store import COLUMNS, Entry, Store, chain_hash
+from holdfast.promises.ledger_terms import Terms
+
+_BATCH = 10_000
+# More are not listed: one removed entry is one fault, a file full of them is a different file.
+_MOST_FAULTS = 20
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `Ledger.verify` found.
+
+    Attributes
+    ----------
+    entries, head
+        How many entries there are, and the hash of the last one.
+    faults
+        What is wrong, as sentences; empty if nothing is.
+    known_head
+        The number of the entry whose hash is the head that was noted down; None if none was given or it is not there.
+    """
+
+    entries: int
+    head: str
+    faults: tuple[str, ...]
+    known_head: int | None = None
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing is wrong. Entries cut off at the end show only if a head was given that came after them."""
+        return not self.faults
+
+    def __str__(self) -> str:
+        if self.faults:
+            return f"{self.entries:,} promises, NOT intact: {'; '.join(self.faults)}"
+        until = "" if self.known_head is None else f"; the head noted down is that of entry {self.known_head:,}"
+        return f"{self.entries:,} promises, chain intact{until}; head {self.head}"
+
+
+def verify(store: Store, head: str | None) -> Verification:
+    """Go through the whole file; see `Ledger.verify`."""
+    wanted = None if head is None else head.strip().lower()
+    faults: list[str] = []
+    for (answer,) in store.query("PRAGMA integrity_check(5)"):
+        if answer != "ok":
+            faults.append(f"the database is damaged: {answer}")
+    terms: dict[int, Terms | None] = {}
+    names = store.terms()
+    for place, name in names.items():
+        try:
+            terms[place] = Terms.read(name, store.fetch)
+        except HoldfastError as error:
+            terms[place] = None
+            faults.append(str(error))
+    number, previous = 0, store.genesis
+    known = 0 if wanted == previous.hex() else None
+    for rows in _pages(store):
+        for *said, found in rows:
+            entry = Entry(*said)
+            if entry.number != number + 1:
+                faults.append(f"entry {number + 1}: expected it after entry {number}, got entry {entry.number}")
+            if entry.terms not in names:
+                faults.append(f"entry {entry.number}: its terms are missing")
+            if chain_hash(previous, entry, names.get(entry.terms, "")) != found:
+                faults.append(f"entry {entry.number}: it, or the entry before it, is not what was written")
+            number, previous = entry.number, bytes(found)
+            if previous.hex() == wanted:
+                known = number
+        faults += _wrong_encodings(terms, [Entry(*row[:-1]) for row in rows])
+        if len(faults) > _MOST_FAULTS:
+            faults[_MOST_FAULTS:] = ["and more"]
+            break
+    if wanted is not None and known is None:
+        faults.append(f"no entry has the head that was noted down, {wanted[:12]}: entries after it, or it, are missing")
+    count, last = store.count(), store.head()[1].hex()
+    return Verification(count, last, tuple(faults), known)
+
+
+def _pages(store: Store) -> Iterator[list[Any]]:
+    after = -(2**62)
+    statement = (
+        f"SELECT {', '.join(COLUMNS)}, hash FROM promises NOT INDEXED WHERE number > ? ORDER BY number LIMIT {_BATCH}"
+    )
+    while rows := store.query(statement, (after,)):
+        after = rows[-1][0]
+        yield rows
+
+
+def _wrong_encodings(terms: dict[int, Terms | None], entries: list[Entry]) -> list[str]:
+    """The point beside a row must be the encoding of that row, bit for bit."""
+    faults = []
+    for place in dict.fromkeys(entry.terms for entry in entries):
+        known = terms.get(place)
+        if known is None:
+            continue
+        mine = [entry for entry in entries if entry.terms == place]
+        try:
+            points = known.space.encode(rows_from_json(known.space, [entry.counterfactual for entry in mine]))
+            known.space.encode(rows_from_json(known.space, [entry.factual for entry in mine]))
+        except HoldfastError as error:
+            faults.append(f"entries {mine[0].number} to {mine[-1].number}: a row cannot be read: {error}")
+            continue
+        content, width = points.tobytes(), 8 * points.shape[1]
+        for i, entry in enumerate(mine):
+            if content[i * width : (i + 1) * width] != entry.point:
+                faults.append(f"entry {entry.number}: its point is not the encoding of its row")
+    return faults

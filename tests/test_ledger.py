@@ -1,0 +1,413 @@
+"""The ledger: what is written comes back, what is tampered with shows, and kill -9 or a second writer does no harm."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import holdfast as hf
+from holdfast import checker
+from holdfast.cli import app
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.promises import Ledger
+from holdfast.promises.certificate import checker_model
+from ledger_cases import DELTA, make_lender, random_network, record
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "promises.ledger"
+
+
+@pytest.fixture(scope="module")
+def lender():
+    return make_lender()
+
+
+# ---------------------------------------------------------------- what is written comes back
+
+
+def test_every_promise_comes_back_as_it_was_made(path, lender):
+    with Ledger(path) as ledger:
+        receipt = record(ledger, lender)
+        (batch,) = ledger.promises()
+    n = len(lender.promised)
+    assert (receipt.added, receipt.skipped, receipt.total) == (n, 0, n)
+    assert batch.numbers.tolist() == list(range(1, n + 1))
+    assert batch.keys.tolist() == lender.promised.index.tolist()
+    assert set(batch.dates) == {"2026-11-16"}
+    assert set(batch.targets) == {1}
+    for came, went in ((batch.counterfactuals, lender.promised), (batch.factuals, lender.people)):
+        pd.testing.assert_frame_equal(came.rename_axis(None), went, check_exact=True)
+    assert batch.points.tobytes() == lender.space.encode(lender.promised).tobytes()
+    assert batch.terms.network == lender.network
+    assert batch.terms.space == lender.space
+    assert batch.terms.changes == lender.changes
+    assert batch.terms.model_hash == checker_model(lender.network).sha256
+    expected = hf.certify(lender.network, lender.promised, 1, lender.changes, space=lender.space)
+    assert batch.verdicts.tolist() == [str(verdict) for verdict in expected.verdict]
+    assert {"ROBUST", "NOT_ROBUST"} <= set(batch.verdicts)
+    radius = hf.certified_radius(lender.network, lender.promised, 1, space=lender.space)
+    np.testing.assert_array_equal(batch.radius, radius.lower)
+
+
+def test_what_explain_returned_is_recorded_without_the_rows_that_have_no_answer(path, lender):
+    people = pd.concat([lender.people.head(5), lender.promised.head(2).set_axis(["a", "b"])])
+    advice = hf.explain(
+        lender.network, people, target=1, changes=lender.changes, generator=hf.RNCE(lender.promised), space=lender.space
+    )
+    assert not advice.found.all()
+    with Ledger(path) as ledger:
+        receipt = ledger.add(advice)
+        batches = list(ledger.promises(batch=2))
+    assert (receipt.added, receipt.skipped) == (advice.found.sum(), len(people) - advice.found.sum())
+    assert all(len(batch) <= 2 for batch in batches)
+    keys = np.concatenate([batch.keys for batch in batches])
+    assert keys.tolist() == people.index[advice.found].tolist()
+    came = np.concatenate([batch.points for batch in batches])
+    assert came.tobytes() == advice.points[advice.found].tobytes()
+    verdicts = np.concatenate([batch.verdicts for batch in batches])
+    assert verdicts.tolist() == [str(verdict) for verdict in advice.verdict[advice.found]]
+
+
+def test_a_model_is_stored_once_and_several_models_and_deltas_live_side_by_side(path, lender):
+    other = make_lender(seed=3, hidden=(5, 4))
+    with Ledger(path) as ledger:
+        for _ in range(3):
+            record(ledger, lender, radius=False)
+            record(ledger, other, radius=False)
+        record(ledger, lender, changes=hf.PlausibleChanges((0.01, 0.02), 2.0, biases=False))
+        record(ledger, lender, changes=None)
+        terms = ledger.terms
+        assert ledger.verify().intact
+    assert [known.changes for known in terms] == [
+        lender.changes, other.changes, hf.PlausibleChanges((0.01, 0.02), 2.0, biases=False), None,
+    ]  # fmt: skip
+    with sqlite3.connect(path) as connection:
+        # Two networks, two spaces, four terms.
+        assert connection.execute("SELECT count(*) FROM objects").fetchone() == (8,)
+
+
+def test_a_promise_that_todays_model_breaks_is_refused_and_nothing_is_written(path, lender):
+    wrong = lender.promised.copy()
+    wrong.iloc[3] = lender.people.iloc[3]
+    with Ledger(path) as ledger:
+        with pytest.raises(InvalidInputError, match=f"another class today for 1 of .* key {wrong.index[3]!r}"):
+            ledger.add_frame(lender.network, lender.people, wrong, target=1, space=lender.space)
+        assert len(ledger) == 0
+        assert ledger.verify().intact
+
+
+def test_the_threshold_counts_when_a_promise_is_made(path, lender):
+    logits = lender.network.logits(lender.space.encode(lender.promised))[:, 0]
+    threshold = float(1 / (1 + np.exp(-np.median(logits))))
+    with Ledger(path) as ledger:
+        with pytest.raises(InvalidInputError, match="another class today"):
+            record(ledger, lender, threshold=threshold)
+        sure = lender.promised[logits > np.median(logits)]
+        ledger.add_frame(
+            lender.network, lender.people.loc[sure.index], sure, target=1, space=lender.space, changes=lender.changes,
+            threshold=threshold,
+        )  # fmt: skip
+        (batch,) = ledger.promises()
+    shifted = lender.network.with_parameters(
+        lender.network.weights, [lender.network.biases[0], lender.network.biases[1] - np.median(logits)]
+    )
+    expected = hf.certified_radius(shifted, sure, 1, space=lender.space).lower
+    np.testing.assert_allclose(batch.radius, expected, atol=2e-6)
+    assert (batch.radius < hf.certified_radius(lender.network, sure, 1, space=lender.space).lower).all()
+
+
+def test_export_is_the_whole_ledger_in_raw_units(path, lender, tmp_path):
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+        record(ledger, lender, changes=None)
+        for name in ("out.csv", "out.csv.gz", "out.parquet"):
+            assert ledger.export(tmp_path / name) == len(ledger)
+        with pytest.raises(InvalidInputError, match="expected a name that ends in"):
+            ledger.export(tmp_path / "out.xlsx")
+    tables = [pd.read_csv(tmp_path / "out.csv"), pd.read_csv(tmp_path / "out.csv.gz")]
+    tables.append(pd.read_parquet(tmp_path / "out.parquet"))
+    for table in tables:
+        assert table["number"].tolist() == list(range(1, 2 * len(lender.promised) + 1))
+        row = json.loads(table["counterfactual"].iloc[2])
+        assert row == {name: _plain(value) for name, value in lender.promised.iloc[2].items()}
+    assert not list(tmp_path.glob("*.partial*"))
+
+
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# ---------------------------------------------------------------- what is tampered with shows
+
+
+def tamper(path, statement, *arguments):
+    """As someone would who has the file: the triggers are in the way of mistakes, not of intent."""
+    connection = sqlite3.connect(path)
+    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute(statement, arguments)
+    connection.commit()
+    connection.close()
+
+
+TAMPERING = {
+    "removed": ("DELETE FROM promises WHERE number = 7", "entry 7"),
+    "removed and closed up": ("UPDATE promises SET number = number - 1 WHERE number > 7", None),
+    "key": ("UPDATE promises SET key = 'someone else' WHERE number = 7", "entry 7"),
+    "date": ("UPDATE promises SET date = '2020-01-01' WHERE number = 7", "entry 7"),
+    "radius": ("UPDATE promises SET radius = radius * 2 + 1 WHERE number = 7", "entry 7"),
+    "verdict": ("UPDATE promises SET verdict = 'ROBUST!' WHERE number = 7", "entry 7"),
+    "raw row": ("UPDATE promises SET counterfactual = '[9000.0,0,\"full\",0.5]' WHERE number = 7", "entry 7"),
+    "factual": ("UPDATE promises SET factual = '[9000.0,0,\"full\",0.5]' WHERE number = 7", "entry 7"),
+    "point": ("UPDATE promises SET point = zeroblob(48) WHERE number = 7", "entry 7"),
+    "target": ("UPDATE promises SET target = '0' WHERE number = 7", "entry 7"),
+    "hash": ("UPDATE promises SET hash = zeroblob(32) WHERE number = 7", "entry 7"),
+    "model": ("UPDATE objects SET content = replace(content, '0.', '1.') WHERE length(content) > 10", "object"),
+    "terms": ("DELETE FROM objects", "expected an object"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERING)
+def test_what_was_tampered_with_is_named(path, lender, name):
+    statement, message = TAMPERING[name]
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+    if name == "removed and closed up":
+        tamper(path, "DELETE FROM promises WHERE number = 7")
+    tamper(path, statement)
+    with Ledger(path) as ledger:
+        result = ledger.verify()
+    assert not result.intact
+    if message is not None:
+        assert message in str(result)
+    shown = runner.invoke(app, ["ledger", "verify", "--ledger", str(path)])
+    assert shown.exit_code == 3
+    assert "NOT intact" in shown.output
+
+
+def test_entries_that_changed_places_show(path, lender):
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+    for old, new in ((3, -3), (8, 3), (-3, 8)):
+        tamper(path, "UPDATE promises SET number = ? WHERE number = ?", new, old)
+    with Ledger(path) as ledger:
+        assert "entry 3" in str(ledger.verify())
+
+
+def test_entries_cut_off_at_the_end_show_against_a_head_that_was_noted_down(path, lender):
+    with Ledger(path) as ledger:
+        early = record(ledger, lender)
+        late = record(ledger, lender)
+        found = ledger.verify(head=early.head)
+        assert (found.intact, found.known_head) == (True, early.total)
+    tamper(path, "DELETE FROM promises WHERE number > ?", late.total - 2)
+    with Ledger(path) as ledger:
+        # The chain alone cannot see it, as the documents say.
+        assert ledger.verify().intact
+        assert ledger.verify(head=early.head).intact
+        result = ledger.verify(head=late.head)
+    assert "no entry has the head that was noted down" in str(result)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE promises SET key = 'x'", "DELETE FROM promises", "DELETE FROM objects"])
+def test_the_file_refuses_mistakes(path, lender, statement):
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+    with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="only ever added to"):
+        connection.execute(statement)
+
+
+def test_what_is_no_ledger_is_refused(path, tmp_path):
+    path.write_bytes(b"SQLite format 3\0" + bytes(200))
+    with pytest.raises((FileFormatError, InvalidInputError)):
+        Ledger(path)
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    with pytest.raises(FileFormatError, match="another SQLite database"):
+        Ledger(other)
+    with pytest.raises(InvalidInputError, match="no such file"):
+        Ledger(tmp_path / "nowhere", create=False)
+    with pytest.raises(InvalidInputError, match="existing folder"):
+        Ledger(tmp_path / "nowhere" / "ledger")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keys": ["one"]}, "keys: expected one for each"),
+        ({"date": "yesterday"}, "date: expected one such as"),
+        ({"threshold": 1.0}, "threshold: expected a probability"),
+        ({"radius": [0.1]}, "radius: expected True, False or a radius"),
+        ({"target": 7}, "target: expected one of"),
+    ],
+)
+def test_bad_input_is_refused(path, lender, options, message):
+    with Ledger(path) as ledger, pytest.raises(InvalidInputError, match=message):
+        record(ledger, lender, **options)
+
+
+# ---------------------------------------------------------------- several writers, and kill -9
+
+WRITER = """
+import sys
+sys.path.insert(0, {tests!r})
+from ledger_cases import make_lender, record
+from holdfast.promises import Ledger
+import os
+lender = make_lender(10)
+batch, turns = len(lender.promised), int(sys.argv[2])
+# Each line on stdin is a child to start: it adds until it is killed, and says so after each commit.
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        with Ledger(sys.argv[1]) as ledger:
+            for turn in range(turns):
+                receipt = record(ledger, lender, radius=False)
+                os.write(1, b"%d\\n" % receipt.total)
+        os._exit(0)
+    os.write(1, b"pid %d\\n" % child)
+    os.waitpid(child, 0)
+    os.write(1, b"end\\n")
+"""
+
+
+def start_writer(path, root, turns):
+    """A process that has imported everything and forks a writer for each line that it is sent."""
+    script = WRITER.format(tests=str(root / "tests"))
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(path), str(turns)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+def test_kill_minus_nine_loses_no_committed_entry_and_leaves_no_half_one(path, root):
+    wait = random.Random(0)
+    batch = len(make_lender(10).promised)
+    committed = 0
+    with start_writer(path, root, turns=10**6) as writer:
+        for turn in range(20):
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+            pid = int(writer.stdout.readline().split()[1])
+            if turn % 2:
+                # Among its commits, not before the first of them.
+                committed = max(committed, int(writer.stdout.readline()))
+            time.sleep(wait.uniform(0.0, 0.06))
+            os.kill(pid, signal.SIGKILL)
+            while (line := writer.stdout.readline()) != "end\n":
+                committed = max(committed, int(line))
+            with Ledger(path) as ledger:
+                count = len(ledger)
+                assert count >= committed
+                assert count % batch == 0
+                assert count - committed <= batch
+                committed = count
+        writer.stdin.close()
+    with Ledger(path) as ledger:
+        assert committed >= 10 * batch
+        assert ledger.verify().intact
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_two_writers_at_once_both_complete(path, root):
+    turns, batch = 10, len(make_lender(10).promised)
+    writers = [start_writer(path, root, turns) for _ in range(2)]
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.close()
+    said = [writer.stdout.read().split() for writer in writers]
+    for writer, words in zip(writers, said, strict=True):
+        writer.stdout.close()
+        assert writer.wait() == 0
+        assert words[-1] == "end"
+        assert len([word for word in words if word.isdigit()]) == turns + 1
+    with Ledger(path) as ledger:
+        assert len(ledger) == 2 * turns * batch
+        assert ledger.verify().intact
+
+
+def test_a_copy_of_the_file_is_the_whole_ledger(path, lender, tmp_path):
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+        shutil.copy(path, tmp_path / "copy")
+        with Ledger(tmp_path / "copy") as copy:
+            assert (len(copy), copy.head) == (len(ledger), ledger.head)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def files(tmp_path, lender):
+    lender.network.save(tmp_path / "model.npz")
+    (tmp_path / "space.json").write_text(json.dumps(lender.space.to_dict()), encoding="utf-8")
+    people = pd.concat([lender.people.head(12), lender.promised.head(2).set_axis(["a", "b"])])
+    people.rename_axis("person").to_csv(tmp_path / "people.csv")
+    lender.promised.to_csv(tmp_path / "others.csv", index=False)
+    return tmp_path
+
+
+def run(files, *arguments):
+    names = {"--model": "model.npz", "--schema": "space.json", "--data": "people.csv"}
+    options = [str(files / value) if i % 2 else value for pair in names.items() for i, value in enumerate(pair)]
+    return runner.invoke(app, [*map(str, arguments), *options, "--target", "1", "--delta", str(DELTA)])
+
+
+@pytest.mark.parametrize("index", [["--index", "person"], ["--drop", "person"]])
+def test_ledger_add_records_what_explain_wrote(files, lender, index):
+    explained = run(files, "explain", "--candidates", files / "others.csv", "--out", files / "recourse.csv", *index)
+    assert explained.exit_code == 0, explained.output
+    done = run(files, "ledger", "add", files / "recourse.csv", "--ledger", files / "L", "--date", "2026-11-16", *index)
+    assert done.exit_code == 0, done.output
+    advice = pd.read_csv(files / "recourse.csv")
+    with Ledger(files / "L") as ledger:
+        (batch,) = ledger.promises()
+        assert f"{len(batch)} promises recorded, {len(advice) - len(batch)} rows without an answer" in done.output
+        assert f"head {ledger.head}" in done.output.replace("\n", " ")
+    found = advice[advice["found"]]
+    assert batch.keys.tolist() == found["person" if index[0] == "--index" else "row"].astype(str).tolist()
+    assert batch.verdicts.tolist() == found["verdict"].tolist()
+    came = batch.counterfactuals.reset_index(drop=True)
+    pd.testing.assert_frame_equal(came, found[list(came)].reset_index(drop=True), check_dtype=False, check_exact=True)
+    assert runner.invoke(app, ["ledger", "verify", "--ledger", str(files / "L")]).exit_code == 0
+    shown = runner.invoke(app, ["ledger", "show", "--ledger", str(files / "L")])
+    assert f"{len(batch)} promises" in shown.output
+    out = runner.invoke(app, ["ledger", "export", "--ledger", str(files / "L"), "--out", str(files / "all.csv")])
+    assert out.exit_code == 0
+    assert len(pd.read_csv(files / "all.csv")) == len(batch)
+
+
+def test_ledger_add_of_other_peoples_advice_is_one_line_and_exit_code_2(files):
+    explained = run(
+        files, "explain", "--candidates", files / "others.csv", "--out", files / "r.csv", "--index", "person"
+    )
+    assert explained.exit_code == 0
+    pd.read_csv(files / "people.csv").iloc[5:].to_csv(files / "people.csv", index=False)
+    done = run(files, "ledger", "add", files / "r.csv", "--ledger", files / "L", "--index", "person")
+    assert done.exit_code == 2
+    assert "expected every 'person' of the recourse" in " ".join(done.output.split())
+    random_network(6, seed=9).save(files / "model.npz")
+    done = run(files, "ledger", "add", files / "r.csv", "--ledger", files / "L", "--index", "person")
+    assert done.exit_code == 2
+
+
+def test_the_space_hash_is_the_one_in_certificate_files(path, lender):
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+        assert ledger.terms[0].space_hash == checker.sha256(lender.space.to_dict())
