@@ -1,0 +1,402 @@
+"""The audit: what is called certain is true of the model as it is served, and everything else was run."""
+
+import json
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from typer.testing import CliRunner
+
+import holdfast as hf
+from holdfast.cli import app
+from holdfast.errors import InvalidInputError
+from holdfast.promises import Ledger, Status, audit
+from holdfast.promises.audit_compare import compare, same_encoding
+from holdfast.promises.ledger_terms import Terms
+from ledger_cases import DELTA, make_lender, random_network, random_people, record
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def lender():
+    return make_lender()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory, lender):
+    place = tmp_path_factory.mktemp("audit") / "promises.ledger"
+    with Ledger(place) as ledger:
+        record(ledger, lender)
+    return place
+
+
+def moved(network, amount, seed=0):
+    """The network with every parameter moved by up to `amount`, the largest by just that much."""
+    return hf.PlausibleChanges(amount).sample(network, 1, seed)[0]
+
+
+def served(network, space, rows, threshold=0.5):
+    """What whoever serves the model says, by its probabilities."""
+    logits = network.logits(space.encode(rows))[:, 0]
+    return 1.0 / (1.0 + np.exp(-logits)) >= threshold
+
+
+# ---------------------------------------------------------------- the statuses
+
+
+def test_inside_delta_robust_promises_are_kept_for_certain_and_the_others_are_run(path, lender):
+    new = moved(lender.network, DELTA)
+    result = audit(path, new)
+    certs = hf.certify(lender.network, lender.promised, 1, lender.changes, space=lender.space)
+    radius = hf.certified_radius(lender.network, lender.promised, 1, space=lender.space).lower
+    certain = certs.robust | (radius > hf.parameter_distance(lender.network, new))
+    kept = served(new, lender.space, lender.promised)
+    assert kept[certain].all()
+    assert 0 < certain.sum() < len(certain)
+    expected = np.where(certain, "KEPT_FOR_CERTAIN", np.where(kept, "KEPT", "BROKEN"))
+    assert result.status.tolist() == expected.tolist()
+    assert np.isnan(result.margin).tolist() == certain.tolist()
+    (group,) = result.groups
+    assert (group.how, group.inside) == ("parameters", True)
+    assert group.distance == pytest.approx(hf.parameter_distance(lender.network, new), rel=1e-9)
+
+
+def test_outside_delta_a_large_radius_is_still_certain(path, lender):
+    new = moved(lender.network, 3 * DELTA, seed=1)
+    result = audit(path, new)
+    radius = hf.certified_radius(lender.network, lender.promised, 1, space=lender.space).lower
+    distance = hf.parameter_distance(lender.network, new)
+    assert distance > DELTA
+    assert not result.groups[0].inside
+    assert ((result.status == "KEPT_FOR_CERTAIN") == (radius > distance)).all()
+    assert (radius > distance).any()
+    assert served(new, lender.space, lender.promised)[radius > distance].all()
+
+
+def test_another_model_altogether_is_run_on_every_promise(path, lender):
+    new = random_network(lender.space.n_variables, seed=5, hidden=(4, 3))
+    result = audit(path, new, batch=7)
+    kept = served(new, lender.space, lender.promised)
+    assert 0 < kept.sum() < len(kept)
+    assert result.status.tolist() == np.where(kept, "KEPT", "BROKEN").tolist()
+    assert result.broken.tolist() == (~kept).tolist()
+    assert result.totals == {
+        Status.KEPT_FOR_CERTAIN: 0, Status.KEPT: kept.sum(), Status.BROKEN: (~kept).sum(), Status.UNREADABLE: 0,
+    }  # fmt: skip
+    assert result.contact_list()["key"].tolist() == lender.promised.index[~kept].tolist()
+    assert result.to_frame()["status"].tolist() == result.status.tolist()
+    assert "another build" in result.groups[0].why_not
+    logits = new.logits(lender.space.encode(lender.promised))[:, 0]
+    np.testing.assert_array_equal(result.margin, logits)
+
+
+def test_the_radius_left_is_that_of_the_new_model(path, lender):
+    new = moved(lender.network, 2 * DELTA)
+    result = audit(path, new, radius=True)
+    kept = ~result.broken
+    expected = hf.certified_radius(new, lender.promised, 1, space=lender.space).lower
+    np.testing.assert_array_equal(result.radius_left[kept], expected[kept])
+    assert np.isnan(result.radius_left[~kept]).all()
+
+
+def test_promises_of_several_models_and_deltas_are_judged_each_by_its_own(tmp_path, lender):
+    first, second = lender.network, moved(lender.network, 10 * DELTA, seed=2)
+    new = moved(second, DELTA / 2)
+    rows = lender.promised[served(second, lender.space, lender.promised)]
+    with Ledger(tmp_path / "L") as ledger:
+        record(ledger, lender, radius=False)
+        ledger.add_frame(
+            second,
+            lender.people.loc[rows.index],
+            rows,
+            target=1,
+            changes=lender.changes,
+            space=lender.space,
+            radius=False,
+        )
+        record(ledger, lender, radius=False, changes=None)
+        result = audit(ledger, new)
+        head = ledger.head
+    assert [group.inside for group in result.groups] == [False, True, False]
+    assert result.head == head
+    certs = hf.certify(second, rows, 1, lender.changes, space=lender.space)
+    n = len(lender.promised)
+    assert not (result.status[:n] == "KEPT_FOR_CERTAIN").any()
+    assert ((result.status[n : n + len(rows)] == "KEPT_FOR_CERTAIN") == certs.robust).all()
+    kept = served(new, lender.space, lender.promised)
+    assert ((result.status[n + len(rows) :] == "KEPT") == kept).all()
+    assert hf.parameter_distance(first, new) > DELTA
+    assert result.numbers.tolist() == list(range(1, len(result) + 1))
+    assert sum(sum(group.totals.values()) for group in result.groups) == len(result)
+
+
+# ---------------------------------------------------------------- a refitted scaler, a new encoder, a moved threshold
+
+
+def rescaled(space, people, factor=1.0, shift=0.0):
+    """The same columns with scalers fitted on other people."""
+    others = people.copy()
+    others["income"] = others["income"] * factor + shift
+    return hf.FeatureSpace.from_frame(others, scale="standard")
+
+
+def exact_fold(old_space, new_space, network):
+    """The first layer over the old variables in exact fractions, by evaluating both encodings at two raw values."""
+    columns = len(old_space.variables)
+    weights = [[Fraction(w) for w in row] for row in network.weights[0].tolist()]
+    bias = [Fraction(b) for b in network.biases[0].tolist()]
+    folded = [[Fraction(0)] * columns for _ in weights]
+    for feature in new_space.features:
+        before = old_space[feature.name]
+        for u, v in zip(before.variables, feature.variables, strict=True):
+            slope, offset = Fraction(1), Fraction(0)
+            if not feature.one_hot:
+                (s_old, o_old), (s_new, o_new) = exact_line(before.scaling), exact_line(feature.scaling)
+                slope = s_new / s_old
+                offset = o_new - slope * o_old
+            for j, row in enumerate(weights):
+                folded[j][u] += row[v] * slope
+                bias[j] += row[v] * offset
+    return folded, bias
+
+
+def exact_line(scaling):
+    def at(x):
+        for operation, constant in scaling.operations:
+            c = Fraction(constant)
+            x = {"subtract": x - c, "add": x + c, "divide": x / c, "multiply": x * c}[operation]
+        return x
+
+    return at(Fraction(1)) - at(Fraction(0)), at(Fraction(0))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_refitted_scaler_is_folded_into_the_first_layer(tmp_path, seed):
+    lender = make_lender(seed=seed, scale="standard", delta=0.02)
+    new_space = rescaled(lender.space, lender.people, 1.0 + 1e-3 * seed, 2.0)
+    # Retraining makes up for the other scaler, up to a small change: W_new = W_old diag(1 / a), moved a little.
+    exact, _ = exact_fold(lender.space, new_space, lender.network)
+    ratio = np.array([[float(value) for value in row] for row in exact]) / lender.network.weights[0]
+    weights = [lender.network.weights[0] / ratio, *lender.network.weights[1:]]
+    offsets = lender.network.biases[0] - np.array([float(b) for b in exact_fold(
+        lender.space, new_space, lender.network.with_parameters(weights, lender.network.biases))[1]])  # fmt: skip
+    biases = [lender.network.biases[0] + offsets, *lender.network.biases[1:]]
+    new = moved(lender.network.with_parameters(weights, biases), 0.01, seed)
+    with Ledger(tmp_path / "L") as ledger:
+        record(ledger, lender)
+        result = audit(ledger, new, space=new_space)
+    (group,) = result.groups
+    folded, bias = exact_fold(lender.space, new_space, new)
+    far = [abs(a - Fraction(b)) for new_row, row in zip(folded, lender.network.weights[0].tolist(), strict=True)
+           for a, b in zip(new_row, row, strict=True)]  # fmt: skip
+    far += [abs(a - Fraction(b)) for a, b in zip(bias, lender.network.biases[0].tolist(), strict=True)]
+    rest = [np.abs(a - b).max() for a, b in zip(new.weights[1:] + new.biases[1:],
+            lender.network.weights[1:] + lender.network.biases[1:], strict=True)]  # fmt: skip
+    truth = max(float(max(far)), *rest)
+    assert group.how == "folded"
+    # Never below the truth, and by rounding alone above it.
+    assert truth <= group.distance <= truth * (1 + 1e-6) + 1e-12
+    assert group.inside == (truth < 0.02)
+    certain = result.status == "KEPT_FOR_CERTAIN"
+    assert certain.any()
+    assert served(new, new_space, lender.promised)[certain].all()
+
+
+def test_the_rounding_of_both_encodings_is_paid_for(lender):
+    """v - (a u + c), in exact fractions at every promised row, never exceeds what the comparison allows for."""
+    from holdfast.promises.audit_compare import _change, _encoding_error
+
+    people = random_people(300, seed=4)
+    old = hf.FeatureSpace.from_frame(people, scale="standard")
+    new = rescaled(old, random_people(300, seed=5), 1.37, -900.0)
+    u, v = old.encode(people), new.encode(people)
+    worst = 0.0
+    for feature in new.features:
+        if feature.one_hot:
+            continue
+        before = old[feature.name]
+        (i,), (j,) = before.variables, feature.variables
+        slope, constant = _change(before.scaling, feature.scaling)
+        allowed = _encoding_error(before.scaling, feature.scaling, float(np.abs(u[:, i]).max()))
+        error = max(abs(Fraction(b) - slope * Fraction(a) - constant) for a, b in zip(u[:, i], v[:, j], strict=True))
+        assert 0 < error <= allowed
+        worst = max(worst, float(error) / allowed)
+    assert worst > 1e-4
+
+
+def test_a_scaler_that_changes_the_decision_breaks_promises_although_the_parameters_are_the_same(tmp_path):
+    lender = make_lender(scale="standard")
+    new_space = rescaled(lender.space, lender.people, 1.0, -4000.0)
+    with Ledger(tmp_path / "L") as ledger:
+        record(ledger, lender)
+        assert audit(ledger, lender.network).totals[Status.BROKEN] == 0
+        result = audit(ledger, lender.network, space=new_space)
+    kept = served(lender.network, new_space, lender.promised)
+    assert not kept.all()
+    assert (result.broken == ~kept).all()
+
+
+def test_a_new_category_and_columns_in_another_order_are_the_same_model(tmp_path, lender):
+    order = ["debt", "job", "income", "children"]
+    people = lender.space.decode(np.zeros((1, 6)))  # for the dtypes alone
+    wider = pd.concat(
+        [random_people(160, 0)[order], random_people(1, 1, jobs=("gig",))[order].assign(income=2500.0, debt=0.5)]
+    )
+    wider["debt"], new_space = wider["debt"].astype(np.float32), hf.FeatureSpace.from_frame(wider.astype(people.dtypes))
+    places = [
+        lender.space.variables.index(name) if name in lender.space.variables else -1 for name in new_space.variables
+    ]
+    weight = np.column_stack([lender.network.weights[0][:, p] if p >= 0 else np.full(6, 7.0) for p in places])
+    new = hf.Network([weight, lender.network.weights[1]], lender.network.biases)
+    assert new.n_features == lender.network.n_features + 1
+    with Ledger(tmp_path / "L") as ledger:
+        record(ledger, lender)
+        result = audit(ledger, new, space=new_space)
+    assert (result.groups[0].how, result.groups[0].distance) == ("folded", 0.0)
+    assert (result.status == "KEPT_FOR_CERTAIN").all()
+    assert served(new, new_space, lender.promised).all()
+
+
+def test_a_category_that_is_gone_makes_its_promises_unreadable(tmp_path, lender):
+    fewer = random_people(200, seed=3, jobs=("part", "full"))
+    new_space = hf.FeatureSpace.from_frame(fewer)
+    with Ledger(tmp_path / "L") as ledger:
+        record(ledger, lender)
+        result = audit(ledger, random_network(5), space=new_space)
+        gone = (lender.promised["job"] == "no").to_numpy()
+        assert 0 < gone.sum() < len(gone)
+        assert ((result.status == "UNREADABLE") == gone).all()
+        rest = lender.promised[~gone]
+        assert (result.broken[~gone] == ~served(random_network(5), new_space, rest)).all()
+        more = hf.FeatureSpace.from_frame(random_people(50).assign(age=30.0))
+        result = audit(ledger, random_network(more.n_variables), space=more)
+    assert (result.status == "UNREADABLE").all()
+    assert "'age'" in result.groups[0].why_not
+
+
+@pytest.mark.parametrize(("old", "new"), [(0.5, 0.52), (0.4, 0.4), (0.4, 0.5), (0.45, 0.3)])
+def test_a_moved_threshold_is_a_moved_bias(tmp_path, old, new):
+    lender = make_lender(delta=0.1)
+    logit = {t: float(np.log(t / (1 - t))) for t in (old, new)}
+    sure = lender.promised[served(lender.network, lender.space, lender.promised, old)]
+    with Ledger(tmp_path / "L") as ledger:
+        ledger.add_frame(
+            lender.network, lender.people.loc[sure.index], sure, target=1, changes=lender.changes, space=lender.space,
+            threshold=old, radius=False,
+        )  # fmt: skip
+        result = audit(ledger, lender.network, threshold=new)
+    (group,) = result.groups
+    assert group.distance == pytest.approx(abs(logit[new] - logit[old]), rel=1e-12, abs=1e-14)
+    assert group.distance >= abs(logit[new] - logit[old]) - 1e-16
+    assert group.inside == (abs(logit[new] - logit[old]) < 0.1)
+    kept = served(lender.network, lender.space, sure, new)
+    assert (result.broken == ~kept).all()
+    assert kept[result.status == "KEPT_FOR_CERTAIN"].all()
+
+
+def test_fixed_biases_do_not_cover_a_moved_threshold(lender):
+    terms = Terms(lender.network, lender.space, hf.PlausibleChanges(1.0, biases=False))
+    found = compare(terms, lender.network, 0.51, lender.space, lambda: np.ones(6))
+    assert not found.within(terms.changes)
+    assert found.distance(np.inf, False) == np.inf
+    same = compare(terms, lender.network, 0.5, lender.space, lambda: np.ones(6))
+    assert same.within(terms.changes)
+
+
+def test_constraints_do_not_change_how_a_row_is_read(lender):
+    assert same_encoding(lender.space, lender.space.constrained(immutable=["income"], ranges={"debt": (0.2, 0.4)}))
+    assert not same_encoding(lender.space, hf.FeatureSpace.from_frame(random_people(50, 8)))
+
+
+def test_a_pipeline_brings_its_own_preprocessing(tmp_path):
+    people = random_people(300)
+    accepted = ((people["income"] > 2500) ^ (people["children"] > 3)).astype(int)
+
+    def fit(rows):
+        scale = ColumnTransformer(
+            [
+                ("n", StandardScaler(), ["income", "children", "debt"]),
+                ("c", OneHotEncoder(sparse_output=False), ["job"]),
+            ]
+        )
+        classifier = MLPClassifier((5,), max_iter=2000, random_state=0, solver="lbfgs")
+        return make_pipeline(scale, classifier).fit(people.iloc[rows], accepted.iloc[rows])
+
+    people["debt"] = people["debt"].astype(np.float64)
+    old, new = fit(slice(0, 200)), fit(slice(50, 250))
+    space = hf.FeatureSpace.from_pipeline(old, people)
+    promised = people[old.predict(people) == 1].head(40)
+    with Ledger(tmp_path / "L") as ledger:
+        ledger.add_frame(old, promised, promised, target=1, changes=hf.PlausibleChanges(0.01), space=space)
+        assert audit(ledger, old).groups[0].how == "parameters"
+        result = audit(ledger, new)
+    assert result.groups[0].how == "folded"
+    assert (result.broken == (new.predict(promised) != 1)).all()
+    assert result.broken.any()
+
+
+def test_bad_input_is_refused(path, lender, tmp_path):
+    with pytest.raises(InvalidInputError, match="no such file"):
+        audit(tmp_path / "nowhere", lender.network)
+    with pytest.raises(InvalidInputError, match="threshold: expected a probability"):
+        audit(path, lender.network, threshold=0)
+    with pytest.raises(InvalidInputError, match="space: expected one for the new model, which reads 9 variables"):
+        audit(path, random_network(9))
+    with pytest.raises(InvalidInputError, match="space: expected a FeatureSpace"):
+        audit(path, lender.network, space="schema.json")
+    with Ledger(tmp_path / "empty") as ledger:
+        assert len(audit(ledger, lender.network)) == 0
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def run(path, model, *arguments):
+    return runner.invoke(app, ["audit", "--ledger", str(path), "--model", str(model), *map(str, arguments)])
+
+
+def test_the_command_is_a_gate(path, lender, tmp_path):
+    lender.network.save(tmp_path / "same.npz")
+    assert run(path, tmp_path / "same.npz").exit_code == 0
+    new = random_network(lender.space.n_variables, seed=5, hidden=(4, 3))
+    new.save(tmp_path / "new.npz")
+    files = {"--out": "all.csv", "--contacts": "people.parquet", "--json": "audit.json"}
+    options = [part for option, name in files.items() for part in (option, tmp_path / name)]
+    done = run(path, tmp_path / "new.npz", *options)
+    assert done.exit_code == 3
+    result = audit(path, new)
+    assert f"{result.broken.sum()} of {len(result)} promises are not kept" in " ".join(done.output.split())
+    written = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
+    assert written == result.to_dict()
+    assert written["kept"] is False
+    assert pd.read_csv(tmp_path / "all.csv")["status"].tolist() == result.status.tolist()
+    assert pd.read_parquet(tmp_path / "people.parquet")["key"].tolist() == result.contact_list()["key"].tolist()
+
+
+def test_the_command_takes_a_space_a_threshold_and_a_history(path, lender, tmp_path):
+    lender.network.save(tmp_path / "m0.npz")
+    for i in range(1, 6):
+        moved(lender.network, 0.001 * i, seed=i).save(tmp_path / f"m{i}.npz")
+    (tmp_path / "space.json").write_text(json.dumps(lender.space.to_dict()), encoding="utf-8")
+    history = [part for i in range(5) for part in ("--history", tmp_path / f"m{i}.npz")]
+    done = run(
+        path, tmp_path / "m5.npz", "--schema", tmp_path / "space.json", "--threshold", 0.499, "--confidence", 0.8,
+        "--horizon", 3, *history, "--json", tmp_path / "a.json", "--out", tmp_path / "a.csv",
+    )  # fmt: skip
+    assert done.exit_code in (0, 3), done.output
+    found = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert found["threshold"] == 0.499
+    assert found["expiry"]["retrainings_needed"] == [4, 8, 12]
+    assert found["expiry"]["drift"][1:] == [None, None]
+    networks = [hf.load_network(tmp_path / f"m{i}.npz") for i in range(6)]
+    steps = sorted(hf.parameter_distance(a, b) for a, b in pairwise(networks))
+    assert found["expiry"]["drift"][0] == pytest.approx(steps[-1])
+    table = pd.read_csv(tmp_path / "a.csv")
+    assert (table["retrainings"] == (table["radius_left"] > found["expiry"]["drift"][0])).all()

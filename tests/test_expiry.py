@@ -1,0 +1,95 @@
+"""How long a promise lasts: counted windows, and the stated probability on simulated histories."""
+
+import datetime
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.errors import InvalidInputError
+from holdfast.promises import promise_expiry
+
+
+def walk(n, seed, step=0.01, size=30):
+    """Models that move by an independent step at each retraining."""
+    rng = np.random.default_rng(seed)
+    path = np.cumsum(rng.normal(0.0, step, (n + 1, size + 1)), axis=0)
+    return [hf.Network([row[None, :-1]], [row[-1:]]) for row in path], path
+
+
+def test_windows_are_disjoint_end_at_the_newest_model_and_count_every_step_on_the_way():
+    models, path = walk(11, seed=0)
+    found = promise_expiry([0.1], models, horizon=4, confidence=0.5)
+    for k in range(1, 5):
+        starts = list(range(11 - k, -1, -k))
+        scores = sorted(max(np.abs(path[i + j] - path[i]).max() for j in range(1, k + 1)) for i in starts)
+        assert found.windows[k - 1] == len(starts)
+        rank = -(-(len(starts) + 1) // 2)
+        assert found.drift[k - 1] == pytest.approx(max(scores[rank - 1], *found.drift[: k - 1], 0.0))
+
+
+def test_distances_alone_add_up():
+    found = promise_expiry([1.0], [1.0, 2.0, 4.0, 8.0, 16.0], horizon=3, confidence=0.5)
+    # One step: the third of five. Two: the larger of 2 + 4 and 8 + 16. Three: one window is enough for a half.
+    np.testing.assert_allclose(found.drift, [4.0, 24.0, 28.0])
+    runs = promise_expiry([1.0], [[1.0, 3.0], [2.0, 1.0], [3.0, 5.0]], horizon=3, confidence=0.5)
+    np.testing.assert_allclose(runs.drift, [2.0, 3.0, np.nan])
+    assert runs.needed.tolist() == [1, 1, 1]
+
+
+def test_a_short_history_says_how_long_it_would_have_to_be():
+    found = promise_expiry([0.5, 0.001], [0.01] * 20, horizon=3, confidence=0.95)
+    assert found.needed.tolist() == [19, 38, 57]
+    assert found.known == 1
+    assert found.retrainings.tolist() == [1, 0]
+    assert found.limited.tolist() == [True, False]
+    assert found.describe(0) == (
+        "kept through the next monthly retraining, with 95%; 38 retrainings are needed to look further ahead"
+    )
+    assert "may break at the next monthly retraining" in found.describe(1)
+    nothing = promise_expiry([0.5], [0.01] * 18, confidence=0.95)
+    assert (nothing.known, nothing.retrainings.tolist()) == (0, [0])
+    assert nothing.describe(0) == "19 retrainings are needed to say it with 95%, the history has 18"
+
+
+def test_a_radius_becomes_a_date():
+    found = promise_expiry(
+        [0.05, 0.5, 0.01], [0.02] * 30, horizon=3, confidence=0.9, start="2026-11-30", period="month"
+    )
+    assert found.retrainings.tolist() == [2, 3, 0]
+    assert found.through == [datetime.date(2027, 1, 30), datetime.date(2027, 2, 28), datetime.date(2026, 11, 30)]
+    assert found.describe(1) == "kept through the next 3 monthly retrainings, to 2027-02-28, with 90%"
+    assert found.to_frame()["through"].tolist() == found.through
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_stated_probability_holds_for_retrainings_like_those_before(k):
+    rng = np.random.default_rng(0)
+    confidence, n, held, runs = 0.8, 4 * k, 0, 600
+    for _ in range(runs):
+        path = np.cumsum(rng.standard_t(3, (n + k + 1, 8)) * 0.01, axis=0)
+        models = [hf.Network([row[None, :-1]], [row[-1:]]) for row in path[: n + 1]]
+        found = promise_expiry([1.0], models, horizon=k, confidence=confidence)
+        held += max(np.abs(path[n + j] - path[n]).max() for j in range(1, k + 1)) <= found.drift[k - 1]
+    # At least 0.8, up to three standard errors of what is counted.
+    assert held / runs >= confidence - 3 * np.sqrt(0.16 / runs)
+    assert k > 1 or held / runs <= confidence + 3 * np.sqrt(0.16 / runs)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"history": []}, "history: expected models or distances, got none"),
+        ({"history": [0.1, -0.1]}, "expected finite distances >= 0"),
+        ({"history": [hf.Network([[[1.0]]], [[0.0]])]}, "at least two models"),
+        ({"confidence": 1.0}, "confidence: expected a probability"),
+        ({"horizon": 0}, "horizon: expected a whole number"),
+        ({"period": "fortnight"}, "period: expected one of"),
+        ({"radius": [-1.0]}, "radius: expected numbers >= 0"),
+        ({"start": "soon"}, "start: expected a date"),
+    ],
+)
+def test_bad_input_is_refused(options, message):
+    settings = {"radius": [0.1], "history": [0.1] * 5} | options
+    with pytest.raises(InvalidInputError, match=message):
+        promise_expiry(settings.pop("radius"), settings.pop("history"), **settings)
