@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import holdfast as hf
-from holdfast.cli import audit, benchmark, datasets, ledger, recourse, screens, tables
+from holdfast.cli import audit, benchmark, check, datasets, ledger, recourse, screens, tables
 from holdfast.cli.options import (
     BROKEN,
     FILE,
@@ -142,6 +142,7 @@ def radius(
 app.command()(recourse.explain)
 app.command()(recourse.methods)
 app.command()(datasets.datasets)
+app.command()(check.check)
 app.add_typer(ledger.app, name="ledger")
 app.command()(audit.audit)
 app.add_typer(benchmark.app, name="benchmark")

@@ -40,7 +40,7 @@ class Steps:
 
 def import_model(model: Any) -> Model:
     """The model of a fitted estimator."""
-    transformers, estimator = _unwrapped(model)
+    transformers, estimator = unwrapped(model)
     read = _CLASSIFIERS.get(type(estimator))
     if read is None:
         raise UnsupportedModelError(f"{qualified_name(estimator)} is not supported: expected {_SUPPORTED}")
@@ -53,7 +53,7 @@ def import_model(model: Any) -> Model:
     )
 
 
-def _unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
+def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
     """The transformers and the classifier inside pipelines and searches, however they are nested."""
     transformers: tuple[Any, ...] = ()
     while isinstance(model, Pipeline | GridSearchCV | RandomizedSearchCV):

@@ -2,6 +2,7 @@
 
 certificate   one JSON file per piece of advice: hashes, the point, Δ, the verdict and its proof
 prove         the proofs, found in floats and tried in the checker's exact arithmetic
+witness_file  a counter-model in the format of the model that it counters
 ledger        every promise that was made, in a file that shows when it was tampered with
 audit         which of them a new model keeps: for certain, by running it, or not
 expiry        how many retrainings a promise lasts, with a stated probability
@@ -24,6 +25,7 @@ from holdfast.promises.ledger import Ledger, Receipt
 from holdfast.promises.ledger_rows import Promises
 from holdfast.promises.ledger_terms import Terms
 from holdfast.promises.ledger_verify import Verification
+from holdfast.promises.witness_file import SavedWitness, WitnessFileError, save_witness
 
 __all__ = [
     "Audit",
@@ -33,15 +35,18 @@ __all__ = [
     "NoCertificateError",
     "Promises",
     "Receipt",
+    "SavedWitness",
     "Status",
     "Terms",
     "Verification",
+    "WitnessFileError",
     "audit",
     "certificate",
     "check_certificate",
     "promise_expiry",
     "read_certificates",
     "row_document",
+    "save_witness",
     "write_certificate",
     "write_certificates",
     "write_parameters",
