@@ -55,9 +55,10 @@ class RBR(Generator):
     sigma
         The kernels' standard deviation.
     epsilon_unfavourable, epsilon_favourable
-        How far, in the Wasserstein distance, the kernels of each class may differ from the estimated ones. The paper's
-        are half of sigma and sigma, and so are these; its sigma is 1, which on variables in [0, 1] lets every kernel
-        reach every point, so that the odds are nearly flat.
+        How far, in the Wasserstein distance, the kernels of each class may differ from the estimated ones. Public
+        implementations use a sigma of 1 with half of it and all of it, or with no ambiguity at all. On variables in
+        [0, 1] the former lets every kernel reach every point, so that the odds are nearly flat: hence a smaller sigma,
+        with the same proportions.
     delta_plus
         How much further than the boundary point the answer may lie, in the sum of absolute changes (times the columns'
         costs).
