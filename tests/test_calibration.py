@@ -123,6 +123,31 @@ def test_the_rank_is_the_least_that_suffices_in_exact_fractions(n, coverage):
             delta_calibrated(distances, coverage=float(coverage))
 
 
+@pytest.mark.parametrize(("coverage", "confidence"), [("0.5", "0.9"), ("0.9", "0.95"), ("0.8", "0.5")])
+def test_the_rank_with_confidence_is_the_least_that_suffices_in_exact_fractions(coverage, confidence):
+    p, c = Fraction(coverage), Fraction(confidence)
+    options = {"coverage": float(coverage), "confidence": float(confidence)}
+    for n in range(1, 60):
+        distances = np.arange(1.0, n + 1)
+        # How likely fewer than k of n retrainings lie within the share p that is to be covered.
+        terms = [math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(n)]
+        enough = [k for k in range(1, n + 1) if sum(terms[:k]) >= c]
+        if enough:
+            found = delta_calibrated(distances, **options)
+            assert found.rank == enough[0] == found.delta
+        else:
+            with pytest.raises(InvalidInputError, match=f"with confidence {confidence}, got {n}"):
+                delta_calibrated(distances, **options)
+
+
+def test_confidence_in_a_simulation():
+    rng = np.random.default_rng(0)
+    # The share of all exponential distances that lie below delta is 1 - exp(-delta).
+    shares = [-np.expm1(-delta_calibrated(rng.exponential(size=40), coverage=0.9, confidence=0.9).delta)
+              for _ in range(500)]  # fmt: skip
+    assert 0.88 <= np.mean(np.array(shares) >= 0.9) <= 0.96
+
+
 @pytest.mark.parametrize("per_layer", [False, True])
 def test_coverage_in_a_simulation(per_layer):
     # Heavy tails, layers on different scales and dependent: only exchangeability is used.
@@ -335,6 +360,7 @@ BAD = {
     "share": (lambda: delta_incremental(MODEL, X, Y, share=[0.1, 2.0]), "share: expected a share"),
     "no share": (lambda: delta_incremental(MODEL, X, Y, share=[]), "at: expected one of the shares"),
     "coverage": (lambda: delta_calibrated([1.0], coverage=1.0), "coverage: expected a probability"),
+    "confidence": (lambda: delta_calibrated([1.0], coverage=0.5, confidence=1), "confidence: expected a probability"),
     "negative": (lambda: delta_calibrated([1.0, -2.0], coverage=0.5), "history: expected distances >= 0, got -2"),
     "nan": (lambda: delta_calibrated([1.0, math.nan], coverage=0.5), "history: expected distances >= 0, got nan"),
     "one model": (lambda: delta_calibrated([MODEL], coverage=0.5), "history: expected at least two models"),

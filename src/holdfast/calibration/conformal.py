@@ -5,6 +5,10 @@
 If the next distance is exchangeable with these n, it is as likely to rank first among the n + 1 as second, third, ...,
 so it is at most the k-th smallest with probability at least k / (n + 1) >= p. No other assumption is made: not on the
 model, nor on the shape of the distribution (split conformal prediction).
+
+That probability is over the history too: one history in a few covers less. With a confidence c the rank is the least k
+with P(Binomial(n, p) < k) >= c, so that with probability c over histories of independent retrainings the delta covers
+at least the share p of all that may come (a tolerance limit after Wilks).
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 from holdfast.calibration.incremental import IncrementalDelta
 from holdfast.calibration.result import CHOSEN, DARK, INK, ChosenDelta, Delta, axes_to_draw_on, outward
@@ -42,15 +47,18 @@ class CalibratedDelta(ChosenDelta):
         The probability asked for.
     rank, n_ranked
         delta is the rank-th smallest of so many.
+    confidence
+        How sure it is that `coverage` is reached with this very history; None where only the average is promised.
     """
 
     coverage: float
     rank: int
     n_ranked: int
+    confidence: float | None = None
 
     @property
     def guaranteed(self) -> float:
-        """The probability that is guaranteed: rank / (n_ranked + 1), at least `coverage`."""
+        """The probability that is guaranteed, histories included: rank / (n_ranked + 1), at least `coverage`."""
         return self.rank / (self.n_ranked + 1)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -84,6 +92,11 @@ class CalibratedDelta(ChosenDelta):
             whole = f"number {self.rank} of {self.n_ranked} ratios to the layers' usual distances, in rising order"
         else:
             whole = f"number {self.rank} of {self.n_ranked} distances in rising order"
+        if self.confidence is not None:
+            return (
+                f"delta = {self.shown}: {whole}; with confidence {self.confidence:g} at least {self.coverage:g} of the "
+                "retrainings to come stay within it, if they and these are independent and made alike"
+            )
         return (
             f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
             f"{self.guaranteed:.3g}, if it is exchangeable with these"
@@ -94,6 +107,7 @@ def delta_calibrated(
     history: Any,
     *,
     coverage: float = 0.95,
+    confidence: float | None = None,
     per_layer: bool = False,
     norm: float = math.inf,
     origin: Any = None,
@@ -104,7 +118,7 @@ def delta_calibrated(
     is likelier than another. It holds for independent retrainings made in the same way, on data drawn in the same way.
     It fails where retraining drifts (each month further), where the next run uses another optimiser or ten times the
     data, and where the history was picked for being calm. The probability is over the history as well: over many
-    calibrations, so large a part of the next retrainings is covered.
+    calibrations, so large a part of the next retrainings is covered. `confidence` asks it of the one at hand.
 
     Parameters
     ----------
@@ -114,6 +128,10 @@ def delta_calibrated(
         each layer.
     coverage
         The probability p. It takes n >= p / (1 - p) retrainings: 9 for 0.9, 19 for 0.95, 99 for 0.99.
+    confidence
+        If given, the probability that this history's delta covers at least `coverage` of all retrainings to come, for
+        independent ones made alike. It takes a longer history: at confidence 0.95, 29 retrainings for coverage 0.9 and
+        59 for 0.95.
     per_layer
         One radius for each layer, with the same guarantee for all layers *together*. The first quarter of the history
         (fewer if the rest would be too few) gives the shape, each layer's mean distance s_l; the others are ranked by
@@ -136,6 +154,9 @@ def delta_calibrated(
     >>> print(found)
     delta = 0.05: number 8 of 9 distances in rising order; the next retraining stays within it with probability at \
 least 0.8, if it is exchangeable with these
+    >>> print(delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06], coverage=0.5, confidence=0.9))
+    delta = 0.06: number 5 of 5 distances in rising order; with confidence 0.9 at least 0.5 of the retrainings to come \
+stay within it, if they and these are independent and made alike
     >>> delta_calibrated([0.03, 0.05, 0.02], coverage=0.8)
     Traceback (most recent call last):
     ...
@@ -144,19 +165,21 @@ at most 0.75
     """
     if not (isinstance(coverage, int | float) and 0.0 < coverage < 1.0):
         raise InvalidInputError(f"coverage: expected a probability between 0 and 1, got {coverage!r}")
+    if confidence is not None and not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
+        raise InvalidInputError(f"confidence: expected a probability between 0 and 1, or None, got {confidence!r}")
     whole, layers, measured = _distances(history, origin, norm)
     _check_distances(whole)
-    needed = _least_n(coverage)
+    needed = _least_n(coverage, confidence)
     if per_layer:
         if layers is None:
             raise InvalidInputError("history: expected models, or a distance for each layer, got one for each model")
-        _check_length(len(whole), needed, coverage, unranked=1)
+        _check_length(len(whole), needed, coverage, confidence, unranked=1)
         n_shape = max(1, min(len(whole) // 4, len(whole) - needed))
         shape, scores = _ratios(layers, n_shape)
     else:
-        _check_length(len(whole), needed, coverage, unranked=0)
+        _check_length(len(whole), needed, coverage, confidence, unranked=0)
         n_shape, shape, scores = 0, np.ones(1), whole
-    rank = _rank(scores.size, coverage)
+    rank = _rank(scores.size, coverage, confidence)
     value = float(np.sort(scores)[rank - 1])
     if math.isinf(value):
         raise InvalidInputError(
@@ -167,25 +190,34 @@ at most 0.75
     radii = outward(shape * value, norm) if measured or per_layer else shape * value
     delta: Delta = tuple(radii.tolist()) if per_layer else float(radii[0])
     evidence = _evidence(whole, layers, n_shape)
-    return CalibratedDelta(delta, float(norm), evidence, float(coverage), rank, int(scores.size))
+    return CalibratedDelta(delta, float(norm), evidence, float(coverage), rank, int(scores.size), confidence)
 
 
-def _rank(n: int, coverage: float) -> int:
-    """ceil((n + 1) p); the product of two floats may lie a hair above a whole number."""
-    return max(1, math.ceil((n + 1) * coverage - 1e-9))
+def _rank(n: int, coverage: float, confidence: float | None) -> int:
+    """Which of n distances in rising order is large enough."""
+    if confidence is None:
+        # The product of two floats may lie a hair above a whole number.
+        return max(1, math.ceil((n + 1) * coverage - 1e-9))
+    return int(binom.ppf(confidence, n, coverage)) + 1
 
 
-def _least_n(coverage: float) -> int:
-    """The least n with ceil((n + 1) p) <= n."""
-    return max(1, math.ceil(coverage / (1.0 - coverage) - 1e-9))
+def _least_n(coverage: float, confidence: float | None) -> int:
+    """The least n whose largest distance is large enough: n / (n + 1) >= p, or p ** n <= 1 - confidence."""
+    if confidence is None:
+        return max(1, math.ceil(coverage / (1.0 - coverage) - 1e-9))
+    n = max(1, math.ceil(math.log1p(-confidence) / math.log(coverage) - 1e-9))
+    return n if _rank(n, coverage, confidence) <= n else n + 1
 
 
-def _check_length(n: int, needed: int, coverage: float, *, unranked: int) -> None:
+def _check_length(n: int, needed: int, coverage: float, confidence: float | None, *, unranked: int) -> None:
     if n < needed + unranked:
         ranked = n - unranked
-        at_most = f"; {n} support at most {ranked / (ranked + 1):.3g}" if ranked > 0 else ""
+        most = 0.0 if ranked < 1 else ranked / (ranked + 1) if confidence is None else (1 - confidence) ** (1 / ranked)
+        at_most = f"; {n} support at most {most:.3g}" if most else ""
+        surely = "" if confidence is None else f" with confidence {confidence:g}"
         raise InvalidInputError(
-            f"history: expected at least {needed + unranked} retrainings for coverage {coverage:g}, got {n}{at_most}"
+            f"history: expected at least {needed + unranked} retrainings for coverage {coverage:g}{surely}, "
+            f"got {n}{at_most}"
         )
 
 

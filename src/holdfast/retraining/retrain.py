@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
