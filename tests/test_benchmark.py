@@ -532,3 +532,11 @@ def test_the_command_names_bad_input(tmp_path, arguments, message):
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
     assert not (tmp_path / "out" / "results.csv").exists()
+
+
+def test_the_command_fails_where_nothing_worked(tmp_path):
+    accept_everybody = pd.DataFrame({"a": [0.0, 1.0] * 20, "y": [0] * 4 + [1] * 36})
+    accept_everybody.to_csv(tmp_path / "all.csv", index=False)
+    done = command(tmp_path, "--data", tmp_path / "all.csv", "--target-column", "y", "--model", "lr", "--delta", "0.01")
+    assert done.exit_code == 1
+    assert "expected rows that the model rejects, got none" in " ".join(done.stderr.split())
