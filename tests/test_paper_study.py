@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
+from typer.testing import CliRunner
 
 from holdfast.changes import parameter_distance
+from holdfast.cli.app import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.importers import load_network
 from holdfast.study.paper.claims import check_claims
@@ -278,16 +280,16 @@ def test_comparisons_of_the_papers_own_figures_are_within_the_spread(printed: Pr
 
 
 def test_a_reason_is_shown_only_where_its_difference_holds(printed: Printed) -> None:
-    costly = _break(dataset="adult", model=NN, method="ROAR", to={"cost_l1": 0.1})
+    costly = _break(dataset="adult", model=NN, method="PROTO", to={"cost_l1": 0.05})
     quiet = compare(Results.of(records()), printed)
     loud = compare(Results.of(records(inputs=costly)), printed)
-    (note,) = [note for note in NOTES if "CARLA" in note.text and note.methods == ("ROAR",)]
+    (note,) = [note for note in NOTES if "θ = 0" in note.text]
     assert note not in [one.note for one in explain_differences(quiet)]
     (shown,) = [one for one in explain_differences(loud) if one.note is note]
-    assert [(d.dataset, d.method, d.metric) for d in shown.differences] == [("adult", "ROAR", "cost_l1")]
+    assert [(d.dataset, d.method, d.metric) for d in shown.differences] == [("adult", "PROTO", "cost_l1")]
     assert note.text in differences_section(loud)
     assert note.text not in differences_section(quiet)
-    assert "NN, ROAR: cost is lower on adult (0.100 ± 0.000 against 0.877 ± 0.208)." in differences_section(loud)
+    assert "NN, PROTO: cost is higher on adult (0.050 ± 0.000 against 0.011 ± 0.002)." in differences_section(loud)
 
 
 def test_a_difference_without_a_reason_is_said_to_have_none(printed: Printed) -> None:
@@ -433,3 +435,20 @@ def test_unknown_names_are_refused(printed: Printed) -> None:
         run_paper(None, extent=QUICK, printed=printed, datasets=["loans"])
     with pytest.raises(InvalidInputError, match="methods: expected some of GCE"):
         run_paper(None, extent=QUICK, printed=printed, methods=["gce"])
+
+
+def test_the_command_writes_page_and_tables(tmp_path: Path) -> None:
+    """On iris, which needs no data but scikit-learn's own."""
+    page = tmp_path / "docs" / "paper.md"
+    arguments = ["benchmark", "paper", "--out", str(tmp_path / "out"), "--page", str(page), "--quick"]
+    some = ["--datasets", "iris", "--methods", "NNCE", "--methods", "RNCE-FF", "--seeds", "2"]
+    result = CliRunner().invoke(app, [*arguments, *some])
+    assert result.exit_code == 0, result.output
+    assert "Does the paper's pattern hold?" in result.output
+    text = page.read_text(encoding="utf-8")
+    assert "### iris" in text
+    assert "--seeds 2 --datasets iris --methods NNCE --methods RNCE-FF" in text
+    assert len(pd.read_csv(tmp_path / "out" / "inputs.csv")) == 2 * 2 * QUICK.inputs
+    wrong = CliRunner().invoke(app, [*arguments, "--datasets", "loans"])
+    assert wrong.exit_code == 2
+    assert "expected some of adult" in wrong.output

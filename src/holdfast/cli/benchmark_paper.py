@@ -62,6 +62,7 @@ def paper(
         results.write(out)
         page = out / "paper.md" if page is None else page
         images = page.parent / "images"
+        page.parent.mkdir(parents=True, exist_ok=True)
         pictures = draw(results, printed, images)
         run = Run(
             _command(quick=quick, page=page, seeds=seeds, datasets=datasets, methods=methods),
