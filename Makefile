@@ -32,6 +32,7 @@ demo: $(DEMO_STAMP) ## loan applicants, their promises, and which of them surviv
 figures: demo ## the demo, and its picture into the documents
 	cp $(OUT)/demo.png docs/images/demo.png
 	$(BIN)/python bench/delta_picture.py
+	$(BIN)/python docs/figures/methods.py
 
 test: lint ## every check and every test
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
