@@ -65,6 +65,7 @@ def code_blocks(text, language):
 PAGES = [
     "README.md",
     "docs/guarantee.md",
+    "docs/certificates.md",
     "docs/datasets.md",
     "docs/delta.md",
     "docs/benchmarking.md",

@@ -84,6 +84,9 @@ def _check(certificate: Any, model: Model, space: Any, row: Any) -> tuple[str, .
     unseen = ["about"]
     for name, given in (("space", space), ("row", row)):
         if given is None:
+            stated = hashes[name]
+            if stated is not None and not (isinstance(stated, str) and len(stated) == 64):
+                raise CheckError(f"hashes.{name}: expected a sha256 or null, got {_short(stated)}")
             unseen.append(name)
         else:
             _same(f"hashes.{name}: the sha256 of the {name} that was given", sha256(given), hashes[name])
@@ -190,9 +193,10 @@ class Model:
         activations = entry.get("activations", ["relu"] * (len(weights) - 1))
         n_classes = max(2, len(biases[-1]))
         classes = entry.get("classes", list(range(n_classes)))
-        if len(activations) != len(weights) - 1 or not set(activations) <= {"relu", "identity"}:
-            raise CheckError(f"model: expected 'relu' or 'identity' for each hidden layer, got {activations}")
-        if len(classes) != n_classes or len({canonical(label) for label in classes}) != n_classes:
+        known = isinstance(activations, list) and all(kind in ("relu", "identity") for kind in activations)
+        if not known or len(activations) != len(weights) - 1:
+            raise CheckError(f"model: expected 'relu' or 'identity' for each hidden layer, got {_short(activations)}")
+        if _length(classes) != n_classes or len({canonical(label) for label in classes}) != n_classes:
             raise CheckError(f"model: expected {n_classes} different classes, got {classes}")
         return cls(weights, biases, activations, classes)
 
@@ -221,9 +225,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     """A model from a file that `Network.save` wrote (.npz), or from JSON with weights, biases, activations, classes."""
     if zipfile.is_zipfile(path):
         return Model.read(_read_npz(path))
-    entry = read_json(path)
-    _object(entry, f"{os.fspath(path)}")
-    return Model.read(entry)
+    return Model.read(read_json(path))
 
 
 def _read_npz(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -233,7 +235,8 @@ def _read_npz(path: str | os.PathLike[str]) -> dict[str, Any]:
             layers = range(int(header["layers"]))
             weights = [_npy(archive.read(f"weight_{i}.npy")) for i in layers]
             biases = [_npy(archive.read(f"bias_{i}.npy")) for i in layers]
-    except (KeyError, TypeError, ValueError, SyntaxError, zipfile.BadZipFile, NotImplementedError) as error:
+    # Damaged bytes surface as BadZipFile, zlib.error, KeyError, SyntaxError, struct.error and others.
+    except Exception as error:
         raise CheckError(f"{os.fspath(path)}: expected a network saved by holdfast: {error}") from error
     return {**header, "weights": weights, "biases": biases}
 
@@ -694,11 +697,9 @@ def float_below(above: int, below: int) -> float:
 def _parameters(entry: Any, name: str) -> tuple[list[list[list[float]]], list[list[float]]]:
     _object(entry, name)
     weights, biases = entry.get("weights"), entry.get("biases")
-    if not isinstance(weights, list) or _length(biases) != len(weights) or not weights:
+    if _length(weights) < 1 or _length(biases) != len(weights) or min(map(_length, weights)) < 1:
         raise CheckError(f"{name}: expected as many lists of biases as of weights, and at least one")
-    matrices = [
-        [_floats(row, f"{name}.weights[{i}]") for row in _rows(weight, name)] for i, weight in enumerate(weights)
-    ]
+    matrices = [[_floats(row, f"{name}.weights[{i}]") for row in weight] for i, weight in enumerate(weights)]
     vectors = [_floats(bias, f"{name}.biases[{i}]") for i, bias in enumerate(biases)]
     width = len(matrices[0][0])
     for i, (matrix, vector) in enumerate(zip(matrices, vectors, strict=True)):
@@ -706,12 +707,6 @@ def _parameters(entry: Any, name: str) -> tuple[list[list[list[float]]], list[li
             raise CheckError(f"{name}.weights[{i}]: expected {len(vector)} rows of {width} numbers")
         width = len(vector)
     return matrices, vectors
-
-
-def _rows(weight: Any, name: str) -> list[Any]:
-    if not isinstance(weight, list) or not weight:
-        raise CheckError(f"{name}.weights: expected lists of rows")
-    return weight
 
 
 def _floats(values: Any, name: str) -> list[float]:
@@ -775,8 +770,16 @@ def _about(above: int, below: int) -> str:
 
 def read_json(path: str | os.PathLike[str]) -> Any:
     """The JSON in a file; no key twice, no NaN."""
-    with open(path, encoding="utf-8") as file:
-        return _strict_json(file.read())
+    return _strict_json(_text(path))
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise CheckError(f"{os.fspath(path)}: expected text in UTF-8: {error}") from error
 
 
 def _strict_json(text: str) -> Any:
@@ -802,12 +805,17 @@ def read_certificates(path: str | os.PathLike[str]) -> Iterator[tuple[str, Any]]
             if entry.endswith((".json", ".jsonl")):
                 yield from read_certificates(os.path.join(name, entry))
         return
-    with open(name, encoding="utf-8") as file:
-        lines = list(file) if name.endswith(".jsonl") else [file.read()]
-    for number, text in enumerate(lines, 1):
-        where = f"{name}:{number}" if name.endswith(".jsonl") else name
+    try:
+        text = _text(name)
+    except CheckError as error:
+        yield name, error
+        return
+    many = name.endswith(".jsonl")
+    for number, part in enumerate(text.split("\n") if many else [text], 1):
+        where = f"{name}:{number}" if many else name
         try:
-            yield where, _strict_json(text)
+            if part.strip() or not many:
+                yield where, _strict_json(part)
         except CheckError as error:
             yield where, error
 

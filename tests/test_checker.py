@@ -1,0 +1,329 @@
+"""The checker on its own: what it proves is never more than the exact least margin, and no forgery gets past it."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib.util
+import json
+import re
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast import checker
+from holdfast.promises import NoCertificateError, certificate, check_certificate
+from holdfast.promises.certificate import checker_model
+from oracle import exact_class, inside_exactly, least_margins_exact, robust_exactly
+from random_networks import random_changes, random_network, random_points
+
+
+@pytest.fixture(scope="module")
+def bench(root):
+    """The benchmark's own makers and forgers, on a smaller scale."""
+    spec = importlib.util.spec_from_file_location("bench_checker", root / "bench" / "checker.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_checker_imports_the_standard_library_alone(root):
+    tree = ast.parse((root / "src" / "holdfast" / "checker.py").read_text(encoding="utf-8"))
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in modules} <= sys.stdlib_module_names
+
+
+def test_certificates_agree_with_certify_and_forgeries_are_rejected(bench, example):
+    tally = bench.Tally()
+    made = bench.make(500, 7, tally)
+    assert tally.disagreements == []
+    assert {kind.split(",")[0] for kind in tally.made} == {"ROBUST", "NOT_ROBUST"}
+    bench.forge(800, 7, made, tally)
+    branched = bench.Made(example[1], example[0], "ROBUST, cases with splits")
+    bench.forge(300, 8, [branched, *(one for one in made if "cases" in one.kind)], tally)
+    assert tally.false_accepted == []
+    assert tally.stale_accepted == []
+    assert len(tally.forged) == len(bench.FORGERIES)
+    # Some changes make another true certificate, such as a smaller delta; most do not.
+    assert 0 < tally.still_true.total() < 0.6 * tally.forged.total()
+
+
+SHAPES = [(), (2,), (3,), (2, 2), (3, 2), (2, 2, 2)]
+
+
+def test_verdicts_and_bounds_against_exact_fractions():
+    """Small networks, exactly: a certificate exists where the verdict is true, and states no more than is so."""
+    rng = np.random.default_rng(5)
+    seen = set()
+    for k in range(60):
+        hidden = SHAPES[k % len(SHAPES)]
+        network = random_network(rng, 2, hidden, int(rng.choice([1, 1, 2, 3])))
+        X = random_points(rng, 3, 2)
+        changes = random_changes(rng, len(hidden) + 1)
+        certs = hf.certify(network, X, network.predict(X), changes)
+        for i, x in enumerate(X):
+            document = certificate(certs, i)
+            target = document["target"]["index"]
+            least = least_margins_exact(network, x, target, changes)
+            assert (document["verdict"] == "ROBUST") == robust_exactly(least, target)
+            seen.add(document["verdict"])
+            if document["verdict"] == "ROBUST":
+                rivals = [None] if network.n_outputs == 1 else [part["rival"] for part in document["proof"]["parts"]]
+                for part, rival in zip(document["proof"]["parts"], rivals, strict=True):
+                    assert Fraction(part["bound"]) <= least[rival]
+                    if len(hidden) < 2:
+                        assert np.nextafter(part["bound"], np.inf) > least[rival]
+            elif document["proof"]["method"] == "witness":
+                witness = network.with_parameters(document["proof"]["weights"], document["proof"]["biases"])
+                assert inside_exactly(network, changes, witness)
+                assert exact_class(witness, x) == document["proof"]["class"] != target
+    assert seen == {"ROBUST", "NOT_ROBUST"}
+
+
+def _random_tree(rng, sizes, decided=()):
+    """Any tree with any multipliers: most prove little, and none may prove too much."""
+    places = [(i, j) for i, size in enumerate(sizes[1:], 1) for j in range(size) if (i, j) not in decided]
+    refine = {"refine": True} if rng.random() < 0.3 else {}
+    if places and rng.random() < 0.6:
+        split = places[rng.integers(len(places))]
+        below, above = (_random_tree(rng, sizes, (*decided, split)) for _ in range(2))
+        return {"split": list(split), "below": below, "above": above, **refine}
+    if rng.random() < 0.3:
+        return refine
+    unit = int(rng.choice([1, 7, 16]))
+    multipliers = [[int(rng.integers(0, unit + 1)) for _ in range(size)] for size in sizes[1:]]
+    if rng.random() < 0.5:
+        # Outside [0, 1] a slope is as good as any other; as an alpha it is refused.
+        place = rng.integers(sizes[1])
+        multipliers[0][place] = int(rng.integers(-3 * unit, 5 * unit))
+    constraints = [[int(rng.integers(-unit, unit + 1)) if (i, j) in decided else 0 for j in range(size)]
+                   for i, size in enumerate(sizes[1:], 1)]  # fmt: skip
+    return {"multipliers": multipliers, "denominators": [unit] * (len(sizes) - 1), "constraints": constraints, **refine}
+
+
+def test_no_tree_proves_more_than_the_least_margin():
+    rng = np.random.default_rng(6)
+    bounds = refused = tight = 0
+    for k in range(24):
+        hidden = [(2, 2), (3, 3), (2, 2, 2)][k % 3]
+        network = random_network(rng, 2, hidden, 1, awkward=k % 2 == 0)
+        x = random_points(rng, 1, 2)[0]
+        changes = hf.PlausibleChanges(float(10.0 ** rng.uniform(-2.0, -0.3)))
+        least = least_margins_exact(network, x, 1, changes)[None]
+        asked = checker.Changes((changes.delta,), False, np.inf, True)
+        prover = checker.Prover(checker_model(network), asked, x.tolist(), 1)
+        for _ in range(50):
+            try:
+                above, below = prover.bound(0, "cases", _random_tree(rng, hidden))
+            except checker.CheckError:
+                refused += 1
+                continue
+            bounds += 1
+            proven = Fraction(above, below)
+            assert proven <= least
+            tight += proven == least
+    assert bounds > 300
+    assert refused > 50
+
+
+def test_ball_bounds_are_the_dual_norm_without_hidden_layers():
+    network = hf.Network([[[0.5, -1.0]]], [[0.25]])
+    x = [2.0, -1.0]
+    for norm, reach in ((1.0, 2.0), (2.0, np.sqrt(6.0))):
+        delta = 0.3
+        certs = hf.certify(network, [x], 1, hf.PlausibleChanges(delta, norm))
+        document = certificate(certs, 0)
+        (part,) = document["proof"]["parts"]
+        assert part["method"] == ("interval" if 2.25 - delta * 4.0 > 0 else "ball")
+        wider = hf.PlausibleChanges(2.25 / reach * 0.999, norm)
+        (part,) = certificate(hf.certify(network, [x], 1, wider), 0)["proof"]["parts"]
+        assert part["method"] == "ball"
+        assert part["bound"] == pytest.approx(2.25 - wider.delta * reach, abs=1e-12)
+
+
+def test_a_witness_in_another_norm_is_measured_exactly():
+    network = hf.Network([[[1.0, 0.0]]], [[0.0]])
+    for norm in (1.0, 2.0):
+        certs = hf.certify(network, [[1.0, 0.0]], 1, hf.PlausibleChanges(1.1, norm))
+        document = certificate(certs, 0)
+        assert document["verdict"] == "NOT_ROBUST"
+        assert check_certificate(document, network).accepted
+        # The same witness is outside a smaller ball.
+        document["changes"]["delta"] = 0.5
+        document["statement"] = document["statement"].replace("1.1", "0.5")
+        document["id"] = checker.content_id(document)
+        assert "outside Δ" in check_certificate(document, network).reason
+
+
+def test_a_norm_without_an_exact_rule_is_refused_clearly():
+    network = hf.Network([[[1.0, 0.0]]], [[0.0]])
+    certs = hf.certify(network, [[1.0, 0.0]], 1, hf.PlausibleChanges(1.5, 3.0))
+    with pytest.raises(NoCertificateError, match="decided for 1, 2 and inf"):
+        certificate(certs, 0)
+
+
+def test_a_margin_of_exactly_zero_counts_for_class_one_only():
+    network = hf.Network([[[1.0]]], [[0.0]])
+    changes = hf.PlausibleChanges(0.5)
+    # Least logit 1 - 0.5 (1 + 1) = 0.
+    document = certificate(hf.certify(network, [[1.0]], 1, changes), 0)
+    assert (document["verdict"], document["proof"]["parts"][0]["bound"]) == ("ROBUST", 0.0)
+    mirrored = hf.Network([[[-1.0]]], [[0.0]])
+    assert certificate(hf.certify(mirrored, [[1.0]], 0, changes), 0)["verdict"] == "NOT_ROBUST"
+
+
+@pytest.fixture(scope="module")
+def example():
+    rng = np.random.default_rng(11)
+    weights = [1.3 * rng.normal(size=(b, a)) / np.sqrt(a) for a, b in ((6, 14), (14, 14), (14, 1))]
+    network = hf.Network(weights, [0.3 * rng.normal(size=size) for size in (14, 14, 1)])
+    X = rng.normal(size=(200, 6))
+    radius = hf.certified_radius(network, X, network.predict(X)).lower
+    for row in np.argsort(-radius):
+        certs = hf.certify(network, X[[row]], network.predict(X[[row]]), hf.PlausibleChanges(0.999 * radius[row]))
+        document = certificate(certs, 0)
+        if "split" in document["proof"]["parts"][0]["tree"]:
+            return network, document
+    raise AssertionError("no proof with cases")
+
+
+def test_any_digit_that_is_changed_in_the_text_is_noticed(example):
+    network, document = example
+    model, text = checker_model(network), json.dumps(document)
+    assert checker.check(json.loads(text), model).accepted
+    digits = [match.start() for match in re.finditer(r"[0-9]", text)]
+    rng = np.random.default_rng(0)
+    for place in rng.choice(digits, 150, replace=False):
+        digit = str((int(text[place]) + int(rng.integers(1, 10))) % 10)
+        try:
+            changed = json.loads(text[:place] + digit + text[place + 1 :])
+        except ValueError:
+            continue
+        assert not checker.check(changed, model).accepted, text[place - 20 : place + 20]
+
+
+def test_malformed_certificates_are_rejected_and_never_crash(example):
+    network, document = example
+    model = checker_model(network)
+    rng = np.random.default_rng(1)
+    junk = [None, True, -1, 3.5, "x", [], {}, [[]], float("nan"), float("inf"), 10**400, {"split": [1, 0]}, [1, "2"]]
+    for _ in range(400):
+        changed = copy.deepcopy(document)
+        node, key = changed, str(rng.choice(list(changed)))
+        while isinstance(node[key], dict | list) and len(node[key]) and rng.random() < 0.7:
+            node = node[key]
+            key = int(rng.integers(len(node))) if isinstance(node, list) else str(rng.choice(list(node)))
+        old = node[key]
+        node[key] = junk[rng.integers(len(junk))]
+        if node[key] == old or key in ("about", "id"):
+            continue
+        try:
+            changed["id"] = checker.content_id(changed)
+        except checker.CheckError:
+            continue
+        assert not checker.check(changed, model).accepted, (key, node[key])
+    for thing in (None, [], "certificate", {}, 7):
+        assert not checker.check(thing, model).accepted
+
+
+def test_a_tree_that_leaves_a_case_out_is_rejected(example):
+    network, document = example
+    changed = copy.deepcopy(document)
+    del changed["proof"]["parts"][0]["tree"]["below"]
+    changed["id"] = checker.content_id(changed)
+    assert "expected the entries split below above" in check_certificate(changed, network).reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [('{"a": 1, "a": 2}', "every key once"), ('{"a": NaN}', "finite"), ("{", "JSON"), ("[" * 5000, "JSON")],
+)  # fmt: skip
+def test_ambiguous_json_is_rejected(text, reason, tmp_path):
+    (tmp_path / "c.json").write_text(text, encoding="utf-8")
+    ((_, found),) = checker.read_certificates(tmp_path / "c.json")
+    assert isinstance(found, checker.CheckError)
+    assert reason in str(found)
+
+
+def test_models_are_read_as_network_save_wrote_them(tmp_path):
+    rng = np.random.default_rng(2)
+    network = hf.Network(
+        [rng.normal(size=(3, 2)), rng.normal(size=(3, 3))], [rng.normal(size=3) * 1e-300, rng.normal(size=3)],
+        ["nein", "já", "ok"],
+    )  # fmt: skip
+    network.save(tmp_path / "model.npz")
+    model = checker.load_model(tmp_path / "model.npz")
+    assert hf.Network(model.weights, model.biases, model.classes, model.activations) == network
+    assert model.sha256 == checker_model(network).sha256
+    whole = (tmp_path / "model.npz").read_bytes()
+    for place in range(0, len(whole), 7):
+        (tmp_path / "broken.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        try:
+            damaged = checker.load_model(tmp_path / "broken.npz")
+        except checker.CheckError:
+            continue
+        # What a damaged byte leaves as it was, such as a date in the archive, is no damage.
+        assert damaged.sha256 == model.sha256
+    (tmp_path / "broken.npz").write_bytes(whole[:-30])
+    with pytest.raises(checker.CheckError):
+        checker.load_model(tmp_path / "broken.npz")
+
+
+# --- the published schema ---------------------------------------------------------------------------------------------
+
+TYPES = {
+    "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
+    "null": type(None),
+}  # fmt: skip
+
+
+def _faults(value, schema, root, where="$"):
+    """What a value breaks of a schema; the keywords that ours uses, and an error for any other."""
+    known = {"$ref", "type", "const", "enum", "anyOf", "properties", "required", "additionalProperties", "items"}
+    known |= {"minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "pattern", "description"}
+    assert set(schema) <= known | {"$schema", "title", "$defs"}
+    if "$ref" in schema:
+        yield from _faults(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root, where)
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    fits = [isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool)) for kind in kinds]
+    simple = [
+        (not kinds or any(fits), "type"),
+        ("const" not in schema or (value == schema["const"] and type(value) is type(schema["const"])), "const"),
+        ("enum" not in schema or value in schema["enum"], "enum"),
+        ("pattern" not in schema or re.search(schema["pattern"], str(value)), "pattern"),
+        ("minimum" not in schema or value >= schema["minimum"], "minimum"),
+        ("maximum" not in schema or value <= schema["maximum"], "maximum"),
+        ("exclusiveMinimum" not in schema or value > schema["exclusiveMinimum"], "exclusiveMinimum"),
+        ("anyOf" not in schema or any(not [*_faults(value, s, root)] for s in schema.get("anyOf", ())), "anyOf"),
+    ] if not kinds or any(fits) else [(False, "type")]  # fmt: skip
+    yield from (f"{where}: {name}" for fine, name in simple if not fine)
+    if isinstance(value, list) and kinds == ["array"]:
+        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+            yield f"{where}: length"
+        for i, item in enumerate(value):
+            yield from _faults(item, schema.get("items", {}), root, f"{where}[{i}]")
+    if isinstance(value, dict) and kinds == ["object"]:
+        properties = schema.get("properties", {})
+        yield from (f"{where}: {key} is missing" for key in schema.get("required", ()) if key not in value)
+        for key, item in value.items():
+            if key in properties:
+                yield from _faults(item, properties[key], root, f"{where}.{key}")
+            elif schema.get("additionalProperties", True) is False:
+                yield f"{where}: {key} is unknown"
+
+
+def test_every_kind_of_certificate_obeys_the_published_schema(root, bench, example):
+    schema = json.loads((root / "docs" / "certificate.schema.json").read_text(encoding="utf-8"))
+    made = bench.make(200, 3, bench.Tally())
+    documents = {one.kind: one.document for one in made} | {"splits": example[1]}
+    assert {"NOT_ROBUST, today", "NOT_ROBUST, witness", "ROBUST, interval", "splits"} <= set(documents)
+    for kind, document in documents.items():
+        assert [*_faults(document, schema, schema)] == [], kind
+    broken = {**example[1], "verdict": "UNKNOWN", "extra": 1}
+    assert [*_faults(broken, schema, schema)] == ["$.verdict: enum", "$: extra is unknown"]
