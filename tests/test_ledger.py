@@ -174,7 +174,12 @@ TAMPERING = {
     "verdict": ("UPDATE promises SET verdict = 'ROBUST!' WHERE number = 7", "entry 7"),
     "raw row": ("UPDATE promises SET counterfactual = '[9000.0,0,\"full\",0.5]' WHERE number = 7", "entry 7"),
     "factual": ("UPDATE promises SET factual = '[9000.0,0,\"full\",0.5]' WHERE number = 7", "entry 7"),
-    "point": ("UPDATE promises SET point = zeroblob(48) WHERE number = 7", "entry 7"),
+    "points": ("UPDATE pages SET points = zeroblob(length(points))", "entry 1"),
+    "radius in the page": ("UPDATE pages SET radii = zeroblob(length(radii))", "page 1"),
+    "verdict in the page": ("UPDATE pages SET verdicts = zeroblob(length(verdicts))", "page 1"),
+    "keys in the page": ("UPDATE pages SET keys = replace(keys, 'p1', 'q1')", "page 1"),
+    "target of the page": ("UPDATE pages SET target = '0'", "page 1"),
+    "pages removed": ("DELETE FROM pages", "entry 1"),
     "target": ("UPDATE promises SET target = '0' WHERE number = 7", "entry 7"),
     "hash": ("UPDATE promises SET hash = zeroblob(32) WHERE number = 7", "entry 7"),
     "model": ("UPDATE objects SET content = replace(content, '0.', '1.') WHERE length(content) > 10", "object"),
@@ -215,7 +220,10 @@ def test_entries_cut_off_at_the_end_show_against_a_head_that_was_noted_down(path
         late = record(ledger, lender)
         found = ledger.verify(head=early.head)
         assert (found.intact, found.known_head) == (True, early.total)
-    tamper(path, "DELETE FROM promises WHERE number > ?", late.total - 2)
+    tamper(path, "DELETE FROM promises WHERE number > ?", early.total)
+    with Ledger(path) as ledger:
+        assert "page 41" in str(ledger.verify())
+    tamper(path, "DELETE FROM pages WHERE first > ?", early.total)
     with Ledger(path) as ledger:
         # The chain alone cannot see it, as the documents say.
         assert ledger.verify().intact

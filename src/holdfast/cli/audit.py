@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -115,7 +116,7 @@ def _show(result: Audit, expiry: Expiry | None, seconds: float, written: list[Pa
         console.print(escape(_sentence(group.to_dict())), soft_wrap=True)
     if result.radius_left is not None and (result.codes <= 1).any():
         left = result.radius_left[~result.broken]
-        console.print(f"Radius left: least {left.min():.4g}, median {float(sorted(left)[len(left) // 2]):.4g}.")
+        console.print(f"Radius left: least {left.min():.4g}, median {np.median(left):.4g}.")
     if expiry is not None:
         _show_expiry(console, result, expiry)
     console.print(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head}", soft_wrap=True)
@@ -131,7 +132,8 @@ def _sentence(group: dict[str, object]) -> str:
         return f"{start}: not comparable with the new model ({group['not_comparable']}), so it was run."
     folded = "" if group["compared_by"] == "parameters" else ", changed preprocessing or threshold taken in"
     where = "inside" if group["inside"] else "outside"
-    delta = "no Δ" if group["delta"] is None else f"{where} their delta {group['delta']}"
+    radii = [] if group["delta"] is None else np.atleast_1d(np.asarray(group["delta"])).tolist()
+    delta = f"{where} their delta {', '.join(f'{radius:.4g}' for radius in radii)}" if radii else "they have no Δ"
     return f"{start}: the new model is at distance {group['distance']:.4g}{folded}; {delta}."
 
 

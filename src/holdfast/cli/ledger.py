@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import pandas as pd
 import typer
 from rich.console import Console
@@ -109,15 +110,16 @@ def show(ledger: LedgerFile, debug: Debug = False) -> None:
     with plain_errors(debug), Ledger(ledger, create=False) as book:
         table = Table()
         for heading in ("model", "delta", "threshold", "promises", "robust", "from", "to"):
-            table.add_column(heading, justify="right" if heading in ("promises", "robust") else "left")
+            table.add_column(heading, justify="right" if heading in ("promises", "robust") else "left", no_wrap=True)
         last = len(book)
         for terms in book.terms:
-            parts = [part[["date", "verdict"]] for part in book.overview(terms, last=last)]
-            rows = pd.concat(parts) if parts else pd.DataFrame({"date": [""], "verdict": [None]})
-            delta = "none" if terms.changes is None else screens.describe(terms.changes).split(" of this one")[0]
+            parts = list(book.overview(terms, last=last))
+            dates = [date for part in parts for date in (min(part.dates), max(part.dates))] or ["none"]
+            radii = [] if terms.changes is None else np.atleast_1d(terms.changes.delta).tolist()
+            delta = ", ".join(f"{radius:.4g}" for radius in radii) or "none"
             table.add_row(
-                terms.model_hash[:12], escape(delta), f"{terms.threshold:g}", f"{len(rows):,}",
-                f"{(rows['verdict'] == 'ROBUST').sum():,}", str(rows["date"].min()), str(rows["date"].max()),
+                terms.model_hash[:12], escape(delta), f"{terms.threshold:g}", f"{sum(map(len, parts)):,}",
+                f"{sum(int(part.robust.sum()) for part in parts):,}", min(dates), max(dates),
             )  # fmt: skip
         console = Console(highlight=False)
         console.print(f"{last:,} promises")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +24,7 @@ from holdfast.promises.audit_compare import Comparison, compare, same_encoding
 from holdfast.promises.audit_result import BROKEN, CERTAIN, KEPT, UNREADABLE, Audit, Group, totals_of
 from holdfast.promises.certificate import checker_model
 from holdfast.promises.ledger import Ledger
+from holdfast.promises.ledger_rows import Overview
 from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
 from holdfast.verify import certified_radius
 
@@ -98,7 +98,7 @@ def audit(
                 codes, margin, left = np.full(len(rows), CERTAIN, np.int8), np.full(len(rows), np.nan), None
                 if radius or not certain.all():
                     codes, margin, left = judge.run(rows, certain, radius)
-                found.add(rows, codes, margin, left, judge.labels)
+                found.add(rows, codes, margin, left)
                 if advance is not None:
                     advance(len(rows))
             groups.append(judge.group(found.codes[start:]))
@@ -139,7 +139,6 @@ class _Judge:
 
     def __init__(self, newcomer: _Newcomer, terms: Terms, ledger: Ledger, last: int, batch: int) -> None:
         self.newcomer, self.terms, self.ledger, self.last, self.batch = newcomer, terms, ledger, last, batch
-        self.labels = {json.dumps(label): label for label in terms.network.classes.tolist()}
         example = next(ledger.promises(batch=1000, terms=terms, last=last), None)
         self.space = None if example is None else newcomer.space_for(terms, example.counterfactuals)
         self.same = self.space is not None and same_encoding(terms.space, self.space)
@@ -153,27 +152,27 @@ class _Judge:
     def _reach(self) -> Floats:
         """The largest |u| of each variable over the promises."""
         largest = np.zeros(self.terms.space.n_variables)
-        for promises in self.ledger.promises(batch=self.batch, terms=self.terms, last=self.last):
-            np.maximum(largest, np.abs(promises.points).max(axis=0), out=largest)
+        for rows in self.ledger.overview(self.terms, last=self.last, batch=self.batch):
+            points = self.ledger.points(self.terms, int(rows.numbers[0]), int(rows.numbers[-1]))
+            np.maximum(largest, np.abs(points).max(axis=0), out=largest)
         return largest
 
-    def certain(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
+    def certain(self, rows: Overview) -> NDArray[np.bool_]:
         """Which promises their own certificate, or their radius, covers."""
-        by_radius = rows["radius"].to_numpy() > self.distance
-        return np.asarray(by_radius | ((rows["verdict"] == "ROBUST").to_numpy() & self.inside))
+        return np.asarray((rows.radius > self.distance) | (rows.robust & self.inside))
 
     def run(
-        self, rows: pd.DataFrame, certain: NDArray[np.bool_], radius: bool
+        self, rows: Overview, certain: NDArray[np.bool_], radius: bool
     ) -> tuple[NDArray[np.int8], Floats, Floats | None]:
         """Run the model on the promises in `rows` that are not certain."""
-        points, readable = self._points(int(rows["number"].iloc[0]), int(rows["number"].iloc[-1]))
+        points, readable = self._points(int(rows.numbers[0]), int(rows.numbers[-1]))
         codes = np.where(certain, CERTAIN, UNREADABLE).astype(np.int8)
         margin = np.full(len(rows), np.nan)
         left = np.full(len(rows), np.nan) if radius else None
-        network, targets = self.newcomer.decision, rows["target"].to_numpy()
-        for text in dict.fromkeys(targets.tolist()):
-            target = network.class_index(self.labels[text])
-            mine = (targets == text) & readable
+        network = self.newcomer.decision
+        for label in dict.fromkeys(rows.targets.tolist()):
+            target = network.class_index(label)
+            mine = (rows.targets == label) & readable
             asked = np.flatnonzero(mine & ~certain)
             if asked.size:
                 margin[asked] = least_margins(network, target, points[asked])
@@ -183,7 +182,7 @@ class _Judge:
                     codes[ties] = np.where(network.predict_index(points[ties]) == target, KEPT, BROKEN)
             kept = np.flatnonzero(mine & (codes <= KEPT))
             if left is not None and network.rectified and kept.size:
-                left[kept] = certified_radius(network, points[kept], self.labels[text]).lower
+                left[kept] = certified_radius(network, points[kept], label).lower
         return codes, margin, left
 
     def _points(self, first: int, last: int) -> tuple[Floats, NDArray[np.bool_]]:
@@ -241,16 +240,12 @@ class _Findings:
     codes: list[NDArray[np.int8]] = field(default_factory=list)
     margin: list[Floats] = field(default_factory=list)
     left: list[Floats] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
 
-    def add(
-        self, rows: pd.DataFrame, codes: NDArray[np.int8], margin: Floats, left: Floats | None, labels: dict[str, Any]
-    ) -> None:
-        self.numbers.append(rows["number"].to_numpy())
-        self.keys.append(rows["key"].to_numpy())
-        # Thousands of promises share a date: one text for all of them.
-        self.dates.append(np.array([self.texts.setdefault(date, date) for date in rows["date"]], dtype=object))
-        self.targets.append(np.array([labels[text] for text in rows["target"]], dtype=object))
+    def add(self, rows: Overview, codes: NDArray[np.int8], margin: Floats, left: Floats | None) -> None:
+        self.numbers.append(rows.numbers)
+        self.keys.append(rows.keys)
+        self.dates.append(rows.dates)
+        self.targets.append(rows.targets)
         self.codes.append(codes)
         self.margin.append(margin)
         if self.radius:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -27,14 +27,24 @@ from holdfast.generators.reading import find_space
 from holdfast.importers import load_model
 from holdfast.network import Floats
 from holdfast.promises.ledger_export import export
-from holdfast.promises.ledger_rows import Promises, encode_json, rows_as_json, rows_from_json
-from holdfast.promises.ledger_store import Entry, Store
+from holdfast.promises.ledger_rows import Overview, Promises, encode_json, rows_as_json, rows_from_json
+from holdfast.promises.ledger_store import PAGE, Entry, Store
 from holdfast.promises.ledger_terms import Terms, check_threshold
 from holdfast.promises.ledger_verify import Verification, verify
 from holdfast.verify import certified_radius, certify
 from holdfast.verify.inputs import read_targets
 
-_PAGE = "number, key, date, terms, target, verdict, radius, factual, counterfactual, point"
+_ENTRY = "number, key, date, target, verdict, radius, factual, counterfactual"
+_PAGES_AFTER = "SELECT first, size, terms FROM pages WHERE first > ? AND first <= ? ORDER BY first LIMIT 1000"
+_SIZES = "SELECT first, size FROM pages WHERE terms = ? AND first > ? AND first <= ? ORDER BY first LIMIT 10000"
+_OVERVIEW = (
+    "SELECT first, size, date, target, keys, verdicts, radii FROM pages "
+    "WHERE terms = ? AND first BETWEEN ? AND ? ORDER BY first"
+)
+_POINTS = (
+    "SELECT first, size, points FROM pages WHERE terms = ?1 AND first <= ?3 AND first + size > ?2 "
+    f"AND first > ?2 - {PAGE} ORDER BY first"
+)
 BATCH = 10_000
 
 
@@ -260,53 +270,59 @@ class Ledger:
         last
             Only those up to this number.
         """
-        stored = {place: Terms.read(name, self._store.fetch) for place, name in self._store.terms().items()}
+        known = {place: Terms.read(name, self._store.fetch) for place, name in self._store.terms().items()}
+        wanted = known if terms is None else {self._place(terms): terms}
         end = self._store.head()[0] if last is None else last
-        if terms is None:
-            yield from self._pages("", stored, batch, end)
-        else:
-            yield from self._pages(f"terms = {self._place(terms)} AND ", stored, batch, end)
+        for place, first, until in self._runs(wanted, batch, end):
+            made_under = wanted[place]
+            rows = self._between(_ENTRY, made_under, first, until)
+            yield _batch(made_under, rows, self.points(made_under, first, until))
 
-    def _pages(self, where: str, stored: dict[int, Terms], batch: int, last: int) -> Iterator[Promises]:
-        # A query for each page, so that no lock is held while the caller works on it.
-        statement = (
-            f"SELECT {_PAGE} FROM promises WHERE {where}number > ? AND number <= ? ORDER BY number LIMIT {int(batch)}"
-        )
+    def _runs(self, wanted: Mapping[int, Terms], batch: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """(terms, first, last) of promises in a row, at most `batch` of them, in the order of the ledger."""
         after = 0
-        while rows := self._store.query(statement, (after, last)):
-            after = rows[-1][0]
-            for place in dict.fromkeys(row[3] for row in rows):
-                yield _batch(stored[place], [row for row in rows if row[3] == place])
+        while pages := self._store.query(_PAGES_AFTER, (after, last)):
+            after = pages[-1][0]
+            for first, count, place in pages:
+                if place in wanted:
+                    for start in range(first, min(first + count - 1, last) + 1, batch):
+                        yield place, start, min(start + batch, first + count, last + 1) - 1
 
-    def overview(self, terms: Terms, *, last: int, batch: int = BATCH) -> Iterator[pd.DataFrame]:
+    def overview(self, terms: Terms, *, last: int, batch: int = BATCH) -> Iterator[Overview]:
         """Number, key, date, target, verdict and radius of the promises under some terms, without x and x'.
 
-        They come from an index, so that a ledger whose promises need not be looked at is gone through in a moment.
+        They come from the pages, so that a ledger whose promises need not be looked at is gone through in a moment.
         """
-        place = self._place(terms)
-        columns = ["number", "key", "date", "target", "verdict", "radius"]
-        statement = (
-            f"SELECT {', '.join(columns)} FROM promises INDEXED BY overview "
-            f"WHERE terms = ? AND number > ? AND number <= ? ORDER BY number LIMIT {int(batch)}"
-        )
-        after = 0
-        while rows := self._store.query(statement, (place, after, last)):
-            after = rows[-1][0]
-            frame = pd.DataFrame(rows, columns=columns, dtype=object)
-            yield frame.astype({"number": "int64", "radius": "float64"})
+        place, after = self._place(terms), 0
+        while sizes := self._store.query(_SIZES, (place, after, last)):
+            total, chosen = 0, []
+            for first, count in sizes:
+                chosen.append((first, count))
+                total += count
+                if total >= batch:
+                    break
+            after = chosen[-1][0]
+            pages = self._store.query(_OVERVIEW, (place, chosen[0][0], after))
+            yield Overview.of(pages, last)
 
     def points(self, terms: Terms, first: int, last: int) -> Floats:
         """x' of the promises under some terms from one number to another, as the model of that day read them."""
-        return points_from_blobs([row[0] for row in self._between("point", terms, first, last)], terms)
+        pages = self._store.query(_POINTS, (self._place(terms), first, last))
+        content = b"".join(page[2] for page in pages)
+        points = np.frombuffer(content, dtype="<f8").reshape(-1, terms.space.n_variables)
+        # The first page may begin before the first promise wanted, and the last end after the last.
+        begin = max(first - pages[0][0], 0) if pages else 0
+        beyond = max(pages[-1][0] + pages[-1][1] - 1 - last, 0) if pages else 0
+        return points[begin : len(points) - beyond]
 
     def counterfactual_rows(self, terms: Terms, first: int, last: int) -> pd.DataFrame:
         """x' of the promises under some terms from one number to another, in raw units: float64, or labels."""
         texts = [row[0] for row in self._between("counterfactual", terms, first, last)]
         return rows_from_json(terms.space, texts)
 
-    def _between(self, column: str, terms: Terms, first: int, last: int) -> list[Any]:
+    def _between(self, columns: str, terms: Terms, first: int, last: int) -> list[Any]:
         return self._store.query(
-            f"SELECT {column} FROM promises NOT INDEXED WHERE number BETWEEN ? AND ? AND terms = ? ORDER BY number",
+            f"SELECT {columns} FROM promises WHERE number BETWEEN ? AND ? AND terms = ? ORDER BY number",
             (first, last, self._place(terms)),
         )
 
@@ -329,9 +345,9 @@ class Ledger:
         return export(self.promises(), path)
 
 
-def _batch(terms: Terms, rows: list[tuple[Any, ...]]) -> Promises:
-    numbers, keys, dates, _, targets, verdicts, radius, before, after, points = zip(*rows, strict=True)
-    labels = {text: label for label in terms.network.classes.tolist() for text in [encode_json(label)]}
+def _batch(terms: Terms, rows: list[tuple[Any, ...]], points: Floats) -> Promises:
+    numbers, keys, dates, targets, verdicts, radius, before, after = zip(*rows, strict=True)
+    labels = {encode_json(label): label for label in terms.network.classes.tolist()}
     return Promises(
         terms=terms,
         numbers=np.array(numbers, dtype=np.int64),
@@ -340,15 +356,10 @@ def _batch(terms: Terms, rows: list[tuple[Any, ...]]) -> Promises:
         targets=np.array([labels[text] for text in targets], dtype=object),
         verdicts=np.array(verdicts, dtype=object),
         radius=np.array(radius, dtype=np.float64),
-        points=points_from_blobs(points, terms),
+        points=points,
         factual_texts=before,
         counterfactual_texts=after,
     )
-
-
-def points_from_blobs(blobs: Sequence[bytes], terms: Terms) -> Floats:
-    """Stored points as one array."""
-    return np.frombuffer(b"".join(blobs), dtype="<f8").reshape(len(blobs), terms.space.n_variables)
 
 
 def _blobs(points: Floats) -> list[bytes]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -141,6 +141,38 @@ class Promises:
                 "counterfactual": _with_names(self.terms.space, self.counterfactual_texts),
             }
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """What a ledger says of some promises without opening them: one array for each column."""
+
+    numbers: NDArray[np.int64]
+    keys: NDArray[Any]
+    dates: NDArray[Any]
+    targets: NDArray[Any]
+    robust: NDArray[np.bool_]
+    radius: Floats
+
+    def __len__(self) -> int:
+        return int(self.numbers.shape[0])
+
+    @classmethod
+    def of(cls, pages: Sequence[tuple[Any, ...]], last: int) -> Overview:
+        """From pages of (first, size, date, target as JSON, keys as JSON, verdicts, radii), up to a number."""
+        firsts, counts, dates, targets, keys, verdicts, radii = zip(*pages, strict=True)
+        starts = np.cumsum([0, *counts])[:-1]
+        numbers = np.repeat(np.array(firsts, dtype=np.int64) - starts, counts) + np.arange(sum(counts))
+        names = _objects(json.loads(f"[{','.join(text[1:-1] for text in keys)}]"))
+        robust = np.frombuffer(b"".join(verdicts), dtype=np.uint8) == 1
+        radius = np.frombuffer(b"".join(radii), dtype="<f8")
+        labels = [json.loads(text) for text in targets]
+        when, wanted = (np.repeat(_objects(column), counts) for column in (dates, labels))
+        inside = numbers <= last
+        whole = cls(numbers, names, when, wanted, robust, radius)
+        if inside.all():
+            return whole
+        return cls(*(getattr(whole, field.name)[inside] for field in fields(cls)))
 
 
 def _with_names(space: FeatureSpace, texts: Sequence[str]) -> list[str]:

@@ -1,8 +1,10 @@
 """The ledger's file: an SQLite database that is only ever added to.
 
 The rollback journal (SQLite's default) keeps everything in one file that can be copied and mailed, and appends are what
-it does best. A transaction takes the write lock before it reads the end of the chain, so two writers never build on the
-same entry; a process that dies leaves a journal that the next one to open the file rolls back.
+it does best. Beside the entries lie *pages*: what an audit looks at, up to some thousands of promises in one row, as
+arrays that are read at the speed of memory. A transaction takes the write lock before it reads the end of the chain, so
+two writers never build on the same entry; a process that dies leaves a journal that the next one to open the file rolls
+back.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises.ledger_rows import encode_json
@@ -38,20 +43,34 @@ CREATE TABLE promises (
   radius REAL,
   factual TEXT NOT NULL,
   counterfactual TEXT NOT NULL,
-  point BLOB NOT NULL,
   hash BLOB NOT NULL
 );
-CREATE INDEX overview ON promises (terms, number, key, date, target, verdict, radius);
+CREATE TABLE pages (
+  first INTEGER PRIMARY KEY,
+  size INTEGER NOT NULL,
+  terms INTEGER NOT NULL REFERENCES terms (id),
+  date TEXT NOT NULL,
+  target TEXT NOT NULL,
+  keys TEXT NOT NULL,
+  verdicts BLOB NOT NULL,
+  radii BLOB NOT NULL,
+  points BLOB NOT NULL
+);
+CREATE INDEX pages_by_terms ON pages (terms, first, size);
 """
 _GUARD = """
 CREATE TRIGGER {table}_{event} BEFORE {event} ON {table}
 BEGIN SELECT RAISE(ABORT, 'a ledger is only ever added to'); END;
 """
-COLUMNS = ("number", "key", "date", "terms", "target", "verdict", "radius", "factual", "counterfactual", "point")
+COLUMNS = ("number", "key", "date", "terms", "target", "verdict", "radius", "factual", "counterfactual")
+# The byte that stands for a verdict in a page.
+VERDICT_CODES: dict[str | None, int] = {"UNKNOWN": 0, "ROBUST": 1, "NOT_ROBUST": 2, None: 3}
+# How many promises at most are in a page.
+PAGE = 4096
 
 
 class Entry(NamedTuple):
-    """A promise as it is stored; `terms` is the number of its terms in this file."""
+    """A promise as it is stored, its point in a page; `terms` is the number of its terms in this file."""
 
     number: int
     key: str
@@ -69,6 +88,44 @@ def chain_hash(previous: bytes, entry: Entry, terms: str) -> bytes:
     """sha256 over the hash of the entry before, everything this entry says, and the hash of its terms."""
     said = encode_json((entry.number, entry.key, entry.date, terms, *entry[4:9]))
     return hashlib.sha256(previous + said.encode() + b"\n" + entry.point).digest()
+
+
+class Page(NamedTuple):
+    """Promises in a row with the same terms, date and target; the points come last, so that others are read without."""
+
+    first: int
+    size: int
+    terms: int
+    date: str
+    target: str
+    keys: str
+    verdicts: bytes
+    radii: bytes
+    points: bytes
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Page:
+        """The page of some entries."""
+        head = entries[0]
+        return cls(
+            head.number,
+            len(entries),
+            head.terms,
+            head.date,
+            head.target,
+            encode_json([entry.key for entry in entries]),
+            bytes(VERDICT_CODES.get(entry.verdict, 255) for entry in entries),
+            np.array([np.nan if entry.radius is None else entry.radius for entry in entries], dtype="<f8").tobytes(),
+            b"".join(entry.point for entry in entries),
+        )
+
+
+def pages_of(entries: Iterable[Entry]) -> Iterator[Page]:
+    """The pages that hold these entries."""
+    for _, run in groupby(entries, lambda entry: (entry.terms, entry.date, entry.target)):
+        alike = list(run)
+        for start in range(0, len(alike), PAGE):
+            yield Page.of(alike[start : start + PAGE])
 
 
 class Store:
@@ -107,7 +164,9 @@ class Store:
 
     def _create(self) -> None:
         guards = [
-            _GUARD.format(table=t, event=e) for t in ("objects", "terms", "promises") for e in ("UPDATE", "DELETE")
+            _GUARD.format(table=t, event=e)
+            for t in ("objects", "terms", "promises", "pages")
+            for e in ("UPDATE", "DELETE")
         ]
         for statement in [part for part in _SCHEMA.split(";") if part.strip()] + guards:
             self.connection.execute(statement)
@@ -193,15 +252,16 @@ class Store:
             write("INSERT OR IGNORE INTO terms (hash) VALUES (?)", (terms,))
             place = int(write("SELECT id FROM terms WHERE hash = ?", (terms,)).fetchone()[0])
             number, head = self.head()
+            numbered = [entry._replace(number=number + i, terms=place) for i, entry in enumerate(entries, 1)]
 
             def chained() -> Iterator[tuple[Any, ...]]:
-                nonlocal number, head
-                for entry in entries:
-                    number += 1
-                    entry = entry._replace(number=number, terms=place)
+                nonlocal head
+                for entry in numbered:
                     head = chain_hash(head, entry, terms)
-                    yield (*entry, head)
+                    yield (*entry[:-1], head)
 
             marks = ", ".join("?" * (len(COLUMNS) + 1))
             self.connection.executemany(f"INSERT INTO promises VALUES ({marks})", chained())
-        return number, head
+            marks = ", ".join("?" * len(Page._fields))
+            self.connection.executemany(f"INSERT INTO pages VALUES ({marks})", pages_of(numbered))
+        return number + len(numbered), head

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.promises.ledger_rows import rows_from_json
-from holdfast.promises.ledger_store import COLUMNS, Entry, Store, chain_hash
+from holdfast.promises.ledger_store import COLUMNS, Entry, Page, Store, chain_hash, pages_of
 from holdfast.promises.ledger_terms import Terms
 
 _BATCH = 10_000
@@ -64,9 +64,11 @@ def verify(store: Store, head: str | None) -> Verification:
             faults.append(str(error))
     number, previous = 0, store.genesis
     known = 0 if wanted == previous.hex() else None
-    for rows in _pages(store):
-        for *said, found in rows:
-            entry = Entry(*said)
+    for pages, rows in _groups(store):
+        points, misfits = _points_of(pages)
+        faults += misfits
+        entries = [Entry._make((*row[:-1], points.get(row[0], b""))) for row in rows]
+        for entry, (*_, found) in zip(entries, rows, strict=True):
             if entry.number != number + 1:
                 faults.append(f"entry {number + 1}: expected it after entry {number}, got entry {entry.number}")
             if entry.terms not in names:
@@ -76,7 +78,7 @@ def verify(store: Store, head: str | None) -> Verification:
             number, previous = entry.number, bytes(found)
             if previous.hex() == wanted:
                 known = number
-        faults += _wrong_encodings(terms, [Entry(*row[:-1]) for row in rows])
+        faults += _wrong_pages(pages, entries) + _wrong_encodings(terms, entries)
         if len(faults) > _MOST_FAULTS:
             faults[_MOST_FAULTS:] = ["and more"]
             break
@@ -86,14 +88,46 @@ def verify(store: Store, head: str | None) -> Verification:
     return Verification(count, last, tuple(faults), known)
 
 
-def _pages(store: Store) -> Iterator[list[Any]]:
-    after = -(2**62)
-    statement = (
-        f"SELECT {', '.join(COLUMNS)}, hash FROM promises NOT INDEXED WHERE number > ? ORDER BY number LIMIT {_BATCH}"
+def _groups(store: Store) -> Iterator[tuple[list[Page], list[Any]]]:
+    """Pages with some thousands of promises, and the entries from where the last group ended to where this one does."""
+    entries = (
+        f"SELECT {', '.join(COLUMNS)}, hash FROM promises NOT INDEXED WHERE number > ? AND number <= ? ORDER BY number"
     )
-    while rows := store.query(statement, (after,)):
-        after = rows[-1][0]
-        yield rows
+    after, done = -(2**62), -(2**62)
+    while rows := store.query("SELECT * FROM pages WHERE first > ? ORDER BY first LIMIT 8", (after,)):
+        pages = [Page(*row) for row in rows]
+        after, until = pages[-1].first, pages[-1].first + pages[-1].size - 1
+        yield pages, store.query(entries, (done, until))
+        done = until
+    # Entries beyond the last page have no point, and so no place in the chain.
+    while rest := store.query(f"{entries} LIMIT {_BATCH}", (done, 2**62)):
+        yield [], rest
+        done = rest[-1][0]
+
+
+def _points_of(pages: list[Page]) -> tuple[dict[int, bytes], list[str]]:
+    """The point of each entry by its number."""
+    points, faults = {}, []
+    for page in pages:
+        width, odd = divmod(len(page.points), max(page.size, 1))
+        if odd or not width:
+            faults.append(f"page {page.first}: its points are not as many as its promises")
+            continue
+        for i in range(page.size):
+            points[page.first + i] = bytes(page.points[i * width : (i + 1) * width])
+    return points, faults
+
+
+def _wrong_pages(pages: list[Page], entries: list[Entry]) -> list[str]:
+    """A page must say what its entries say, to the last byte."""
+    by_number = {entry.number: entry for entry in entries}
+    faults = []
+    for page in pages:
+        mine = [by_number.get(number) for number in range(page.first, page.first + page.size)]
+        whole = [entry for entry in mine if entry is not None]
+        if len(whole) < len(mine) or list(pages_of(whole)) != [page]:
+            faults.append(f"page {page.first}: it does not say what its entries say")
+    return faults
 
 
 def _wrong_encodings(terms: dict[int, Terms | None], entries: list[Entry]) -> list[str]:
