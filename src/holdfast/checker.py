@@ -129,7 +129,7 @@ class Changes:
             raise CheckError("changes: expected a norm of at least 1 or 'inf', and biases true or false")
         return cls(tuple(delta), per_layer, norm, entry["biases"])
 
-    def radii(self, layers: int) -> tuple[tuple[float, float], ...]:
+    def radii(self, layers: int) -> Radii:
         """How far the weights and the biases of each layer may move."""
         radii = self.delta if self.per_layer else self.delta * layers
         return tuple((radius, radius if self.biases else 0.0) for radius in radii)
@@ -281,8 +281,7 @@ class Layer:
 Box = tuple[list[int], list[int]]
 # For each neuron: least and greatest of L, least and greatest of U.
 Sides = list[tuple[int, int, int, int]]
-
-
+# For each layer how far its weights and its biases may move.
 Radii = tuple[tuple[float, float], ...]
 
 
@@ -475,7 +474,8 @@ class Cases:
         while waiting:
             node, decided, known, here = waiting.pop()
             _object(node, here)
-            if node.get("refine", False) is True:
+            if "refine" in node:
+                _same(f"{here}.refine", True, node["refine"])
                 known = self.ranges(decided, known, refine=True)
             if "split" in node:
                 split = self._split(node, decided, here)
