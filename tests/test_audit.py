@@ -137,6 +137,49 @@ def test_promises_of_several_models_and_deltas_are_judged_each_by_its_own(tmp_pa
     assert sum(sum(group.totals.values()) for group in result.groups) == len(result)
 
 
+def test_inside_delta_no_promise_is_opened(tmp_path, lender, monkeypatch):
+    sure = hf.certify(lender.network, lender.promised, 1, lender.changes, space=lender.space).robust
+    with Ledger(tmp_path / "L") as ledger:
+        for _ in range(50):
+            ledger.add_frame(
+                lender.network, lender.people[sure], lender.promised[sure], target=1, changes=lender.changes,
+                space=lender.space, radius=False,
+            )  # fmt: skip
+
+        def opened(*_):
+            raise AssertionError("a promise was opened")
+
+        monkeypatch.setattr(Ledger, "points", opened)
+        monkeypatch.setattr(Ledger, "counterfactual_rows", opened)
+        result = audit(ledger, moved(lender.network, DELTA), batch=100)
+        assert len(result) == len(ledger) == 50 * sure.sum()
+        assert (result.status == "KEPT_FOR_CERTAIN").all()
+        with pytest.raises(AssertionError, match="a promise was opened"):
+            audit(ledger, moved(lender.network, 3 * DELTA))
+
+
+def test_outside_delta_no_more_than_a_batch_is_in_memory_and_raw_rows_are_not_read(tmp_path, lender, monkeypatch):
+    sizes, read = [], Ledger.points
+    with Ledger(tmp_path / "L") as ledger:
+        for _ in range(30):
+            record(ledger, lender, radius=False)
+
+        def counted(self, terms, first, last):
+            points = read(self, terms, first, last)
+            sizes.append(len(points))
+            return points
+
+        monkeypatch.setattr(Ledger, "points", counted)
+        monkeypatch.setattr(Ledger, "counterfactual_rows", lambda *_: pytest.fail("raw rows were read"))
+        result = audit(ledger, random_network(lender.space.n_variables, seed=5, hidden=(4, 3)), batch=100)
+    n = len(lender.promised)
+    kept = served(random_network(6, seed=5, hidden=(4, 3)), lender.space, lender.promised)
+    assert (result.broken == np.tile(~kept, 30)).all()
+    # Whole pages until there are a hundred.
+    assert max(sizes) < 100 + n
+    assert sum(sizes) == 30 * n
+
+
 # ---------------------------------------------------------------- a refitted scaler, a new encoder, a moved threshold
 
 

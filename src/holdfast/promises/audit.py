@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -117,14 +118,15 @@ class _Newcomer:
     def decision(self) -> Network:
         return at_threshold(self.loaded.network, self.threshold)
 
-    def space_for(self, terms: Terms, example: pd.DataFrame) -> FeatureSpace | None:
+    def space_for(self, terms: Terms, example: Callable[[], pd.DataFrame]) -> FeatureSpace | None:
         """How it reads the columns of these promises; None if no feature space can say it."""
-        if self.space is not None or self.loaded.preprocess is not None:
+        if self.space is not None:
+            return find_space(self.loaded, None, self.space)
+        if self.loaded.preprocess is not None:
+            rows = example()
             try:
-                return find_space(self.loaded, example, self.space, example)
+                return find_space(self.loaded, rows, None, rows)
             except InvalidInputError:
-                if self.space is not None:
-                    raise
                 return None
         if terms.space.n_variables != self.loaded.network.n_features:
             raise InvalidInputError(
@@ -139,15 +141,17 @@ class _Judge:
 
     def __init__(self, newcomer: _Newcomer, terms: Terms, ledger: Ledger, last: int, batch: int) -> None:
         self.newcomer, self.terms, self.ledger, self.last, self.batch = newcomer, terms, ledger, last, batch
-        example = next(ledger.promises(batch=1000, terms=terms, last=last), None)
-        self.space = None if example is None else newcomer.space_for(terms, example.counterfactuals)
+        self.space = newcomer.space_for(terms, self._example)
         self.same = self.space is not None and same_encoding(terms.space, self.space)
-        self.comparison = Comparison("", "there are no promises")
-        if example is not None:
-            network = newcomer.loaded.network
-            self.comparison = compare(terms, network, newcomer.threshold, self.space, self._reach)
+        network = newcomer.loaded.network
+        self.comparison: Comparison = compare(terms, network, newcomer.threshold, self.space, self._reach)
         self.distance = self.comparison.distance(terms.norm, terms.biases)
         self.inside = terms.changes is not None and self.comparison.within(terms.changes)
+
+    def _example(self) -> pd.DataFrame:
+        """Some of the promised rows."""
+        promises = next(self.ledger.promises(batch=1000, terms=self.terms, last=self.last), None)
+        return pd.DataFrame(columns=list(self.terms.space.names)) if promises is None else promises.counterfactuals
 
     def _reach(self) -> Floats:
         """The largest |u| of each variable over the promises."""
