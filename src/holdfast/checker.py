@@ -339,15 +339,9 @@ def box_sides(layer: Layer, low: list[int], high: list[int], scale: int) -> Side
         lower_min = lower_max = (bias - bias_reach) << scale
         upper_min = upper_max = (bias + bias_reach) << scale
         for w, lo, hi, r_lo, r_hi in zip(row, low, high, at_low, at_high, strict=True):
-            a, b = w * lo, w * hi
-            if a - r_lo < b - r_hi:
-                lower_min, lower_max = lower_min + a - r_lo, lower_max + b - r_hi
-            else:
-                lower_min, lower_max = lower_min + b - r_hi, lower_max + a - r_lo
-            if a + r_lo < b + r_hi:
-                upper_min, upper_max = upper_min + a + r_lo, upper_max + b + r_hi
-            else:
-                upper_min, upper_max = upper_min + b + r_hi, upper_max + a + r_lo
+            a, b, c, d = w * lo - r_lo, w * hi - r_hi, w * lo + r_lo, w * hi + r_hi
+            lower_min, lower_max = (lower_min + a, lower_max + b) if a < b else (lower_min + b, lower_max + a)
+            upper_min, upper_max = (upper_min + c, upper_max + d) if c < d else (upper_min + d, upper_max + c)
         sides.append((lower_min, lower_max, upper_min, upper_max))
     return sides
 
@@ -402,9 +396,7 @@ def _check_robust(proof: Any, model: Model, changes: Changes, point: list[float]
         _same(f"{name}.rival", rival, part["rival"])
         above, below = prover.bound(rival, part["method"], part.get("tree"), name)
         if not prover.suffices(rival, above):
-            raise CheckError(
-                f"{name}: what is proven is a margin of at least {_about(above, below)}, which is too little"
-            )
+            raise CheckError(f"{name}: the margin that is proven, {above / below:.6g}, is too small")
         _same(f"{name}.bound: what the proof proves", float_below(above, below), _floats([part["bound"]], name)[0])
 
 
@@ -622,12 +614,12 @@ def _within(sides: Sides, others: Sides) -> Sides:
 
 
 def _check_broken(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
-    today = proof.get("method") == "today"
-    _keys(proof, "proof", "method class margin" + ("" if today else " weights biases"))
-    if not today:
-        _same("proof.method", "witness", proof["method"])
     witness = model
-    if not today:
+    if proof.get("method") == "today":
+        _keys(proof, "proof", "method class margin")
+    else:
+        _keys(proof, "proof", "method class margin weights biases")
+        _same("proof.method", "witness", proof["method"])
         weights, biases = _parameters(proof, "proof")
         witness = replace(model, weights=weights, biases=biases)
         _check_inside(model, witness, changes)
@@ -759,13 +751,6 @@ def _same(name: str, expected: Any, got: Any) -> None:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}..."
-
-
-def _about(above: int, below: int) -> str:
-    try:
-        return f"{above / below:.6g}"
-    except OverflowError:
-        return "something too large for a float"
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
