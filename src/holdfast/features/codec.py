@@ -8,21 +8,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Name
 from holdfast.network import Floats
 
-Table = pd.DataFrame | ArrayLike
-
 
 class Rows(NamedTuple):
-    """A table both ways: one number per feature, and the model's variables."""
+    """A table both ways, read once to be used often: one number per feature, and the model's variables."""
 
     numbers: Floats
     points: Floats
+
+    def take(self, rows: NDArray[np.intp]) -> Rows:
+        """Some of the rows, each as often as it is named."""
+        return Rows(self.numbers[rows], self.points[rows])
+
+
+Table = pd.DataFrame | ArrayLike | Rows
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,9 @@ class Codec:
 
     def rows(self, table: Table, n_rows: int | None = None) -> Rows:
         """A DataFrame of raw values or an array of points, both ways; a single row repeated to `n_rows`."""
-        if isinstance(table, pd.DataFrame):
+        if isinstance(table, Rows):
+            numbers, points = table
+        elif isinstance(table, pd.DataFrame):
             numbers = self.numbers(table)
             points = self.encode_numbers(numbers)
         else:
@@ -128,22 +135,41 @@ class Codec:
             numbers = np.empty((points.shape[0], len(self.features)))
             for i, feature in enumerate(self.features):
                 numbers[:, i] = feature.decode(points[:, list(feature.variables)])
-        if n_rows is None or numbers.shape[0] == n_rows:
-            return Rows(numbers, points)
-        if numbers.shape[0] != 1:
-            raise InvalidInputError(f"factuals: expected 1 row or {n_rows}, one for each point, got {numbers.shape[0]}")
-        return Rows(np.repeat(numbers, n_rows, axis=0), np.repeat(points, n_rows, axis=0))
+        return Rows(_repeated(numbers, n_rows), _repeated(points, n_rows))
+
+    def points(self, table: Table, n_rows: int | None = None) -> Floats:
+        """The points of `rows`, without the numbers."""
+        if isinstance(table, Rows):
+            points = table.points
+        else:
+            points = self.encode(table) if isinstance(table, pd.DataFrame) else self.check_points(table)
+        return _repeated(points, n_rows)
 
     def rows_beside(self, table: Table, factuals: Table) -> tuple[Rows, Rows]:
         """A table and its factuals; where the model cannot tell a value from the factual's, it is the factual's.
 
-        Only two DataFrames are compared value by value.
+        Only tables of raw values, DataFrames or what `rows` made of them, are compared value by value.
         """
         rows = self.rows(table)
         own = self.rows(factuals, rows.numbers.shape[0])
-        if not (isinstance(table, pd.DataFrame) and isinstance(factuals, pd.DataFrame)):
+        if not (is_raw(table) and is_raw(factuals)):
+            rows = Rows(rows.numbers.copy(), rows.points)
             for i, feature in enumerate(self.features):
                 columns = list(feature.variables)
                 same = (rows.points[:, columns] == own.points[:, columns]).all(axis=1)
                 rows.numbers[same, i] = own.numbers[same, i]
         return rows, own
+
+
+def is_raw(table: Table) -> bool:
+    """Whether a table has the caller's values, not only what the model sees of them."""
+    return isinstance(table, pd.DataFrame | Rows)
+
+
+def _repeated(rows: Floats, n_rows: int | None) -> Floats:
+    """A single row as often as it is needed."""
+    if n_rows is None or rows.shape[0] == n_rows:
+        return rows
+    if rows.shape[0] != 1:
+        raise InvalidInputError(f"factuals: expected 1 row or {n_rows}, one for each point, got {rows.shape[0]}")
+    return np.repeat(rows, n_rows, axis=0)

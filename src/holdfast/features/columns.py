@@ -71,17 +71,19 @@ def plain_dtype(dtype: Any) -> np.dtype[Any]:
 
 def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floats:
     """A numeric column as float64, or an error that names the column, the row and the value."""
-    _refuse_missing(series, name)
     dtype = series.dtype
-    if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)):
-        for value in series:
-            if not isinstance(value, Real):
-                raise InvalidInputError(f"column {name!r}: expected numbers, got {value!r}")
-    if pd.api.types.is_complex_dtype(dtype):
-        raise InvalidInputError(f"column {name!r}: expected real numbers, got dtype {dtype}")
-    numbers = np.array(series.to_numpy(dtype=np.float64), dtype=np.float64) + 0.0
+    if not (isinstance(dtype, np.dtype) and dtype.kind in "biuf"):
+        _refuse_missing(series, name)
+        if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)):
+            for value in series:
+                if not isinstance(value, Real):
+                    raise InvalidInputError(f"column {name!r}: expected numbers, got {value!r}")
+        if pd.api.types.is_complex_dtype(dtype):
+            raise InvalidInputError(f"column {name!r}: expected real numbers, got dtype {dtype}")
+    numbers = series.to_numpy(dtype=np.float64) + 0.0
     finite = np.isfinite(numbers)
     if not finite.all():
+        _refuse_missing(series, name)
         row = int(np.flatnonzero(~finite)[0])
         raise InvalidInputError(f"column {name!r}: expected finite numbers, got {numbers[row]} in row {row}")
     if storage.precision == "integer":
@@ -94,9 +96,10 @@ def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floa
 
 def column_codes(series: pd.Series[Any], name: Name, categories: Sequence[Label]) -> Floats:
     """The position in `categories` of each of the column's labels."""
-    _refuse_missing(series, name)
     positions = {label: position for position, label in enumerate(categories)}
     codes, seen = pd.factorize(series)
+    if (codes < 0).any():
+        _refuse_missing(series, name)
     mapping = np.empty(len(seen))
     for i, value in enumerate(seen):
         position = positions.get(value)

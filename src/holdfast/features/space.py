@@ -23,7 +23,7 @@ from holdfast.features.admissible import nearest, wanted_numbers
 from holdfast.features.assemble import features_from_frame, features_from_pipeline, features_from_schema, parse_rules
 from holdfast.features.build import Orders
 from holdfast.features.checks import broken_constraints
-from holdfast.features.codec import Rows, Table
+from holdfast.features.codec import Rows, Table, is_raw
 from holdfast.features.constraints import NOTHING, Names, Range, constrain
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Name
@@ -43,8 +43,8 @@ class FeatureSpace(VariableView):
     that changes has to lie in the column's range, on its grid (the multiples of its step, counted from 0) and in its
     direction from the factual's value; the linear rules hold for the whole row.
 
-    Methods take a table either as a DataFrame (raw values; further columns are ignored) or as an array of points. One
-    row of `factuals` serves for all points.
+    Methods take a table as a DataFrame (raw values; further columns are ignored), as an array of points, or as what
+    `rows` made of either, which saves reading a DataFrame again. One row of `factuals` serves for all points.
 
     Examples
     --------
@@ -266,11 +266,18 @@ class FeatureSpace(VariableView):
         values are allowed too. The points returned are exactly ``encode`` of the table returned. Neither directions
         nor rules are looked at: that is `project`.
         """
-        own = None if factuals is None else self.rows(factuals, np.shape(points)[0])
-        numbers = self._nearest(points, own, directed=False)
+        numbers = self._settled(points, factuals)
         if index is None and isinstance(factuals, pd.DataFrame) and len(factuals) == len(numbers):
             index = factuals.index
         return self.encode_numbers(numbers), self.restore(numbers, index)
+
+    def settled_points(self, points: ArrayLike, factuals: Table | None = None) -> Floats:
+        """The points of `settle`, without the table."""
+        return self.encode_numbers(self._settled(points, factuals))
+
+    def _settled(self, points: ArrayLike, factuals: Table | None) -> Floats:
+        own = None if factuals is None else self.rows(factuals, np.shape(points)[0])
+        return self._nearest(points, own, directed=False)
 
     def project(self, points: ArrayLike, factuals: Table) -> Floats:
         """The nearest points that obey the constraints, settled.
@@ -300,7 +307,7 @@ class FeatureSpace(VariableView):
         """For each row the constraints it breaks, as sentences: "age is immutable: 40 -> 41"."""
         rows, own = self.rows_beside(table, factuals)
         found: list[list[str]] = [[] for _ in range(rows.numbers.shape[0])]
-        points = None if isinstance(table, pd.DataFrame) else rows.points
+        points = None if is_raw(table) else rows.points
         for mask, message in broken_constraints(self.features, self.bound_rules, rows.numbers, own.numbers, points):
             for row in np.flatnonzero(mask).tolist():
                 found[row].append(message(row))
@@ -309,7 +316,7 @@ class FeatureSpace(VariableView):
     def satisfied(self, table: Table, factuals: Table) -> NDArray[np.bool_]:
         """Whether each row obeys every constraint, exactly; a point also has to be the encoding of some row."""
         rows, own = self.rows_beside(table, factuals)
-        points = None if isinstance(table, pd.DataFrame) else rows.points
+        points = None if is_raw(table) else rows.points
         fine = np.ones(rows.numbers.shape[0], dtype=np.bool_)
         for mask, _ in broken_constraints(self.features, self.bound_rules, rows.numbers, own.numbers, points):
             fine &= ~mask
@@ -320,8 +327,9 @@ class FeatureSpace(VariableView):
 
         sum_v weight_v |x'_v - x_v| / n_variables: with all weights 1 (the default) this is the paper's.
         """
-        rows, own = self.rows_beside(table, factuals)
-        return np.asarray(np.abs(rows.points - own.points) @ self.weights / self.n_variables)
+        points = self.points(table)
+        own = self.points(factuals, points.shape[0])
+        return np.asarray(np.abs(points - own) @ self.weights / self.n_variables)
 
     def changed(self, table: Table, factuals: Table) -> NDArray[np.intp]:
         """How many of the caller's columns differ, per row."""

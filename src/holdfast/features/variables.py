@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from holdfast.features.admissible import reach
 from holdfast.features.binding import RuleTerms, bind_rules
-from holdfast.features.codec import Codec, Rows, Table
+from holdfast.features.codec import Codec, Rows, Table, is_raw
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.features.rules import Rule
@@ -94,7 +93,7 @@ class VariableView(Codec):
         the factual's own value, also where it is outside the range, and all that a change can lead to. A single row
         (1-d) gives 1-d bounds.
         """
-        single = not isinstance(factuals, pd.DataFrame) and np.ndim(factuals) == 1
+        single = not is_raw(factuals) and np.ndim(cast(ArrayLike, factuals)) == 1
         own = self.rows(np.atleast_2d(np.asarray(factuals)) if single else factuals)
         lower, upper = _reachable_bounds(self.features, own)
         return (lower[0], upper[0]) if single else (lower, upper)

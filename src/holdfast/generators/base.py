@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import Rows
 from holdfast.network import Floats, Network
 
 
@@ -62,6 +64,11 @@ class Task:
 
     def __len__(self) -> int:
         return int(self.factuals.shape[0])
+
+    @cached_property
+    def people(self) -> Rows:
+        """The people as the space reads them, once for all that is asked about them."""
+        return self.space.rows(self.frame)
 
     def take(self, rows: NDArray[np.intp]) -> Task:
         """The same question for some of the rows."""
@@ -123,10 +130,11 @@ class Generator(ABC):
         """A table of people in raw units that this generator has, to take ranges from, or its own space; or None."""
         return None
 
-    def harder(self, step: int) -> Generator:
+    def harder(self, step: float) -> Generator:
         """A copy that demands more: step 0 is the generator itself, each further step leads further from the factual.
 
-        What `Robust` (the paper's Algorithm 1) raises from round to round.
+        What `Robust` (the paper's Algorithm 1) raises from round to round, by fractions of a step where a whole one is
+        more than there is.
         """
         raise InvalidInputError(
             f"{type(self).__name__} has no parameter that trades cost for validity, so Robust cannot raise it"

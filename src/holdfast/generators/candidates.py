@@ -50,7 +50,7 @@ class Candidates:
     @classmethod
     def of(cls, points: Floats, space: FeatureSpace) -> Candidates:
         """Candidates as they came, and settled."""
-        return cls(space, points, space.settle(points)[0] if len(points) else points)
+        return cls(space, points, space.settled_points(points) if len(points) else points)
 
     def __len__(self) -> int:
         return int(self.points.shape[0])

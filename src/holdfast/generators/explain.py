@@ -107,7 +107,7 @@ def explain(
 def _settled_beforehand(task: Task) -> list[str]:
     """Rows that need no search: they have the target class already, or nothing about them can change."""
     reason = [""] * len(task)
-    lower, upper = task.space.bounds_for(task.frame)
+    lower, upper = task.space.bounds_for(task.people)
     fixed = [str(feature.name) for feature in task.space.features if feature.direction is Direction.IMMUTABLE]
     for row in np.flatnonzero((lower == upper).all(axis=1)):
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""

@@ -46,11 +46,11 @@ def finish(task: Task, proposals: Proposals) -> Finished:
     for row in np.flatnonzero(~proposed).tolist():
         reason[row] = reason[row] or "the method found no counterfactual"
     rows = np.flatnonzero(proposed)
-    people = task.frame.iloc[rows]
-    points, frame = task.space.settle(proposals.points[rows], people)
+    people = task.people.take(rows)
+    points, frame = task.space.settle(proposals.points[rows], people, index=task.frame.index[rows])
     kept = task.space.satisfied(frame, people)
     for i in np.flatnonzero(~kept).tolist():
-        broken = task.space.violations(frame.iloc[[i]], people.iloc[[i]])[0]
+        broken = task.space.violations(frame.iloc[[i]], people.take(np.array([i])))[0]
         reason[rows[i]] = f"the point found breaks a constraint: {sentence_list(broken)}"
     classes = task.network.predict_index(points)
     other = kept & (classes != task.targets[rows])
@@ -89,7 +89,7 @@ def allowed(task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points:
     if task.space.rules:
         # Everything else holds by projection; a rule that a factual breaks may be beyond repair.
         asked = np.flatnonzero(fine)
-        fine[asked] = task.space.satisfied(points[asked], task.frame.iloc[rows[asked]])
+        fine[asked] = task.space.satisfied(points[asked], task.people.take(rows[asked]))
     return fine
 
 

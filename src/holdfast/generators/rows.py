@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import joblib
 import numpy as np
@@ -31,7 +31,7 @@ class RowAnswer:
 def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
     """Ask `one` about each row, in parallel if the task says so; `one` has to pickle."""
     # A progress bar stays in this process.
-    quiet = Task(**{**task.__dict__, "advance": None})
+    quiet = replace(task, advance=None)
     if task.n_jobs in (None, 1) or len(task) == 1:
         answers = (one(quiet, row) for row in range(len(task)))
     else:

@@ -113,4 +113,4 @@ def robust_until_first(
 
 def project(task: Task, rows: Sequence[int] | NDArray[np.intp], points: Floats) -> Floats:
     """Each point moved to where the constraints of its row's person allow, settled."""
-    return task.space.project(points, task.frame.iloc[np.asarray(rows)])
+    return task.space.project(points, task.people.take(np.asarray(rows)))
