@@ -158,7 +158,7 @@ def test_robust_over_nnce_walks_the_same_neighbours_as_rnce():
     np.testing.assert_array_equal(walked.points[asked.found], asked.points[asked.found])
     for row in np.flatnonzero(~asked.found & walked.found):
         assert walked.verdict[row] is hf.Verdict.NOT_ROBUST
-        assert walked.reason[row] == "not robust after 40 rounds"
+        assert walked.reason[row].startswith("not robust after ")
 
 
 def test_robust_tests_the_bases_own_answer_first():

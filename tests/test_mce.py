@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -115,3 +117,18 @@ def test_a_column_out_of_its_range_stays_or_comes_back() -> None:
 def test_bad_options_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(hf.HoldfastError, match=message):
         MCE(**options)
+
+
+def test_robust_asks_for_less_where_a_whole_step_is_too_much() -> None:
+    # One logit, x - 0.1 on [0, 1]: the margin cannot exceed 0.9.
+    network = hf.Network([[[1.0]]], [[-0.1]])
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"x": [0.0, 1.0]}))
+    person, generator = pd.DataFrame({"x": [0.0]}), Robust(MCE(raise_by=0.5))
+    # Steps ask for margins of 0, 0.525 and 1.1. All of Δ accepts where x - 0.1 >= delta (x + 1): from 0.5 / 0.6 on.
+    result = explain(network, person, target=1, changes=hf.PlausibleChanges(0.4), generator=generator, space=space)
+    assert result.verdict.tolist() == [hf.Verdict.ROBUST]
+    assert result.points[0, 0] >= 0.5 / 0.6
+    # Beyond delta = 0.45 not even x = 1 is robust.
+    result = explain(network, person, target=1, changes=hf.PlausibleChanges(0.46), generator=generator, space=space)
+    assert result.verdict.tolist() == [hf.Verdict.NOT_ROBUST]
+    assert re.fullmatch(r"not robust after \d+ rounds, and the method can be asked for no more", result.reason[0])

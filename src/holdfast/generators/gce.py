@@ -59,7 +59,7 @@ class GCE(Generator):
         """A cheap point with the margin for each row, all rows at once."""
         return in_blocks(task, self._answer)
 
-    def harder(self, step: int) -> GCE:
+    def harder(self, step: float) -> GCE:
         """The same with more margin: raise_by for each step, and up to twice that by step 20."""
         return replace(self, margin=self.margin + self.raise_by * step * (1.0 + step / 20.0))
 

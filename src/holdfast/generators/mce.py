@@ -54,7 +54,7 @@ class MCE(Generator):
         """The nearest accepted point of each row, with its gap."""
         return answer_rows(task, self._answer)
 
-    def harder(self, step: int) -> MCE:
+    def harder(self, step: float) -> MCE:
         """The same with more margin: raise_by for each step, and up to twice that by step 20."""
         return replace(self, margin=self.margin + self.raise_by * step * (1.0 + step / 20.0))
 

@@ -69,9 +69,9 @@ class NNCE(Generator):
                     reason[row] = why_none(task, len(points), len(candidates), int(target))
         return Proposals.of(result, reason)
 
-    def harder(self, step: int) -> NNCE:
+    def harder(self, step: float) -> NNCE:
         """The next accepted neighbour but `step`."""
-        return replace(self, skip=self.skip + step)
+        return replace(self, skip=self.skip + int(step))
 
     def example_table(self) -> object:
         """The candidates."""

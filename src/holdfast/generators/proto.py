@@ -93,7 +93,7 @@ class PROTO(Generator):
                 accepted[target] = accepted_candidates(points, task.space, task.network, target)
         return in_blocks(task, lambda block, deadline: self._answer(block, accepted, deadline))
 
-    def harder(self, step: int) -> PROTO:
+    def harder(self, step: float) -> PROTO:
         """The same with a larger kappa: raise_by for each step, and up to twice that by step 20."""
         return replace(self, kappa=self.kappa + self.raise_by * step * (1.0 + step / 20.0))
 

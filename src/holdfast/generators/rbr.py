@@ -122,7 +122,7 @@ class RBR(Generator):
                 task.report(part.size)
         return Proposals.of(result, reason)
 
-    def harder(self, step: int) -> RBR:
+    def harder(self, step: float) -> RBR:
         """A larger ball: half of `delta_plus` more for each step."""
         return replace(self, delta_plus=self.delta_plus * (1.0 + 0.5 * step))
 

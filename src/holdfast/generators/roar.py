@@ -78,7 +78,7 @@ class ROAR(Generator):
         """A point that the worst of the changed tangents accepts, for each row, all rows at once."""
         return in_blocks(task, self._answer)
 
-    def harder(self, step: int) -> ROAR:
+    def harder(self, step: float) -> ROAR:
         """The same against larger changes: raise_by for each step, and up to twice that by step 20."""
         return replace(self, delta_max=self.delta_max + self.raise_by * step * (1.0 + step / 20.0))
 

@@ -13,6 +13,8 @@ from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.finish import Finished, finish
 
 _PROVEN = "proven: "
+# Where a whole step is more than the base can do, smaller ones are tried, down to this.
+_FINEST = 1.0 / 16.0
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class Robust(Generator):
     """The base's own answer if it is Δ-robust, else its answers to ever harder demands.
 
     Round 1 tests the base's own, cheapest answer; each further round asks ``base.harder(round - 1)``, for the rows that
-    are not robust yet. When no round passes, the last counterfactual found comes back, as in the paper, with its honest
-    verdict and a reason.
+    are not robust yet, and where that is more than can be had, something in between. When no round passes, the last
+    counterfactual found comes back, as in the paper, with its honest verdict and a reason.
 
     Parameters
     ----------
@@ -62,39 +64,64 @@ class Robust(Generator):
         """For each row the first of the base's answers that is Δ-robust, or its last answer and a reason."""
         if task.changes is None:
             raise InvalidInputError("changes: expected PlausibleChanges(delta) for Robust to test against, got None")
-        kept = Proposals.of(np.full(task.factuals.shape, np.nan), [""] * len(task))
-        rows: NDArray[np.intp] = np.arange(len(task))
-        n_rounds = 0
-        while rows.size and n_rounds < self.max_rounds:
-            part = replace(task.take(rows), advance=None)
-            proposals = (self.base.harder(n_rounds) if n_rounds else self.base).propose(part)
-            n_rounds += 1
-            closed = _keep(kept, rows, finish(part, proposals), n_rounds)
-            task.report(int(closed.sum()))
-            rows = rows[~closed]
-        task.report(rows.size)
-        return kept
+        rounds = _Rounds(task)
+        for n_rounds in range(1, self.max_rounds + 1):
+            for step, rows in rounds.due():
+                part = replace(task.take(rows), advance=None)
+                proposals = (self.base.harder(step) if step else self.base).propose(part)
+                rounds.take(rows, finish(part, proposals), n_rounds)
+            if not rounds.open.any():
+                break
+        task.report(int(rounds.open.sum()))
+        return rounds.kept
 
-    def harder(self, step: int) -> Robust:
+    def harder(self, step: float) -> Robust:
         """So many rounds more."""
-        return replace(self, max_rounds=self.max_rounds + step)
+        return replace(self, max_rounds=self.max_rounds + int(step))
 
     def example_table(self) -> object:
         """The base's."""
         return self.base.example_table()
 
 
-def _keep(kept: Proposals, rows: NDArray[np.intp], finished: Finished, n_rounds: int) -> NDArray[np.bool_]:
-    """Keep this round's answers, and say which rows need no further round."""
-    closed = np.zeros(rows.size, dtype=np.bool_)
-    rounds = "1 round" if n_rounds == 1 else f"{n_rounds} rounds"
-    for i, row in enumerate(rows.tolist()):
-        known = not np.isnan(kept.points[row]).any()
-        kept.reason[row] = f"not robust after {rounds}" if known else finished.reason[i]
-        closed[i] = finished.reason[i].startswith(_PROVEN)
-    if finished.certificates is not None:
-        kept.points[rows[finished.rows]] = finished.points
-        closed[finished.rows] = finished.certificates.robust
-        for row, robust in zip(rows[finished.rows].tolist(), finished.certificates.robust, strict=True):
-            kept.reason[row] = "" if robust else f"not robust after {rounds}"
-    return closed
+class _Rounds:
+    """Where each row stands: its last answer, the demand it met, the least that nothing met, and the next to try."""
+
+    def __init__(self, task: Task) -> None:
+        n = len(task)
+        self.task = task
+        self.kept = Proposals.of(np.full(task.factuals.shape, np.nan), [""] * n)
+        self.open = np.ones(n, dtype=np.bool_)
+        self.step, self.met, self.unmet = np.zeros(n), np.full(n, -1.0), np.full(n, np.inf)
+
+    def due(self) -> list[tuple[float, NDArray[np.intp]]]:
+        """What to ask in this round, and of which rows."""
+        steps = np.unique(self.step[self.open]).tolist()
+        return [(step, np.flatnonzero(self.open & (self.step == step))) for step in steps]
+
+    def take(self, rows: NDArray[np.intp], finished: Finished, n_rounds: int) -> None:
+        """Keep a round's answers to these rows; close those that are robust, or of which no more can be asked."""
+        robust = np.zeros(rows.size, dtype=np.bool_)
+        found = np.zeros(rows.size, dtype=np.bool_)
+        found[finished.rows] = True
+        if finished.certificates is not None:
+            robust[finished.rows] = finished.certificates.robust
+        self.kept.points[rows[finished.rows]] = finished.points
+        after = "1 round" if n_rounds == 1 else f"{n_rounds} rounds"
+        for i, row in enumerate(rows.tolist()):
+            if found[i]:
+                self.met[row] = self.step[row]
+                self.kept.reason[row] = "" if robust[i] else f"not robust after {after}"
+            elif self.met[row] >= 0.0:
+                self.unmet[row] = self.step[row]
+                self.kept.reason[row] = f"not robust after {after}"
+            else:
+                self.kept.reason[row] = finished.reason[i]
+            impossible = self.met[row] < 0.0 and finished.reason[i].startswith(_PROVEN)
+            if robust[i] or impossible or self.unmet[row] - self.met[row] <= _FINEST:
+                self.open[row] = False
+                if not robust[i] and not impossible:
+                    self.kept.reason[row] += ", and the method can be asked for no more"
+        between = (self.met[rows] + self.unmet[rows]) / 2.0
+        self.step[rows] = np.where(np.isinf(between), self.step[rows] + 1.0, between)
+        self.task.report(int((~self.open[rows]).sum()))

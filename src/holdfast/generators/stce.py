@@ -156,7 +156,7 @@ class STCE(Generator):
                     reason[row] = why_none(task, len(points), len(candidates), target, holds=stable)
         return Proposals.of(result, reason)
 
-    def harder(self, step: int) -> STCE:
+    def harder(self, step: float) -> STCE:
         """A higher tau, ever closer to 1."""
         return replace(self, tau=1.0 - (1.0 - self.tau) * (1.0 - _RAISE) ** step)
 
