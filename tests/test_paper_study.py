@@ -149,6 +149,8 @@ def test_within_the_spread_or_not() -> None:
     assert side_of(Figure(0.1 + edge + 1e-6, 0.004), paper, 0.0005) is Side.HIGHER
     assert side_of(Figure(0.1 - edge - 1e-6, 0.004), paper, 0.0005) is Side.LOWER
     assert side_of(Figure(0.5), Figure(0.5), 0.0005) is Side.WITHIN
+    assert side_of(Figure(0.105, math.nan), paper, 0.0005) is Side.WITHIN
+    assert side_of(Figure(0.107, math.nan), paper, 0.0005) is Side.HIGHER
     worse = Comparison(NN, "adult", BASELINE, "GCE", "cost_l1", Figure(0.2), Figure(0.1))
     assert worse.side is Side.HIGHER
     assert not worse.better
@@ -175,6 +177,7 @@ def test_metrics_of_a_cell_are_over_answers_and_unknown_is_not_robust() -> None:
     assert cell["delta_unknown_val"] == pytest.approx(1 / 3)
     assert cell["validity_retrained"] == pytest.approx(0.25)
     assert cell["cost_l1"] == pytest.approx(0.2)
+    assert math.isnan(cell["cost_l1_std"])
     assert math.isnan(cell["delta_validity_inc"])
     assert cell["seconds"] == pytest.approx(0.5 * 20 / 4)
 
@@ -328,7 +331,7 @@ def test_the_page_has_every_table_with_the_papers_figures_beside_ours(printed: P
         in page
     )
     assert "*target δ_val = 0.045*" in page
-    assert "| NN gmc | 0.02 | 0.045 | 0.030 ± 0.000 (1 of 1 not reached) | 0.091 | 0.091 | 0.050 ± 0.000 |" in page
+    assert "| NN gmc | 0.02 | 0.045 | 0.030 (1 of 1 not reached) | 0.091 | 0.091 | 0.050 |" in page
     assert "| RNCE-FF | 0.01 (0.47), 47× |" in page
     assert "![" in page
     assert "![" not in render(Results.of(parts), printed, replace(RUN, images=None))

@@ -88,6 +88,10 @@ def _name(cell: tuple[ModelKind, str, Block, str], *extra: str) -> str:
     return " ".join([f"{model} {dataset} {method}{at}", *extra])
 
 
+def _percent(share: float) -> str:
+    return "(no answer)" if np.isnan(share) else f"({share:.1%})"
+
+
 def _accuracies(table: _Table) -> Iterator[_Check]:
     for (model, dataset), part in groups(table.results.accuracy, ["model", "dataset"]):
         ours, paper = part["accuracy"].mean(), table.printed.accuracy(dataset, model)
@@ -100,7 +104,7 @@ def _reaches_its_delta(table: _Table) -> Iterator[_Check]:
     for cell in table.cells:
         if cell[3] in SAFE_ROWS and cell[2] != BASELINE:
             share = table.ours(cell, target_metric(cell[2]))
-            yield _Check(share == 1.0, _name(cell, f"({share:.1%})"))
+            yield _Check(share == 1.0, _name(cell, _percent(share)))
 
 
 def _survives(table: _Table) -> Iterator[_Check]:
@@ -109,7 +113,7 @@ def _survives(table: _Table) -> Iterator[_Check]:
             paper = table.printed.quality(*cell, "validity_retrained")
             if paper is not None and paper.mean >= SURVIVES:
                 share = table.ours(cell, "validity_retrained")
-                yield _Check(share >= SURVIVES, _name(cell, f"({share:.1%})"))
+                yield _Check(share >= SURVIVES, _name(cell, _percent(share)))
 
 
 def _baselines_far_below(table: _Table) -> Iterator[_Check]:

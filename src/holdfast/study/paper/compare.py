@@ -58,7 +58,8 @@ class Comparison:
 
 def side_of(ours: Figure, paper: Figure, rounded: float) -> Side:
     """Where our figure lies; nan is nowhere, so it is not within."""
-    spread = SPREADS * math.hypot(ours.std or 0.0, paper.std or 0.0) + rounded
+    known = [std for std in (ours.std, paper.std) if std is not None and not math.isnan(std)]
+    spread = SPREADS * math.hypot(*known) + rounded
     difference = ours.mean - paper.mean
     # The printed figures are decimal fractions: what lies on the edge of the spread has to count as within it.
     if abs(difference) <= spread + 1e-9:

@@ -38,6 +38,13 @@ VALIDITIES = ("validity_retrained", "delta_validity_val", "delta_validity_inc")
 
 NOTES: tuple[Note, ...] = (
     Note(
+        "The authors' MCE puts no bounds on numbers, so that MCE and MCE-R may leave the range of the data, even "
+        "below 0, where their test of robustness, (W ± δ) x, is too kind; ours stay in the ranges and are tested "
+        "exactly. Where the margin cannot be raised any further within the ranges, our MCE-R ends without a robust "
+        "answer.",
+        methods=("MCE", "MCE-R"),
+    ),
+    Note(
         "The authors' GCE has one weight for the distance and asks for a probability 0.03 above one half; ours "
         "adapts the weight to each person and ends just across the boundary. Theirs may also leave the ranges or "
         "use a third of a category, which no row of a table can.",

@@ -65,7 +65,8 @@ def _deltas(results: Results, printed: Printed, datasets: list[str]) -> Figure:
     """The distance to today's model against the share of new rows, with both of our δ and the paper's."""
     figure, axes = _panels(datasets, 3.6)
     for panel, dataset in zip(axes, datasets, strict=False):
-        frame = _of(results.distances, dataset)
+        nothing_yet = pd.DataFrame({"share": [0.0], "distance": [0.0]})
+        frame = pd.concat([nothing_yet, _of(results.distances, dataset)[["share", "distance"]]])
         by_share = frame.groupby("share")["distance"]
         shares, mean = by_share.mean().index.to_numpy(), by_share.mean().to_numpy()
         panel.fill_between(
@@ -75,7 +76,8 @@ def _deltas(results: Results, printed: Printed, datasets: list[str]) -> Figure:
         for block, marker, text in ((DELTA_VAL, "s", "δ_val"), (DELTA_INC, "o", "δ_inc")):
             _mark_delta(panel, results, printed, dataset, block, marker, text, shares, mean)
         panel.set_xlim(0, 102)
-        panel.set_ylim(bottom=0)
+        # Room for the legend above the curve.
+        panel.set_ylim(0, 1.5 * frame["distance"].max())
         panel.set_xlabel("% of the second half that the model is trained on with")
         panel.set_ylabel("δ")
         panel.legend(loc="upper left", frameon=False, fontsize="small")

@@ -80,7 +80,8 @@ class Results:
         cells = self.cells.assign(seconds=lambda frame: frame["seconds"] * 20 / frame["inputs"])
         values = [*METRICS, "coverage", "delta_unknown_val", "delta_unknown_inc", "seconds"]
         grouped = cells.groupby(CELL, sort=False)[values]
-        mean, std = grouped.mean(), grouped.std(ddof=0)
+        # One seed has no spread, which is not a spread of 0.
+        mean, std = grouped.mean(), grouped.std(ddof=0).where(grouped.count() > 1)
         joined = mean.join(std.add_suffix("_std")).reset_index()
         return joined.sort_values("block", key=lambda blocks: blocks.map(_BLOCK_ORDER), kind="stable")
 

@@ -66,7 +66,7 @@ def deltas_section(results: Results, printed: Printed, run: Run) -> str:
             cells += [_delta(printed.delta(model, dataset, block)), _delta(printed.delta_used(model, dataset, block))]
             short = len(ours) - int(ours["reached"].astype(bool).sum())
             note = f" ({short} of {len(ours)} not reached)" if short else ""
-            spread = Figure(float(ours["delta"].mean()), float(ours["delta"].std(ddof=0)))
+            spread = Figure(float(ours["delta"].mean()), float(ours["delta"].std(ddof=0)) if len(ours) > 1 else None)
             cells.append(NONE if ours.empty else figure_text(spread, "delta") + note)
         rows.append([f"{model} {dataset}", *cells])
     headings = ["", *(f"{name} {what}" for name in DELTA_NAMES.values() for what in ("printed", "used", "ours"))]
@@ -174,8 +174,8 @@ other table here is made with; "ours" is what the two ways give on our models.""
 _CURVES = """\
 ## Figure 5: Δ-validity against δ
 
-For every δ up to δ_inc the share of counterfactuals that are proven robust, read off their certified radii, so that the
-curves are exact everywhere. Robust methods were given δ_inc."""
+For every δ the share of counterfactuals that are proven robust, read off their certified radii, so that the curves are
+exact everywhere; the paper's end at δ_inc. Robust methods were given δ_inc."""
 
 _SECONDS = """\
 ## Seconds for twenty inputs
