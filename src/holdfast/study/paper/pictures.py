@@ -98,8 +98,9 @@ def _mark_delta(
     if paper is not None:
         panel.axhline(paper, color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
         panel.annotate(
-            f"{text} of the paper {paper:g}", (101, paper), (0, 2), textcoords="offset points", fontsize="small",
-            color=INK, ha="right", va="bottom",
+            f"{text} of the paper {paper:g}", (101 if block == DELTA_INC else 66, paper), (0, 2),
+            textcoords="offset points", fontsize="small", color=INK, ha="right", va="bottom",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )  # fmt: skip
 
 
