@@ -169,7 +169,7 @@ class _Judge:
         self, rows: Overview, certain: NDArray[np.bool_], radius: bool
     ) -> tuple[NDArray[np.int8], Floats, Floats | None]:
         """Run the model on the promises in `rows` that are not certain."""
-        points, readable = self._points(int(rows.numbers[0]), int(rows.numbers[-1]))
+        points, readable = self._points(rows.numbers, ~certain | radius)
         codes = np.where(certain, CERTAIN, UNREADABLE).astype(np.int8)
         margin = np.full(len(rows), np.nan)
         left = np.full(len(rows), np.nan) if radius else None
@@ -189,19 +189,23 @@ class _Judge:
                 left[kept] = certified_radius(network, points[kept], label).lower
         return codes, margin, left
 
-    def _points(self, first: int, last: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """The promised rows as the new model reads them, and which of them it can read."""
+    def _points(self, numbers: NDArray[np.int64], wanted: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
+        """The promised rows as the new model reads them, those that are wanted, and which of them it can read."""
         if self.same:
-            points = self.ledger.points(self.terms, first, last)
-            return points, np.ones(len(points), dtype=np.bool_)
-        frame = self.ledger.counterfactual_rows(self.terms, first, last)
+            return self.ledger.points(self.terms, int(numbers[0]), int(numbers[-1])), wanted
+        frame = self.ledger.counterfactual_rows(self.terms, numbers[wanted])
+        points, readable = np.zeros((len(numbers), self.newcomer.decision.n_features)), wanted.copy()
         if self.space is None:
             promised = self.terms.space.restore(self.terms.space.numbers(frame))
-            return self.newcomer.loaded.variables(promised), np.ones(len(frame), dtype=np.bool_)
-        readable = readable_rows(self.space, frame)
-        points = np.zeros((len(frame), self.space.n_variables))
-        if readable.any():
-            points[readable] = self.space.encode(frame[readable])
+            points[wanted] = self.newcomer.loaded.variables(promised)
+            return points, readable
+        try:
+            points[wanted] = self.space.encode(frame)
+        except InvalidInputError:
+            can = readable_rows(self.space, frame)
+            readable[wanted] = can
+            if can.any():
+                points[readable] = self.space.encode(frame[can])
         return points, readable
 
     def group(self, parts: list[NDArray[np.int8]]) -> Group:

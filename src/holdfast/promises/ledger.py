@@ -315,10 +315,13 @@ class Ledger:
         beyond = max(pages[-1][0] + pages[-1][1] - 1 - last, 0) if pages else 0
         return points[begin : len(points) - beyond]
 
-    def counterfactual_rows(self, terms: Terms, first: int, last: int) -> pd.DataFrame:
-        """x' of the promises under some terms from one number to another, in raw units: float64, or labels."""
-        texts = [row[0] for row in self._between("counterfactual", terms, first, last)]
-        return rows_from_json(terms.space, texts)
+    def counterfactual_rows(self, terms: Terms, numbers: NDArray[np.int64]) -> pd.DataFrame:
+        """x' of some promises under the same terms, in raw units: float64, or labels."""
+        if not numbers.size:
+            return rows_from_json(terms.space, [])
+        rows = self._between("number, counterfactual", terms, int(numbers[0]), int(numbers[-1]))
+        wanted = set(numbers.tolist())
+        return rows_from_json(terms.space, [text for number, text in rows if number in wanted])
 
     def _between(self, columns: str, terms: Terms, first: int, last: int) -> list[Any]:
         return self._store.query(
