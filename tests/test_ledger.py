@@ -273,78 +273,89 @@ def test_bad_input_is_refused(path, lender, options, message):
 # ---------------------------------------------------------------- several writers, and kill -9
 
 WRITER = """
-import sys
+import json, os, sys
 sys.path.insert(0, {tests!r})
 from ledger_cases import make_lender, record
 from holdfast.promises import Ledger
-import os
 lender = make_lender(10)
-batch, turns = len(lender.promised), int(sys.argv[2])
-# Each line on stdin is a child to start: it adds until it is killed, and says so after each commit.
+# Each line on stdin asks for writers: they add in a loop, and say so after each commit.
 for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        with Ledger(sys.argv[1]) as ledger:
-            for turn in range(turns):
-                receipt = record(ledger, lender, radius=False)
-                os.write(1, b"%d\\n" % receipt.total)
-        os._exit(0)
-    os.write(1, b"pid %d\\n" % child)
-    os.waitpid(child, 0)
-    os.write(1, b"end\\n")
+    order, children = json.loads(line), []
+    for _ in range(order["writers"]):
+        children.append(os.fork())
+        if children[-1] == 0:
+            with Ledger(order["path"]) as ledger:
+                for turn in range(order["turns"]):
+                    receipt = record(ledger, lender, radius=False)
+                    os.write(1, b"%d\\n" % receipt.total)
+            os._exit(0)
+    os.write(1, b"pid %d\\n" % children[0])
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    os.write(1, b"end %d\\n" % max(codes))
 """
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 
 
-def start_writer(path, root, turns):
-    """A process that has imported everything and forks a writer for each line that it is sent."""
+@pytest.fixture(scope="module")
+def launcher(root):
+    """A process that has imported everything and forks writers as it is told."""
     script = WRITER.format(tests=str(root / "tests"))
-    return subprocess.Popen(
-        [sys.executable, "-c", script, str(path), str(turns)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.stdin.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-def test_kill_minus_nine_loses_no_committed_entry_and_leaves_no_half_one(path, root):
+def order(launcher, path, writers, turns):
+    """Start writers; returns the first one's pid and what was said before it was known."""
+    launcher.stdin.write(json.dumps({"path": str(path), "writers": writers, "turns": turns}) + "\n")
+    launcher.stdin.flush()
+    said = []
+    while not (line := launcher.stdout.readline()).startswith("pid"):
+        said.append(int(line))
+    return int(line.split()[1]), said
+
+
+def until_end(launcher):
+    """The totals said after each commit, and the writers' worst exit status."""
+    said = []
+    while not (line := launcher.stdout.readline()).startswith("end"):
+        said.append(int(line))
+    return said, int(line.split()[1])
+
+
+@needs_fork
+def test_kill_minus_nine_loses_no_committed_entry_and_leaves_no_half_one(path, launcher):
     wait = random.Random(0)
     batch = len(make_lender(10).promised)
     committed = 0
-    with start_writer(path, root, turns=10**6) as writer:
-        for turn in range(20):
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-            pid = int(writer.stdout.readline().split()[1])
-            if turn % 2:
-                # Among its commits, not before the first of them.
-                committed = max(committed, int(writer.stdout.readline()))
-            time.sleep(wait.uniform(0.0, 0.06))
-            os.kill(pid, signal.SIGKILL)
-            while (line := writer.stdout.readline()) != "end\n":
-                committed = max(committed, int(line))
-            with Ledger(path) as ledger:
-                count = len(ledger)
-                assert count >= committed
-                assert count % batch == 0
-                assert count - committed <= batch
-                committed = count
-        writer.stdin.close()
+    for turn in range(20):
+        pid, said = order(launcher, path, 1, 10**6)
+        if turn % 2:
+            # Among its commits, not before the first of them.
+            said.append(int(launcher.stdout.readline()))
+        time.sleep(wait.uniform(0.0, 0.06))
+        os.kill(pid, signal.SIGKILL)
+        committed = max([committed, *said, *until_end(launcher)[0]])
+        with Ledger(path) as ledger:
+            count = len(ledger)
+        assert count >= committed
+        assert count % batch == 0
+        assert count - committed <= batch
+        committed = count
     with Ledger(path) as ledger:
         assert committed >= 10 * batch
         assert ledger.verify().intact
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_two_writers_at_once_both_complete(path, root):
+@needs_fork
+def test_two_writers_at_once_both_complete(path, launcher):
     turns, batch = 10, len(make_lender(10).promised)
-    writers = [start_writer(path, root, turns) for _ in range(2)]
-    for writer in writers:
-        writer.stdin.write("go\n")
-        writer.stdin.close()
-    said = [writer.stdout.read().split() for writer in writers]
-    for writer, words in zip(writers, said, strict=True):
-        writer.stdout.close()
-        assert writer.wait() == 0
-        assert words[-1] == "end"
-        assert len([word for word in words if word.isdigit()]) == turns + 1
+    _, early = order(launcher, path, 2, turns)
+    said, status = until_end(launcher)
+    assert status == 0
+    assert sorted(early + said) == [batch * i for i in range(1, 2 * turns + 1)]
     with Ledger(path) as ledger:
         assert len(ledger) == 2 * turns * batch
         assert ledger.verify().intact
