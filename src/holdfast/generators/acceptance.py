@@ -73,9 +73,10 @@ class Today(Judge):
     demand: float = 0.0
 
     def accepts(self, points: Floats, *, hairline: bool = True, seconds: float | None = None) -> NDArray[np.bool_]:
-        """Which points have the class and the margin."""
+        """Which points have the class and the margin; unless a hairline will do, by more than rounding could undo."""
         fine = self.network.predict_index(points) == self.target
-        return np.asarray(fine & (least_margins(self.network, self.target, points) >= self.demand))
+        spare = 0.0 if hairline else rounding_of_margins(self.network, points)
+        return np.asarray(fine & (least_margins(self.network, self.target, points) - self.demand >= spare))
 
     def objections(
         self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None
@@ -176,6 +177,14 @@ def least_margins(network: Network, target: int, points: Floats) -> Floats:
         return logits[:, 0] if target == 1 else -logits[:, 0]
     rivals = np.delete(logits, target, axis=1)
     return np.asarray(logits[:, target] - rivals.max(axis=1))
+
+
+def rounding_of_margins(network: Network, points: Floats) -> Floats:
+    """How much a margin may change with the order of its sums, as in a table of another length, (n,)."""
+    sizes, terms = np.abs(points), 2
+    for weight, bias in zip(network.weights, network.biases, strict=True):
+        sizes, terms = sizes @ np.abs(weight).T + np.abs(bias), terms + weight.shape[1] + 1
+    return np.asarray(2.0 * terms * np.finfo(np.float64).eps * sizes.max(axis=1))
 
 
 def margin_gradient(network: Network, target: int, point: Floats) -> Floats:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from holdfast.generators.acceptance import rounding_of_margins
 from holdfast.generators.base import Proposals, Task
 from holdfast.generators.finish import allowed
 from holdfast.network import Floats, Network
@@ -166,7 +167,9 @@ class Answers:
         """Project the points, and keep for each row the cheapest that will do."""
         points = self.task.space.project(points, self.task.factuals[rows])
         prices = self.aim.price(points, rows)
-        fine = (prices < self.prices[rows]) & (self.aim.margins(points, rows) >= 0.0)
+        # A margin of nothing but rounding may be gone in a table of another length.
+        spare = rounding_of_margins(self.aim.network, points)
+        fine = (prices < self.prices[rows]) & (self.aim.margins(points, rows) >= spare)
         good = np.flatnonzero(allowed(self.task, fine, rows, points))
         # Of several assignments to one row the last counts, which is the cheapest.
         order = good[np.argsort(-prices[good], kind="stable")]
