@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -61,7 +62,8 @@ def code_blocks(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-# Pages whose Python runs and whose links lead somewhere, one a line.
+DOCUMENTS = [f"docs/{path.name}" for path in (Path(__file__).parent.parent / "docs").glob("*.md")]
+# Pages whose Python runs, one a line.
 PAGES = [
     "README.md",
     "docs/guarantee.md",
@@ -83,7 +85,7 @@ def test_python_in_the_documents_runs(root, page, tmp_path, monkeypatch):
         exec(compile(block, page, "exec"), names)
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", *PAGES])
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *sorted(DOCUMENTS)])
 def test_links_between_the_documents_lead_somewhere(root, page):
     text = (root / page).read_text(encoding="utf-8")
     links = [link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]

@@ -8,6 +8,7 @@ The path of the data, and where each step lives:
     certify   bounds, milp, verify       does a point keep its class under all of Δ? a proof, or a counter-model
     explain   generators                 what someone could change to be accepted, certified as it is handed out
     delta     retraining, calibration    how far retraining moves a model, and so which delta to certify against
+    promises  promises, checker          certificates that others can check, the ledger, the audit of a new model
     compare   metrics, study             what recourse is worth; methods side by side; the paper's experiments
     tables    datasets                   public tables with their caveats: `datasets.load("adult")`
 """
@@ -34,6 +35,16 @@ from holdfast.generators import (
 )
 from holdfast.importers import load_model, load_network
 from holdfast.network import Network
+from holdfast.promises import (
+    Audit,
+    Ledger,
+    audit,
+    certificate,
+    check_certificate,
+    promise_expiry,
+    save_witness,
+    write_certificates,
+)
 from holdfast.retraining import retrain
 from holdfast.study import benchmark
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds
@@ -49,19 +60,24 @@ __all__ = [
     "RNCE",
     "ROAR",
     "STCE",
+    "Audit",
     "Certificates",
     "Closest",
     "FeatureSpace",
     "HoldfastError",
+    "Ledger",
     "Network",
     "PlausibleChanges",
     "Recourse",
     "Robust",
     "Verdict",
     "alternatives",
+    "audit",
     "benchmark",
+    "certificate",
     "certified_radius",
     "certify",
+    "check_certificate",
     "datasets",
     "delta_calibrated",
     "delta_incremental",
@@ -72,5 +88,8 @@ __all__ = [
     "metrics",
     "output_bounds",
     "parameter_distance",
+    "promise_expiry",
     "retrain",
+    "save_witness",
+    "write_certificates",
 ]

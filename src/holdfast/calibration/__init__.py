@@ -5,7 +5,7 @@ validation   delta_validation     the least delta whose recourse survives retrai
 conformal    delta_calibrated     a delta that the next retraining respects with a stated probability
 """
 
-from holdfast.calibration.conformal import CalibratedDelta, delta_calibrated
+from holdfast.calibration.conformal import CalibratedDelta, delta_calibrated, least_history
 from holdfast.calibration.incremental import IncrementalDelta, delta_incremental
 from holdfast.calibration.result import ChosenDelta
 from holdfast.calibration.validation import ValidationDelta, delta_validation
@@ -18,4 +18,5 @@ __all__ = [
     "delta_calibrated",
     "delta_incremental",
     "delta_validation",
+    "least_history",
 ]

@@ -169,7 +169,7 @@ at most 0.75
         raise InvalidInputError(f"confidence: expected a probability between 0 and 1, or None, got {confidence!r}")
     whole, layers, measured = _distances(history, origin, norm)
     _check_distances(whole)
-    needed = _least_n(coverage, confidence)
+    needed = least_history(coverage, confidence)
     if per_layer:
         if layers is None:
             raise InvalidInputError("history: expected models, or a distance for each layer, got one for each model")
@@ -201,8 +201,8 @@ def _rank(n: int, coverage: float, confidence: float | None) -> int:
     return int(binom.ppf(confidence, n, coverage)) + 1
 
 
-def _least_n(coverage: float, confidence: float | None) -> int:
-    """The least n whose largest distance is large enough: n / (n + 1) >= p, or p ** n <= 1 - confidence."""
+def least_history(coverage: float, confidence: float | None = None) -> int:
+    """How many retrainings it takes, so that the largest distance will do: n / (n + 1) >= p, or p ** n <= 1 - c."""
     if confidence is None:
         return max(1, math.ceil(coverage / (1.0 - coverage) - 1e-9))
     n = max(1, math.ceil(math.log1p(-confidence) / math.log(coverage) - 1e-9))

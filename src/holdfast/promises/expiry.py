@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.calibration import delta_calibrated
+from holdfast.calibration import delta_calibrated, least_history
 from holdfast.changes import parameter_distance
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_network
@@ -175,7 +175,7 @@ def promise_expiry(
     if period not in _PERIODS:
         raise InvalidInputError(f"period: expected one of {list(_PERIODS)}, got {period!r}")
     drifts, independent = _windows(history, norm)
-    least = max(1, math.ceil(confidence / (1.0 - confidence) - 1e-9))
+    least = least_history(confidence)
     drift, counts, needed = np.full(horizon, np.nan), np.zeros(horizon, np.intp), np.zeros(horizon, np.intp)
     for k in range(1, horizon + 1):
         scores = drifts(k)
