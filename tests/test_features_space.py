@@ -359,3 +359,23 @@ def test_further_columns_are_left_alone(space: FeatureSpace, people: pd.DataFram
     assert (
         space.encode(people.assign(label=1)[["label", *people.columns[::-1]]]).tolist() == space.encode(people).tolist()
     )
+
+
+@pytest.mark.parametrize("scale", ["minmax", "standard", "none"])
+def test_settled_points_are_those_of_settle(scale: str):
+    """Without decoding what encodes a number already: in range and out of it, on values of the column and off them."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "amount": rng.normal(0.0, 1e4, 300),
+            "ratio": rng.normal(0.0, 1.0, 300).astype(np.float32),
+            "count": rng.integers(0, 50, 300),
+            "kind": rng.choice(["a", "b", "c"], 300),
+        }
+    )
+    space = FeatureSpace.from_frame(table, scale=scale, ranges={"amount": (-9000, 9000)})
+    for points in (space.encode(table), space.encode(table) * rng.uniform(0.5, 1.5, (300, space.n_variables))):
+        assert space.settled_points(points).tobytes() == space.settle(points)[0].tobytes()
+    people = space.rows(table)
+    np.testing.assert_array_equal(space.project(points, people), space.project(points, table))
+    np.testing.assert_array_equal(space.satisfied(points, people), space.satisfied(points, table))

@@ -31,11 +31,23 @@ def reach(feature: Feature, own: Floats | None, n_rows: int, directed: bool = Tr
     return low, high
 
 
-def nearest(feature: Feature, wanted: Floats, own: Floats | None, directed: bool = True) -> Floats:
-    """The admissible number nearest to each wanted one; the own value on a tie. `directed`: mind the direction."""
+def nearest(feature: Feature, block: Floats, own: Floats | None, directed: bool = True) -> Floats:
+    """The admissible number nearest to what each point asks for; the own value on a tie.
+
+    Parameters
+    ----------
+    block
+        The feature's variables of each point.
+    own
+        The factuals' values, which are always admissible.
+    directed
+        Mind the direction.
+    """
+    if own is not None and directed and feature.direction is Direction.IMMUTABLE:
+        return own
+    wanted = wanted_numbers(feature, block, own)
     if feature.one_hot:
-        fixed = own is not None and directed and feature.direction is Direction.IMMUTABLE
-        return own if own is not None and fixed else wanted
+        return wanted
     low, high = reach(feature, own, wanted.shape[0], directed)
     moved = np.minimum(np.maximum(wanted, low), high)
     if feature.grid is not None:
@@ -46,19 +58,45 @@ def nearest(feature: Feature, wanted: Floats, own: Floats | None, directed: bool
     if own is not None:
         closer = (low <= high) & (np.abs(moved - wanted) < np.abs(own - wanted))
         moved = np.where(closer, moved, own)
-    return canonical(feature, moved, own)
+    return canonical(feature, moved, own, decoded=(block, wanted))
 
 
-def canonical(feature: Feature, numbers: Floats, own: Floats | None) -> Floats:
-    """Of all numbers that the model cannot tell apart the one that is handed out; the own value if it is among them."""
+def canonical(
+    feature: Feature, numbers: Floats, own: Floats | None, decoded: tuple[Floats, Floats] | None = None
+) -> Floats:
+    """Of all numbers that the model cannot tell apart the one that is handed out; the own value if it is among them.
+
+    `decoded`: points and what they are decoded to, or the own value where they are its encoding, so that these need
+    not be decoded again.
+    """
     if feature.grid is not None and own is None:
         return numbers
     encoded = feature.encode(numbers)
+    same = np.zeros(numbers.shape[0], dtype=np.bool_)
+    if own is not None:
+        same = (encoded == feature.encode(own)).all(axis=1)
+        numbers = np.where(same, own, numbers)
     if feature.grid is None:
-        numbers = feature.decode(encoded)
-    if own is None:
-        return numbers
-    return np.where((encoded == feature.encode(own)).all(axis=1), own, numbers)
+        if decoded is not None:
+            known = ~same & (encoded == decoded[0]).all(axis=1)
+            numbers = np.where(known, decoded[1], numbers)
+            same |= known
+        if not same.all():
+            numbers[~same] = feature.decode(encoded[~same])
+    return numbers
+
+
+def settled_block(feature: Feature, block: Floats) -> Floats:
+    """The encoding of the admissible number nearest to what each point asks for, whoever it is for."""
+    if feature.grid is not None:
+        return feature.encode(nearest(feature, block, None, directed=False))
+    # What encodes some number stays where it is inside the range; only the rest has to be decoded.
+    settled = np.clip(block, *feature.scaling.apply(np.array([feature.lower, feature.upper]))) + 0.0
+    number = hold(feature.scaling.estimate(block[:, 0]), feature.precision)
+    rest = feature.scaling.apply(number) != block[:, 0]
+    if rest.any():
+        settled[rest] = feature.encode(nearest(feature, block[rest], None, directed=False))
+    return settled
 
 
 def wanted_codes(feature: Feature, block: Floats, own: Floats | None) -> Floats:
@@ -75,8 +113,11 @@ def wanted_numbers(feature: Feature, block: Floats, own: Floats | None) -> Float
     """What a point asks for in this column, before any constraint; exactly the own value where nothing changed."""
     if feature.one_hot:
         return wanted_codes(feature, block, own)
+    asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
+    wanted = np.zeros(block.shape[0]) if own is None else own.copy()
     # Off the grid only an exact inverse keeps a settled point where it is.
-    wanted = feature.decode(block) if feature.grid is None else feature.scaling.estimate(block[:, 0])
-    if own is None:
-        return wanted
-    return np.where(block[:, 0] == feature.scaling.apply(own), own, wanted)
+    if feature.grid is not None:
+        wanted[asked] = feature.scaling.estimate(block[asked, 0])
+    elif asked.any():
+        wanted[asked] = feature.decode(block[asked])
+    return wanted

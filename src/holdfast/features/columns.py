@@ -15,6 +15,8 @@ from holdfast.features.kinds import Label, Name
 from holdfast.network import Floats
 
 _LARGEST_WHOLE = 2.0**53
+# A column up to this length is sooner looked up value by value than sorted out.
+_SHORT = 100
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,10 @@ def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floa
 def column_codes(series: pd.Series[Any], name: Name, categories: Sequence[Label]) -> Floats:
     """The position in `categories` of each of the column's labels."""
     positions = {label: position for position, label in enumerate(categories)}
+    if len(series) <= _SHORT:
+        found = [positions.get(value) for value in series.tolist()]
+        if None not in found:
+            return np.array(found, dtype=np.float64)
     codes, seen = pd.factorize(series)
     if (codes < 0).any():
         _refuse_missing(series, name)

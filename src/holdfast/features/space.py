@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import describe, serial
-from holdfast.features.admissible import nearest, wanted_numbers
+from holdfast.features.admissible import nearest, settled_block
 from holdfast.features.assemble import features_from_frame, features_from_pipeline, features_from_schema, parse_rules
 from holdfast.features.build import Orders
 from holdfast.features.checks import broken_constraints
@@ -266,18 +266,20 @@ class FeatureSpace(VariableView):
         values are allowed too. The points returned are exactly ``encode`` of the table returned. Neither directions
         nor rules are looked at: that is `project`.
         """
-        numbers = self._settled(points, factuals)
+        own = None if factuals is None else self.rows(factuals, np.shape(points)[0])
+        numbers = self._nearest(points, own, directed=False)
         if index is None and isinstance(factuals, pd.DataFrame) and len(factuals) == len(numbers):
             index = factuals.index
         return self.encode_numbers(numbers), self.restore(numbers, index)
 
-    def settled_points(self, points: ArrayLike, factuals: Table | None = None) -> Floats:
-        """The points of `settle`, without the table."""
-        return self.encode_numbers(self._settled(points, factuals))
-
-    def _settled(self, points: ArrayLike, factuals: Table | None) -> Floats:
-        own = None if factuals is None else self.rows(factuals, np.shape(points)[0])
-        return self._nearest(points, own, directed=False)
+    def settled_points(self, points: ArrayLike) -> Floats:
+        """The points of `settle` without factuals, and without the table."""
+        asked = self.check_points(points)
+        settled = np.empty(asked.shape)
+        for feature in self.features:
+            columns = list(feature.variables)
+            settled[:, columns] = settled_block(feature, asked[:, columns])
+        return settled
 
     def project(self, points: ArrayLike, factuals: Table) -> Floats:
         """The nearest points that obey the constraints, settled.
@@ -297,8 +299,7 @@ class FeatureSpace(VariableView):
         numbers = np.empty((asked.shape[0], len(self.features)))
         for i, feature in enumerate(self.features):
             mine = None if own is None else own.numbers[:, i]
-            wanted = wanted_numbers(feature, asked[:, list(feature.variables)], mine)
-            numbers[:, i] = nearest(feature, wanted, mine, directed)
+            numbers[:, i] = nearest(feature, asked[:, list(feature.variables)], mine, directed)
         return numbers
 
     # ------------------------------------------------------------------ is it allowed, and what does it cost

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -49,6 +48,8 @@ class Task:
         Called with the number of rows just finished.
     frame
         The people in the caller's columns and units.
+    people
+        The same as the space reads them, once for all that is asked about them.
     """
 
     network: Network
@@ -61,18 +62,20 @@ class Task:
     n_jobs: int | None
     advance: Callable[[int], object] | None
     frame: pd.DataFrame
+    people: Rows
 
     def __len__(self) -> int:
         return int(self.factuals.shape[0])
 
-    @cached_property
-    def people(self) -> Rows:
-        """The people as the space reads them, once for all that is asked about them."""
-        return self.space.rows(self.frame)
-
     def take(self, rows: NDArray[np.intp]) -> Task:
         """The same question for some of the rows."""
-        return replace(self, factuals=self.factuals[rows], targets=self.targets[rows], frame=self.frame.iloc[rows])
+        return replace(
+            self,
+            factuals=self.factuals[rows],
+            targets=self.targets[rows],
+            frame=self.frame.iloc[rows],
+            people=self.people.take(rows),
+        )
 
     def report(self, done: int) -> None:
         """Move the progress bar on by so many rows."""

@@ -61,6 +61,7 @@ def read_question(
         n_jobs=n_jobs,
         advance=None,
         frame=frame,
+        people=space.rows(frame),
     )
     return Question(task, table)
 
@@ -142,7 +143,7 @@ def _as_frame(X: Any, space: FeatureSpace) -> pd.DataFrame:
     missing = [name for name in space.names if name not in X.columns]
     if missing:
         raise InvalidInputError(f"X: expected the column {missing[0]!r}, got {list(X.columns)}")
-    twice = [name for name in space.names if int((X.columns == name).sum()) > 1]
+    twice = [] if X.columns.is_unique else [name for name in space.names if int((X.columns == name).sum()) > 1]
     if twice:
         raise InvalidInputError(f"X: expected each column once, got {twice[0]!r} more than once")
     return X
