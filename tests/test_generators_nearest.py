@@ -178,16 +178,19 @@ def test_robust_needs_something_to_raise():
         Robust(NNCE([[0.0]]), max_rounds=0)
 
 
-def test_a_tree_orders_as_a_search_through_everyone():
+@pytest.mark.parametrize("n_people", [20, 300])
+@pytest.mark.parametrize("decimals", [0, 1, 6])
+def test_the_first_neighbours_are_those_of_the_whole_order(decimals: int, n_people: int):
     rng = np.random.default_rng(0)
-    # Whole numbers make many ties.
-    table = pd.DataFrame(rng.integers(0, 6, (2000, 3)).astype(float), columns=["a", "b", "c"])
+    # Whole numbers make many ties, one decimal some.
+    table = pd.DataFrame(rng.uniform(0, 6, (2000, 3)).round(decimals), columns=["a", "b", "c"])
     space = hf.FeatureSpace.from_frame(table, costs={"b": 3.0}, immutable=["c"])
     candidates = Candidates.of(space.encode(table), space)
-    assert candidates._tree is not None
-    factuals = candidates.points[:50]
+    factuals = candidates.points[:n_people]
     for quick, slow in zip(candidates.first(factuals, 90), candidates.order(factuals), strict=True):
-        np.testing.assert_array_equal(quick, slow[: len(quick)])
+        np.testing.assert_array_equal(quick, slow[:90])
+    # A tree is worth building for many people only.
+    assert ("_tree" in candidates.__dict__) == (n_people == 300)
 
 
 def test_ties_go_to_the_earlier_candidate():

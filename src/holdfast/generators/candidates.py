@@ -25,6 +25,8 @@ from holdfast.network import Floats, Network
 # A tree looks at a few candidates only, unless there are so many columns that most are about as far away.
 _MOST_TREE_COLUMNS = 24
 _FEWEST_FOR_A_TREE = 500
+# For fewer people all distances are sooner computed than a tree is built.
+_FEWEST_TO_ASK_A_TREE = 200
 # Distances are sums in one order in the tree and in another here; closer than this they count as a tie.
 _TIE = 1e-9
 
@@ -66,13 +68,12 @@ class Candidates:
         return free and not self.space.rules and np.array_equal(self.points, self.settled)
 
     def first(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
-        """For each factual about `k` candidates in order of distance, the earlier candidate first on a tie.
-
-        Fewer than k where more than one candidate has the k-th distance.
-        """
-        if self._tree is not None and k < len(self):
+        """For each factual the first `k` candidates in order of distance, the earlier candidate first on a tie."""
+        if k >= len(self):
+            return self.order(factuals)
+        if len(factuals) >= _FEWEST_TO_ASK_A_TREE and self._tree is not None:
             return self._first_by_tree(factuals, k)
-        return [order[: min(k, len(self))] for order in self.order(factuals)]
+        return [self._first_of_all(factual, k) for factual in factuals]
 
     def order(self, factuals: Floats) -> list[NDArray[np.intp]]:
         """For each factual all candidates in order of distance, the earlier candidate first on a tie."""
@@ -90,13 +91,21 @@ class Candidates:
         return distance
 
     def _first_by_tree(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
-        reach, neighbours = self._tree.query((factuals * self._scale)[:, self._free], k=k, p=1)
+        reach, neighbours = self._tree.query((factuals * self._scale)[:, self._free], k=k + 1, p=1)
         result = []
-        for factual, far, near in zip(factuals, reach.reshape(-1, k), neighbours.reshape(-1, k), strict=True):
-            # Others may share the k-th distance, and the tree does not say which of them comes first.
-            near = np.sort(near[far < far[-1] * (1.0 - _TIE)])
-            result.append(near[np.argsort(self.distances(factual, near), kind="stable")])
+        for factual, far, near in zip(factuals, reach, neighbours, strict=True):
+            if far[k - 1] < far[k] * (1.0 - _TIE):
+                near = np.sort(near[:k])
+                result.append(near[np.argsort(self.distances(factual, near), kind="stable")])
+            else:
+                # Others may share the k-th distance, and the tree does not say which of them comes first.
+                result.append(self._first_of_all(factual, k))
         return result
+
+    def _first_of_all(self, factual: Floats, k: int) -> NDArray[np.intp]:
+        distances = self.distances(factual)
+        near = np.flatnonzero(distances <= np.partition(distances, k - 1)[k - 1])
+        return near[np.argsort(distances[near], kind="stable")[:k]]
 
     @cached_property
     def _scale(self) -> Floats:

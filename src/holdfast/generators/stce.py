@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,11 +15,13 @@ from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.nearest import why_none
-from holdfast.generators.walk import walk
+from holdfast.generators.walk import for_the_first_time, walk
 from holdfast.network import Floats, Network
 
-# How many neighbours are looked at in one go.
-_BLOCK = 1 << 15
+# How many neighbours are looked at in one go: what is computed of them stays in the cache.
+_BLOCK = 1 << 13
+# How many points are screened together, so that what is known of their neighbours fits in memory.
+_POINTS = 1 << 10
 # A mean over at least so many neighbours that lies so many standard errors below tau will not reach it with all.
 _FEWEST = 30
 _HOPELESS = 5.0
@@ -45,31 +48,67 @@ class Stability:
 
     def __call__(self, points: Floats) -> Floats:
         """The stability of each point."""
-        return self._terms(points, self.noise)[0]
+        parts = range(0, points.shape[0], _POINTS)
+        means = [self._terms(points[i : i + _POINTS], slice(None)).mean(axis=1) for i in parts]
+        return np.concatenate([*means, np.empty(0)])
 
     def reaches(self, points: Floats, tau: float) -> NDArray[np.bool_]:
         """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
-        left = np.flatnonzero(self.at_most(points) >= tau)
-        k = self.noise.shape[0]
-        for part in (k // 16, k // 4):
-            if part >= _FEWEST:
-                mean, error = self._terms(points[left], self.noise[:part])
-                left = left[mean + _HOPELESS * error >= tau]
-        enough = np.zeros(points.shape[0], dtype=np.bool_)
-        enough[left] = self(points[left]) >= tau
+        enough = self.at_most(points) >= tau
+        hopeful = np.flatnonzero(enough)
+        for start in range(0, hopeful.size, _POINTS):
+            part = hopeful[start : start + _POINTS]
+            enough[part] = self._reaches(points[part], tau)
         return enough
 
-    def _terms(self, points: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """The mean over these neighbours, and its standard error."""
-        mean, error = np.empty(points.shape[0]), np.empty(points.shape[0])
-        size = max(1, _BLOCK // noise.shape[0])
+    def _reaches(self, points: Floats, tau: float) -> NDArray[np.bool_]:
+        k = self.noise.shape[0]
+        left = np.arange(points.shape[0])
+        terms = np.empty((points.shape[0], 0))
+        for seen in (k // 16, k // 4):
+            if seen >= _FEWEST:
+                terms = np.hstack([terms, self._terms(points[left], slice(terms.shape[1], seen))])
+                hopeful = terms.mean(axis=1) + _HOPELESS * terms.std(axis=1) / math.sqrt(seen) >= tau
+                left, terms = left[hopeful], terms[hopeful]
+        terms = np.hstack([terms, self._terms(points[left], slice(terms.shape[1], k))])
+        enough = np.zeros(points.shape[0], dtype=np.bool_)
+        enough[left] = terms.mean(axis=1) >= tau
+        return enough
+
+    def _terms(self, points: Floats, which: slice) -> Floats:
+        """What these neighbours add to the mean, (points, neighbours)."""
+        weight, bias = self.network.weights[0], self.network.biases[0]
+        # The first layer is linear: W (x + e) + b = (W x + b) + W e, and the noise is the same for every point.
+        moves = self._first_layer_of_noise[which]
+        starts = points @ weight.T + bias
+        own = self.probability(points)[:, None]
+        terms = np.empty((points.shape[0], moves.shape[0]))
+        size = max(1, _BLOCK // max(moves.shape[0], 1))
         for start in range(0, points.shape[0], size):
-            part = points[start : start + size]
-            around = self.probability((part[:, None, :] + noise).reshape(-1, part.shape[1])).reshape(part.shape[0], -1)
-            terms = around - self.gamma * np.abs(around - self.probability(part)[:, None])
-            mean[start : start + size] = terms.mean(axis=1)
-            error[start : start + size] = terms.std(axis=1) / math.sqrt(noise.shape[0])
-        return mean, error
+            first_layer = starts[start : start + size, None, :] + moves
+            around = self._probability_after(first_layer.reshape(-1, weight.shape[0]))
+            terms[start : start + size] = around.reshape(-1, moves.shape[0])
+        deviation = np.abs(terms - own)
+        deviation *= self.gamma
+        terms -= deviation
+        return terms
+
+    @cached_property
+    def _first_layer_of_noise(self) -> Floats:
+        return np.asarray(self.noise @ self.network.weights[0].T)
+
+    @cached_property
+    def _later_layers(self) -> Network:
+        network = self.network
+        return Network(network.weights[1:], network.biases[1:], network.classes, network.activations[1:])
+
+    def _probability_after(self, first_layer: Floats) -> Floats:
+        """The probability of the class, given what the first layer's neurons add up to; overwrites it."""
+        if not self.network.hidden:
+            return self._probability_of(first_layer)
+        if self.network.activations[0] == "relu":
+            np.maximum(first_layer, 0.0, out=first_layer)
+        return self._probability_of(self._later_layers.logits(first_layer))
 
     def at_most(self, points: Floats) -> Floats:
         """An upper bound that asks for no neighbours: m - gamma |m - m(x)| is greatest at m = 1, or at m(x)."""
@@ -77,7 +116,9 @@ class Stability:
 
     def probability(self, points: Floats) -> Floats:
         """The network's probability of the class."""
-        logits = self.network.logits(points)
+        return self._probability_of(self.network.logits(points))
+
+    def _probability_of(self, logits: Floats) -> Floats:
         if self.network.n_outputs == 1:
             return np.asarray(expit(logits[:, 0] if self.target == 1 else -logits[:, 0]))
         return np.asarray(softmax(logits, axis=1)[:, self.target])
@@ -176,10 +217,9 @@ class _StableUntilFirst:
         self, task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats, begin: NDArray[np.intp]
     ) -> NDArray[np.bool_]:
         stable = np.zeros(fine.size, dtype=np.bool_)
-        asked = np.flatnonzero(fine)
-        asked = asked[self.stability.at_most(points[asked]) >= self.tau]
-        # Several candidates often lead a person to the same point.
-        asked = np.sort(asked[np.unique(np.column_stack([begin, points])[asked], axis=0, return_index=True)[1]])
+        hopeful = fine.copy()
+        hopeful[fine] = self.stability.at_most(points[fine]) >= self.tau
+        asked = np.flatnonzero(for_the_first_time(hopeful, rows, points))
         size = 1
         while asked.size:
             # The next few of each person, ever more at a time.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.generators.base import Task
@@ -15,7 +16,7 @@ from holdfast.network import Floats
 
 # Most people find an answer among their first neighbours; the others look through everyone, ever more at a time.
 _FIRST = 32
-_GROWTH = 2
+_GROWTH = 4
 # How many pairs of a person and a candidate are held in memory.
 _PAIRS = 4_000_000
 
@@ -43,34 +44,20 @@ def walk(
     people = max(1, _PAIRS // len(candidates))
     for start in range(0, rows.size, people):
         part = rows[start : start + people]
-        orders = candidates.first(task.factuals[part], _FIRST + skip)
         left = dict.fromkeys(part.tolist(), skip)
-        _meet(task, candidates, dict(zip(part.tolist(), orders, strict=True)), left, test, found)
-        late = [row for row in part.tolist() if row not in found]
-        if late and len(candidates) > min(len(order) for order in orders):
-            everyone = dict(zip(late, candidates.order(task.factuals[late]), strict=True))
-            left = dict.fromkeys(late, skip)
-            _meet_all(task, candidates, everyone, left, test, found, deadline)
+        met, meet, late = 0, _FIRST + skip, part
+        while late.size and met < len(candidates) and not (met and _is_over(deadline)):
+            orders = candidates.first(task.factuals[late], meet)
+            window = {row: order[met:] for row, order in zip(late.tolist(), orders, strict=True)}
+            _meet(task, candidates, window, left, test, found)
+            met, meet = meet, meet * _GROWTH
+            late = np.array([row for row in late.tolist() if row not in found], dtype=np.intp)
         task.report(part.size)
     return found
 
 
-def _meet_all(
-    task: Task,
-    candidates: Candidates,
-    orders: dict[int, NDArray[np.intp]],
-    left: dict[int, int],
-    test: Test | None,
-    found: dict[int, Floats],
-    deadline: float | None,
-) -> None:
-    start, size = 0, _FIRST * 2
-    while start < len(candidates) and (deadline is None or time.monotonic() < deadline):
-        window = {row: order[start : start + size] for row, order in orders.items() if row not in found}
-        if not window:
-            return
-        _meet(task, candidates, window, left, test, found)
-        start, size = start + size, size * _GROWTH
+def _is_over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
 
 
 def _meet(
@@ -108,7 +95,16 @@ def robust_until_first(
     proven = narrow(task, fine, rows, points, method="interval")
     before = np.concatenate([[0], np.cumsum(proven)])
     first_open = before[1:] == before[begin]
-    return proven | narrow(task, fine & first_open, rows, points)
+    return proven | narrow(task, for_the_first_time(fine & first_open, rows, points), rows, points)
+
+
+def for_the_first_time(fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats) -> NDArray[np.bool_]:
+    """Of the fine points, those that their row has not met before: several candidates often lead to the same one."""
+    fine = fine.copy()
+    asked = np.flatnonzero(fine)
+    again = pd.DataFrame(np.column_stack([rows[asked], points[asked]])).duplicated().to_numpy()
+    fine[asked[again]] = False
+    return fine
 
 
 def project(task: Task, rows: Sequence[int] | NDArray[np.intp], points: Floats) -> Floats:
