@@ -209,3 +209,18 @@ def test_line_search_gives_categories_back():
     result = explain(net, people.head(1), target=1, generator=generator, space=space)
     assert result.counterfactuals["home"].tolist() == ["rent"]
     assert result.counterfactuals["income"].item() == pytest.approx(0.5, abs=1e-5)
+
+
+def test_a_table_is_read_once_and_as_it_was_when_it_was_given(monkeypatch):
+    case = make_case("two layers", "mixed")
+    read, encode = [], hf.FeatureSpace.encode
+    monkeypatch.setattr(hf.FeatureSpace, "encode", lambda space, X: read.append(len(X)) or encode(space, X))
+    table = case.candidates.copy()
+    generator = RNCE(table)
+    asked = {"target": case.target, "changes": case.changes, "generator": generator, "space": case.space}
+    first = explain(case.network, case.people, **asked)
+    table[:] = table.iloc[[0] * len(table)].to_numpy()
+    second = explain(case.network, case.people, **asked)
+    pd.testing.assert_frame_equal(first.to_frame(), second.to_frame())
+    assert first.found.sum() > 1
+    assert read.count(len(table)) == 1

@@ -20,6 +20,8 @@ from scipy.spatial.distance import cdist
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.kinds import Direction
+from holdfast.generators.base import Generator
+from holdfast.generators.memory import remembered
 from holdfast.network import Floats, Network
 
 # A tree looks at a few candidates only, unless there are so many columns that most are about as far away.
@@ -138,7 +140,8 @@ class Candidates:
 def read_candidates(candidates: Any, space: FeatureSpace, network: Network) -> Floats:
     """A table of candidates, raw like X, in the model's variables."""
     try:
-        points = network.check_points(space.encode(candidates))
+        points = _encoded(candidates, space)
+        network.check_points(points)
     except InvalidInputError as error:
         raise InvalidInputError(f"candidates: {str(error).removeprefix('X: ')}") from error
     if points.shape[0] == 0:
@@ -146,12 +149,36 @@ def read_candidates(candidates: Any, space: FeatureSpace, network: Network) -> F
     return points
 
 
+def read_ahead(generator: Generator, space: FeatureSpace, network: Network) -> None:
+    """Read the generator's table now, if it has one, so that the first question takes no longer than the second."""
+    table = generator.example_table()
+    if table is not None and not isinstance(table, FeatureSpace):
+        _settled(read_candidates(table, space, network), space)
+
+
+@remembered
+def _encoded(candidates: Any, space: FeatureSpace) -> Floats:
+    return _frozen(space.encode(candidates))
+
+
+@remembered
+def _settled(points: Floats, space: FeatureSpace) -> Floats:
+    return _frozen(space.settled_points(points))
+
+
+def _frozen(points: Floats) -> Floats:
+    """What is remembered must not be written to."""
+    points = points.view()
+    points.flags.writeable = False
+    return points
+
+
 def check_candidates(candidates: Any) -> Any:
-    """A table as it came, or an error for what can be none."""
+    """A copy of the table as it came, which nobody else can change; or an error for what can be none."""
     if isinstance(candidates, pd.DataFrame):
-        return candidates
+        return candidates.copy()
     try:
-        values = np.asarray(candidates)
+        values = np.array(candidates)
     except ValueError as error:
         raise InvalidInputError(f"candidates: expected a table, got {type(candidates).__name__}: {error}") from error
     if values.ndim != 2:
@@ -161,4 +188,5 @@ def check_candidates(candidates: Any) -> Any:
 
 def accepted_candidates(points: Floats, space: FeatureSpace, network: Network, target: int) -> Candidates:
     """Those that today's network gives the target class."""
-    return Candidates.of(points[network.predict_index(points) == target], space)
+    accepted = network.predict_index(points) == target
+    return Candidates(space, points[accepted], _settled(points, space)[accepted])

@@ -180,7 +180,8 @@ exact everywhere; the paper's end at δ_inc. Robust methods were given δ_inc.""
 _SECONDS = """\
 ## Seconds for twenty inputs
 
-Ours, the paper's in brackets, and how many times as fast ours are. The paper's machine and solver (Gurobi) are others;
+Ours, the paper's in brackets, and how many times as fast ours are. The clock starts when the table of candidates has
+been read, as the authors' arrays have. The paper's machine and solver (Gurobi) are others;
 ours is one thread."""
 
 _ROBUST_INIT = """\
