@@ -37,6 +37,8 @@ _FIRST_RADIUS, _LAST_RADIUS = 1.0, 1e6
 _MOST_ROUNDINGS = 6
 _MOST_ROUNDS = 1000
 _SNAP = 1e-9
+# Relatively: a saving of less than this is none.
+_CLEARLY = 1e-5
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,9 @@ class CuttingPlanes:
         """Take the cheapest of the points that is accepted and better than the best; whether there was one."""
         own = self.domain.own[None, :]
         costs = np.abs(points - own) @ self.domain.weights
-        better = np.flatnonzero((costs < self.best.cost) & self.space.satisfied(points, own))
+        # What holds by a hair is worth having only where nothing else does, or costs clearly more.
+        limit = self.best.cost * (1.0 - _CLEARLY) if hairline else self.best.cost
+        better = np.flatnonzero((costs < limit) & self.space.satisfied(points, own))
         if self.limits.max_changed is not None:
             better = better[self.space.changed(points[better], own) <= self.limits.max_changed]
         better = better[np.argsort(costs[better])]
