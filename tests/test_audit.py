@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -443,3 +444,35 @@ def test_the_command_takes_a_space_a_threshold_and_a_history(path, lender, tmp_p
     assert found["expiry"]["drift"][0] == pytest.approx(steps[-1])
     table = pd.read_csv(tmp_path / "a.csv")
     assert (table["retrainings"] == (table["radius_left"] > found["expiry"]["drift"][0])).all()
+
+
+# ---------------------------------------------------------------- which column is which
+
+
+def test_a_model_that_knows_its_columns_is_asked_in_its_own_order(tmp_path):
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"debt": rng.uniform(0, 1, 300), "income": rng.uniform(0, 1, 300)})
+    accepted = (people["income"] > people["debt"]).astype(int)
+    old = LogisticRegression(C=100).fit(people, accepted)
+    space = hf.FeatureSpace.from_frame(people, scale="none")
+    promised = people[old.predict(people) == 1].head(20)
+    # The same numbers, but the first is now the income's.
+    upside_down = LogisticRegression(C=100).fit(people.set_axis(["income", "debt"], axis=1), accepted)
+    again = LogisticRegression(C=100).fit(people[["income", "debt"]], accepted)
+    stranger = LogisticRegression(C=100).fit(people.set_axis(["debt", "age"], axis=1), accepted)
+    with Ledger(tmp_path / "L") as ledger:
+        ledger.add_frame(old, promised, promised, target=1, changes=hf.PlausibleChanges(0.01), space=space)
+        assert audit(ledger, old).groups[0].how == "parameters"
+        result = audit(ledger, upside_down)
+        assert result.broken.tolist() == (upside_down.predict(promised[["income", "debt"]]) != 1).tolist()
+        assert result.broken.sum() > 15
+        same = audit(ledger, again)
+        assert not same.broken.any()
+        assert same.groups[0].distance < 0.1 < result.groups[0].distance
+        with pytest.raises(InvalidInputError, match=r"fitted on \['debt', 'age'\] where .* \['debt', 'income'\]"):
+            audit(ledger, stranger)
+        assert len(audit(ledger, stranger, space=space)) == len(promised)
+        with pytest.raises(InvalidInputError, match="expected the variables in the order"):
+            audit(ledger, upside_down, space=space)
+        with pytest.raises(InvalidInputError, match="expected the variables in the order"):
+            ledger.add_frame(upside_down, promised, promised, target=1, space=space)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import holdfast as hf
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators import NNCE, RNCE, Generator, Proposals, explain
+from holdfast.importers import Model, load_model
 from recourse_cases import make_case
 
 NET = hf.Network([[[1.0, 1.0]]], [[-1.0]])
@@ -287,3 +288,52 @@ def test_candidates_with_none_robust_say_so(case):
 def test_candidates_with_none_accepted_say_so():
     result = explain(NET, [[0.0, 0.0]], target=1, generator=NNCE(np.zeros((3, 2))))
     assert result.reason[0] == "none of the 3 candidates is classified as 1"
+
+
+# ------------------------------------------------------------------ a model that knows its columns by name
+
+
+def two_columns():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"debt": rng.uniform(0, 1, 200), "income": rng.uniform(0, 1, 200)})
+    return people, (people["income"] > people["debt"]).astype(int)
+
+
+def test_a_space_in_another_order_than_the_models_own_columns_is_refused():
+    people, accepted = two_columns()
+    space = hf.FeatureSpace.from_frame(people, scale="none")
+    model = LogisticRegression().fit(people[["income", "debt"]], accepted)
+    asked = people[accepted == 0].head(3)
+    message = r"space: expected the variables in the order .*\['income', 'debt'\], got \['debt', 'income'\]"
+    with pytest.raises(InvalidInputError, match=message):
+        explain(model, asked, target=1, changes=DELTA, generator=RNCE(people), space=space)
+    with pytest.raises(InvalidInputError, match=message):
+        RNCE(people).prepare(model, target=1, changes=DELTA, space=space)
+    for verb in (hf.certify, hf.certified_radius):
+        with pytest.raises(InvalidInputError, match=message):
+            verb(model, asked, 1, **({"changes": DELTA} if verb is hf.certify else {}), space=space)
+    kept = RNCE(people).prepare(load_model(model).network, target=1, changes=DELTA, space=space)
+    with pytest.raises(InvalidInputError, match=message):
+        explain(model, asked, target=1, changes=DELTA, generator=RNCE(kept))
+
+
+@pytest.mark.parametrize("names", [["debt", "income"], ["first", "second"], None])
+def test_a_model_of_the_spaces_variables_is_taken_whatever_it_calls_them(names):
+    people, accepted = two_columns()
+    space = hf.FeatureSpace.from_frame(people, scale="none")
+    encoded = space.encode(people)
+    model = LogisticRegression().fit(encoded if names is None else pd.DataFrame(encoded, columns=names), accepted)
+    asked = people[accepted == 0].head(3)
+    result = explain(model, asked, target=1, changes=DELTA, generator=RNCE(people), space=space)
+    assert result.robust.any()
+    answers = space.encode(result.counterfactuals[result.found])
+    assert (hf.load_network(model).predict(answers) == 1).all()
+
+
+def test_the_names_of_one_hot_variables_count_too(case):
+    names = list(case.space.variables)
+    model = load_model(case.network)
+    right, wrong = (Model(model.network, feature_names=tuple(order)) for order in (names, names[::-1]))
+    assert len(hf.certify(right, case.people, 1, DELTA, space=case.space)) == len(case.people)
+    with pytest.raises(InvalidInputError, match="expected the variables in the order"):
+        hf.certify(wrong, case.people, 1, DELTA, space=case.space)

@@ -17,7 +17,7 @@ from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
 from holdfast.importers import Model, load_model
-from holdfast.verify.inputs import positive_number, read_table, read_targets
+from holdfast.verify.inputs import check_order, positive_number, read_table, read_targets
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,10 @@ def find_space(loaded: Model, X: Any, space: FeatureSpace | None, example: Any =
             raise InvalidInputError(
                 f"space: expected one with the model's {loaded.network.n_features} variables, got {space.n_variables}"
             )
+        check_order(loaded, space)
         return space
     if isinstance(example, FeatureSpace):
+        check_order(loaded, example)
         return example
     if loaded.preprocess is None:
         return own_variables(loaded, X)
@@ -154,6 +156,4 @@ def _points(loaded: Model, table: pd.DataFrame, space: FeatureSpace) -> Any:
     known = loaded.feature_names
     if loaded.preprocess is not None and known is not None and all(name in table.columns for name in known):
         table = table[list(known)]
-    if loaded.preprocess is None:
-        loaded = Model(loaded.network)
     return read_table(loaded, table, space).points

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,7 @@ from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_rows import Overview
 from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
 from holdfast.verify import certified_radius
+from holdfast.verify.inputs import variable_places
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000
@@ -133,7 +134,25 @@ class _Newcomer:
                 f"space: expected one for the new model, which reads {self.loaded.network.n_features} variables where "
                 f"the ledger's promises have {terms.space.n_variables}, got None"
             )
-        return terms.space
+        return _in_the_models_order(self.loaded, terms.space)
+
+
+def _in_the_models_order(loaded: Model, space: FeatureSpace) -> FeatureSpace:
+    """The promises' space with its variables where a model that knows its own by name has them."""
+    if loaded.feature_names is None:
+        return space
+    places = variable_places(space)
+    found = [places.get(name, ()) for name in loaded.feature_names]
+    if all(i in candidates for i, candidates in enumerate(found)):
+        return space
+    order = {candidates[0]: i for i, candidates in enumerate(found) if len(candidates) == 1}
+    if len(order) != space.n_variables:
+        raise InvalidInputError(
+            f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where the "
+            f"ledger's promises have the variables {list(space.variables)}, got None"
+        )
+    features = (replace(feature, variables=tuple(order[i] for i in feature.variables)) for feature in space.features)
+    return FeatureSpace(tuple(features), space.rules)
 
 
 class _Judge:

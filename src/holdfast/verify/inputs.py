@@ -13,6 +13,7 @@ from holdfast.bounds.abstraction import IntervalNetwork
 from holdfast.bounds.rounding import RoundingModel
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 
@@ -49,10 +50,39 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
 def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
     if space is None:
         return loaded.variables(X)
+    if isinstance(space, FeatureSpace):
+        check_order(loaded, space)
     points = loaded.network.check_points(space.encode(X))
     if loaded.preprocess is not None:
         _check_same_encoding(loaded.variables(X), points)
     return points
+
+
+def check_order(loaded: Model, space: FeatureSpace) -> None:
+    """Refuse a space that has one of the model's own variables at another place than the model.
+
+    A model fitted on a table with column names knows its variables by name. Names that the space does not know say
+    nothing: whoever fits on encoded columns may call them anything. A model with preprocessing is compared by value.
+    """
+    if loaded.preprocess is not None or loaded.feature_names is None:
+        return
+    places = variable_places(space)
+    for i, name in enumerate(loaded.feature_names):
+        if i not in places.get(name, (i,)):
+            raise InvalidInputError(
+                f"space: expected the variables in the order in which the model was fitted, "
+                f"{list(loaded.feature_names)}, got {list(space.variables)}: {name!r} is elsewhere"
+            )
+
+
+def variable_places(space: FeatureSpace) -> dict[str, tuple[int, ...]]:
+    """Where each name is among the space's variables: that of a variable, or of a column that is one variable."""
+    names = [(str(name), i) for i, name in enumerate(space.variables)]
+    names += [(str(feature.name), feature.variables[0]) for feature in space.features if len(feature.variables) == 1]
+    places: dict[str, tuple[int, ...]] = {}
+    for name, i in dict.fromkeys(names):
+        places[name] = (*places.get(name, ()), i)
+    return places
 
 
 def check_scale(network: Network, changes: PlausibleChanges, points: Floats) -> None:
