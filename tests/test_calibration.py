@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import holdfast as hf
 from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation
@@ -104,7 +105,75 @@ def test_sentences(perceptron, new):
     assert "4 of them lie within it" in repr(found)
 
 
+@pytest.mark.parametrize(("rows", "single"), [(256, True), (257, False)])
+def test_a_single_step_of_the_optimiser_is_said_so(rows, single):
+    X, y = table(rows)
+    found = delta_incremental(LogisticRegression().fit(*table(300, seed=1)), X, y, share=1.0, n=2)
+    assert ("single step" in str(found)) is single
+    assert ("single step" in str(delta_calibrated(found, coverage=0.5))) is single
+    # What it warns of: Adam's first step is the learning rate, whatever the data.
+    assert np.allclose(found.evidence["distance"], 0.01, rtol=1e-3) is single
+
+
+def test_one_model_is_spoken_of_in_the_singular(perceptron, new):
+    said = str(delta_incremental(perceptron, *new, n=1, statistic="max"))
+    assert "of 1 model fine-tuned" in said
+    assert "1 of them lies within it" in said
+
+
+def months(scalers):
+    """A pipeline for each month, all on the same classifier up to a little noise."""
+    X, y = table(300)
+    last = LogisticRegression().fit(scalers[0].transform(X), y)
+    history = []
+    for i, scaler in enumerate(scalers):
+        moved = pickle.loads(pickle.dumps(last))
+        moved.coef_ = moved.coef_ + 0.01 * i
+        history.append(make_pipeline(scaler, moved))
+    return history
+
+
+def test_a_scaler_that_is_fitted_anew_is_noticed_and_a_copy_of_it_is_not():
+    X, _ = table(300)
+    same = months([StandardScaler().fit(X) for _ in range(11)])
+    assert delta_calibrated(same, coverage=0.9).delta == pytest.approx(0.01)
+    anew = months([StandardScaler().fit(X[i : i + 250]) for i in range(11)])
+    for refused in (lambda: delta_calibrated(anew), lambda: delta_calibrated(anew[1:], origin=anew[0])):
+        with pytest.raises(InvalidInputError, match=r"^history: .*same preprocessing.*delta_validation"):
+            refused()
+    # The same range on other rows is the same preprocessing.
+    ends = np.array([[0.0] * 4, [1.0] * 4])
+    ranges = months([MinMaxScaler().fit(np.vstack([ends, X[: 10 + i]])) for i in range(11)])
+    assert delta_calibrated(ranges, coverage=0.9).delta == pytest.approx(0.01)
+
+
+def test_a_function_that_fits_the_scaler_anew_gives_models_without_a_distance(new):
+    (X, y), (X_new, y_new) = table(300), new
+    X, X_new = (pd.DataFrame(values, columns=list("abcd")) for values in (X, X_new))
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+
+    def refit(model, X, y, seed):
+        return clone(model).fit(X, y)
+
+    with pytest.raises(InvalidInputError, match=r"^retrain: .*same preprocessing.*delta_validation"):
+        delta_incremental(pipeline, X_new, y_new, n=2, retrain=refit)
+    models = retrain(pipeline, X_new, y_new, how="incremental", share=0.5, n=9, retrain=refit)
+    assert "preprocessing of their own" in repr(models)
+    with pytest.raises(InvalidInputError, match="same preprocessing"):
+        delta_calibrated(models, coverage=0.5)
+    assert delta_validation(pipeline, X_new[:20], retrained=models, candidates=X, coverage=0.1).n_models == 9
+
+
 # ------------------------------------------------------------------ conformal
+
+
+def test_draws_that_share_rows_are_said_to(perceptron, new):
+    apart = retrain(perceptron, *new, how="incremental", share=0.1, n=9, disjoint=True)
+    drawn = retrain(perceptron, *new, how="incremental", share=0.1, n=9)
+    for confidence in (None, 0.5):
+        said = [str(delta_calibrated(one, coverage=0.8, confidence=confidence)) for one in (apart, drawn)]
+        assert ["further draws from the same rows only" in one for one in said] == [False, True]
+    assert "share rows" not in str(delta_calibrated(apart.distances(), coverage=0.8))
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 9, 10, 19, 20, 99, 100, 333])

@@ -277,6 +277,10 @@ BAD = {
         {"retrain": lambda model, X, y, seed: hf.Network([np.zeros((1, 3))], [[0.0]])},
         "retrain: expected a model of the shape",
     ),
+    "a function that returns nothing": (
+        {"retrain": lambda model, X, y, seed: None},
+        "^retrain: expected the function to return the retrained model, got NoneType",
+    ),
     "lbfgs": (
         {"model": MLPClassifier((2,), solver="lbfgs", max_iter=1000, random_state=0).fit(X, Y)},
         "solver='lbfgs'; pass retrain=",

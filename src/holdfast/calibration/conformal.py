@@ -24,15 +24,19 @@ import pandas as pd
 from scipy.stats import binom
 
 from holdfast.calibration.incremental import IncrementalDelta
-from holdfast.calibration.result import CHOSEN, DARK, INK, ChosenDelta, Delta, axes_to_draw_on, outward
+from holdfast.calibration.result import CHOSEN, DARK, INK, SINGLE_STEP, ChosenDelta, Delta, axes_to_draw_on, outward
 from holdfast.changes import parameter_distance
 from holdfast.errors import InvalidInputError
-from holdfast.importers import load_network
+from holdfast.importers import load_model
+from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats
 from holdfast.retraining import RetrainedModels, layer_distances
+from holdfast.retraining.result import SAME_PREPROCESSING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_SHARED_ROWS = "these share rows with each other, so this speaks of further draws from the same rows only"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,12 +53,19 @@ class CalibratedDelta(ChosenDelta):
         delta is the rank-th smallest of so many.
     confidence
         How sure it is that `coverage` is reached with this very history; None where only the average is promised.
+    shared_rows
+        Whether the retrainings are known to have learned from rows of each other. Then the next one is exchangeable
+        with them if it draws from those rows too, and not on rows that nobody has seen.
+    single_step
+        Whether each retraining is known to have been a single step of the optimiser.
     """
 
     coverage: float
     rank: int
     n_ranked: int
     confidence: float | None = None
+    shared_rows: bool = False
+    single_step: bool = False
 
     @property
     def guaranteed(self) -> float:
@@ -93,14 +104,17 @@ class CalibratedDelta(ChosenDelta):
         else:
             whole = f"number {self.rank} of {self.n_ranked} distances in rising order"
         if self.confidence is not None:
-            return (
+            promise = (
                 f"delta = {self.shown}: {whole}; with confidence {self.confidence:g} at least {self.coverage:g} of the "
                 "retrainings to come stay within it, if they and these are independent and made alike"
             )
-        return (
-            f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
-            f"{self.guaranteed:.3g}, if it is exchangeable with these"
-        )
+        else:
+            promise = (
+                f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
+                f"{self.guaranteed:.3g}, if it is exchangeable with these"
+            )
+        caveats = [_SHARED_ROWS] * self.shared_rows + [SINGLE_STEP] * self.single_step
+        return "; ".join([promise, *caveats])
 
 
 def delta_calibrated(
@@ -167,6 +181,8 @@ at most 0.75
         raise InvalidInputError(f"coverage: expected a probability between 0 and 1, got {coverage!r}")
     if confidence is not None and not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
         raise InvalidInputError(f"confidence: expected a probability between 0 and 1, or None, got {confidence!r}")
+    if isinstance(history, IncrementalDelta):
+        history = history.retrained
     whole, layers, measured = _distances(history, origin, norm)
     _check_distances(whole)
     needed = least_history(coverage, confidence)
@@ -190,7 +206,11 @@ at most 0.75
     radii = outward(shape * value, norm) if measured or per_layer else shape * value
     delta: Delta = tuple(radii.tolist()) if per_layer else float(radii[0])
     evidence = _evidence(whole, layers, n_shape)
-    return CalibratedDelta(delta, float(norm), evidence, float(coverage), rank, int(scores.size), confidence)
+    drawn = isinstance(history, RetrainedModels)
+    return CalibratedDelta(
+        delta, float(norm), evidence, float(coverage), rank, int(scores.size), confidence,
+        shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1,
+    )  # fmt: skip
 
 
 def _rank(n: int, coverage: float, confidence: float | None) -> int:
@@ -231,8 +251,6 @@ def _ratios(layers: Floats, n_shape: int) -> tuple[Floats, Floats]:
 
 def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats | None, bool]:
     """Each retraining's distance, that of its layers where known, and whether they were measured on models here."""
-    if isinstance(history, IncrementalDelta):
-        history = history.retrained
     if isinstance(history, RetrainedModels) and origin is None:
         return history.distances(norm), history.distances(norm, per_layer=True), True
     numbers = _as_numbers(history)
@@ -240,10 +258,13 @@ def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats |
         if numbers.ndim == 1:
             return numbers, None, False
         return np.linalg.norm(numbers, norm, axis=1), numbers, False
-    networks = [load_network(model) for model in history]
-    pairs = list(pairwise(networks)) if origin is None else [(load_network(origin), network) for network in networks]
-    if not pairs:
+    models = [load_model(model) for model in history]
+    steps = list(pairwise(models)) if origin is None else [(load_model(origin), model) for model in models]
+    if not steps:
         raise InvalidInputError("history: expected at least two models, one retrained from the other")
+    if not all(same_preprocessing(a, b) for a, b in steps):
+        raise InvalidInputError(f"history: expected models {SAME_PREPROCESSING}")
+    pairs = [(a.network, b.network) for a, b in steps]
     whole = np.array([parameter_distance(a, b, norm) for a, b in pairs])
     return whole, np.array([layer_distances(a, b, norm) for a, b in pairs]), True
 

@@ -15,6 +15,7 @@ from holdfast.calibration.result import (
     DARK,
     INK,
     LIGHT,
+    SINGLE_STEP,
     ChosenDelta,
     Delta,
     axes_to_draw_on,
@@ -88,8 +89,10 @@ class IncrementalDelta(ChosenDelta):
 
     def __str__(self) -> str:
         n = len(self.retrained)
-        where = f"{n} models fine-tuned on {self.share:.0%} of the new data ({self.retrained.n_rows} rows)"
-        held = f"; {self.inside} of them lie within it" if float(self) > 0.0 else ""
+        models = f"{n} model" + "s" * (n != 1)
+        where = f"{models} fine-tuned on {self.share:.0%} of the new data ({self.retrained.n_rows} rows)"
+        held = f"; {self.inside} of them lie{'s' * (self.inside == 1)} within it" if float(self) > 0.0 else ""
+        held += f"; {SINGLE_STEP}" if self.retrained.steps == 1 else ""
         return f"delta = {self.shown}: the {_in_words(self.statistic)} distance from today's of {where}{held}"
 
 
@@ -149,7 +152,8 @@ def delta_incremental(
     >>> found = delta_incremental(classifier, X[300:], y[300:], share=[0.1, 1.0], at=0.1, statistic="max")
     >>> print(found)
     delta = 0.01: the largest distance from today's of 5 models fine-tuned on 10% of the new data (30 rows); 5 of them \
-lie within it
+lie within it; each was a single step of the optimiser, so the distance says more about its learning rate than about \
+the data
     >>> all(found.changes.contains(found.retrained.today, network) for network in found.retrained.networks)
     True
     >>> found.curve().round(3).to_dict()

@@ -19,6 +19,11 @@ Delta = float | tuple[float, ...]
 # Marks in the pictures; they read in black and white.
 DARK, LIGHT, INK, CHOSEN = "black", "0.65", "0.25", "#c00000"
 
+# What to know about runs that saw fewer rows than a batch has.
+SINGLE_STEP = (
+    "each was a single step of the optimiser, so the distance says more about its learning rate than about the data"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class ChosenDelta(ABC):

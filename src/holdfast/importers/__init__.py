@@ -5,6 +5,8 @@ model    Model                              the network, and how a raw table bec
 files    read_model                         .onnx, .npz, .skops; pickles only on trust
 chain    Chain                              affine -> ReLU -> affine ...: what every reader builds up
 objects  sklearn, torch, onnx               one reader for each library, imported only when a model of it comes
+
+preprocessing  same_preprocessing           whether two models read a table alike, so that parameters can be compared
 """
 
 from holdfast.importers.files import read_model

@@ -10,7 +10,14 @@ from typing import Any, overload
 import numpy as np
 
 from holdfast.changes import parameter_distance
+from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
+
+# Ends the sentence about parameters that cannot be compared.
+SAME_PREPROCESSING = (
+    "with the same preprocessing, so that their parameters can be compared, got preprocessing that was fitted anew or "
+    "is another; fit the scaler once and keep it, or choose delta with delta_validation"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +38,13 @@ class RetrainedModels(Sequence[Any]):
         The seed of each run: it drew the rows and started the training.
     n_rows
         How many rows each run learned from.
+    disjoint
+        Whether no two runs learned from the same row.
+    comparable
+        Whether all of them have today's preprocessing. If not, their parameters mean something else, and there is no
+        distance to tell.
+    steps
+        How many steps of the optimiser each run took, where that is known.
     """
 
     today: Network
@@ -39,9 +53,14 @@ class RetrainedModels(Sequence[Any]):
     how: str
     seeds: tuple[int, ...]
     n_rows: int
+    disjoint: bool = False
+    comparable: bool = True
+    steps: int | None = None
 
     def distances(self, norm: float = math.inf, *, per_layer: bool = False) -> Floats:
         """How far each network lies from today's: (n,), or (n, layers) with one distance for each layer."""
+        if not self.comparable:
+            raise InvalidInputError(f"retrain: expected models {SAME_PREPROCESSING}")
         if per_layer:
             return np.array([layer_distances(self.today, network, norm) for network in self.networks])
         return np.array([parameter_distance(self.today, network, norm) for network in self.networks])
@@ -60,8 +79,10 @@ class RetrainedModels(Sequence[Any]):
         return iter(self.models)
 
     def __repr__(self) -> str:
-        far = self.distances()
-        apart = f"{far.min():.3g} to {far.max():.3g} from today's" if len(self) else "none"
+        apart = "with preprocessing of their own" if len(self) else "none"
+        if self.comparable and len(self):
+            far = self.distances()
+            apart = f"{far.min():.3g} to {far.max():.3g} from today's"
         return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {apart})"
 
 

@@ -14,13 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from holdfast.errors import InvalidInputError
+from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
+from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Network
 from holdfast.progress import progress_bar
 from holdfast.retraining.result import RetrainedModels
-from holdfast.retraining.trainers import can_train, fine_tune, train_anew
+from holdfast.retraining.trainers import can_train, fine_tune, optimiser_steps, train_anew
 from holdfast.verify.inputs import read_table
 
 How = Literal["incremental", "complete", "leave_one_out"]
@@ -92,7 +93,9 @@ def retrain(
     retrain
         ``retrain(model, X, y, seed)`` trains and returns a model, for whatever is not scikit-learn: fine-tunes it for
         ``incremental``, starts from scratch otherwise. It gets the rows that were drawn: encoded by the space if there
-        is one and the model has no preprocessing of its own, else rows of the tables given here.
+        is one and the model has no preprocessing of its own, else rows of the tables given here. A pipeline that
+        it returns with preprocessing fitted anew serves `delta_validation`, but has no distance from today's; what it
+        returns without any preprocessing is taken to read what the last step of today's pipeline reads.
     n_jobs
         How many runs at once, as in joblib; the result is the same.
     progress
@@ -128,8 +131,7 @@ def retrain(
     rows = _disjoint(pick, seed, n) if disjoint else [pick.rows(one) for one in seeds]
     train = retrain if retrain is not None else partial(_train, how=how, epochs=_epochs(epochs))
     jobs = (
-        joblib.delayed(_run)(train, model, data.take(part), loaded.network, one)
-        for part, one in zip(rows, seeds, strict=True)
+        joblib.delayed(_run)(train, model, data.take(part), loaded, one) for part, one in zip(rows, seeds, strict=True)
     )
     done = []
     with progress_bar("retrain", n, wanted=progress, long=_LONG) as advance:
@@ -137,8 +139,12 @@ def retrain(
             done.append(result)
             if advance is not None:
                 advance(1)
-    models, networks = zip(*done, strict=True)
-    return RetrainedModels(loaded.network, models, networks, how, seeds, len(rows[0]))
+    models, networks, comparable = zip(*done, strict=True)
+    by_us = retrain is None and how == "incremental"
+    return RetrainedModels(
+        loaded.network, models, networks, how, seeds, len(rows[0]), disjoint=disjoint, comparable=all(comparable),
+        steps=optimiser_steps(model, len(rows[0]), epochs or 1) if by_us else None,
+    )  # fmt: skip
 
 
 def run_seeds(seed: int, n: int) -> tuple[int, ...]:
@@ -196,17 +202,27 @@ def _disjoint(pick: _Pick, seed: int, n: int) -> list[NDArray[np.intp]]:
     return np.split(np.random.default_rng(seed).permutation(pick.n_rows)[: n * size], n)
 
 
-def _run(train: Retrain, model: Any, rows: _Data, today: Network, seed: int) -> tuple[Any, Network]:
-    """One training run; on one thread, so that sums are the same in every process."""
+def _run(train: Retrain, model: Any, rows: _Data, today: Model, seed: int) -> tuple[Any, Network, bool]:
+    """One training run, its network, and whether that can be compared with today's.
+
+    On one thread, so that sums are the same in every process.
+    """
     with threadpool_limits(1):
         retrained = train(model, rows.X, rows.y, seed)
-    network = load_model(retrained).network
-    shape, expected = ([w.shape for w in net.weights] for net in (network, today))
-    if shape != expected or not np.array_equal(network.classes, today.classes):
+    try:
+        loaded = load_model(retrained)
+    except (InvalidInputError, UnsupportedModelError) as error:
         raise InvalidInputError(
-            f"retrain: expected a model of the shape and with the classes of today's, {today!r}, got {network!r}"
+            f"retrain: expected the function to return the retrained model, got {type(retrained).__name__}: {error}"
+        ) from error
+    network = loaded.network
+    shape, expected = ([w.shape for w in net.weights] for net in (network, today.network))
+    if shape != expected or not np.array_equal(network.classes, today.network.classes):
+        raise InvalidInputError(
+            "retrain: expected a model of the shape and with the classes of today's, "
+            f"{today.network!r}, got {network!r}"
         )
-    return retrained, network
+    return retrained, network, loaded.preprocess is None or same_preprocessing(today, loaded)
 
 
 def _train(model: Any, points: Any, y: Any, seed: int, *, how: str, epochs: int | None) -> Any:

@@ -7,6 +7,7 @@ parameters would say nothing. So the earlier steps of a pipeline stay as they ar
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,8 +23,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from holdfast.errors import InvalidInputError
+from holdfast.importers.sklearn import unwrapped
 from holdfast.network import Floats
-from holdfast.retraining.logistic import gradient_steps
+from holdfast.retraining.logistic import BATCH, gradient_steps
 
 _ASK_FOR_A_FUNCTION = "pass retrain=, a function (model, X, y, seed) that returns the retrained model"
 
@@ -45,6 +47,19 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
 def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None) -> Any:
     """A copy of the model trained from scratch with the same settings and another seed."""
     return _with_classifier(model, lambda classifier: _trained(classifier, points, y, seed, epochs))
+
+
+def optimiser_steps(model: Any, n_rows: int, epochs: int) -> int | None:
+    """How many steps the optimiser takes in `fine_tune` with so many rows and passes; None where that is not known."""
+    classifier = unwrapped(model)[1]
+    if isinstance(classifier, LogisticRegression):
+        batch = BATCH
+    elif isinstance(classifier, MLPClassifier):
+        # scikit-learn's own rule for "auto".
+        batch = 200 if classifier.batch_size == "auto" else max(1, int(classifier.batch_size))
+    else:
+        return None
+    return epochs * math.ceil(n_rows / batch)
 
 
 def _with_classifier(model: Any, train: Callable[[Any], Any]) -> Any:
