@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -476,3 +477,52 @@ def test_a_model_that_knows_its_columns_is_asked_in_its_own_order(tmp_path):
             audit(ledger, upside_down, space=space)
         with pytest.raises(InvalidInputError, match="expected the variables in the order"):
             ledger.add_frame(upside_down, promised, promised, target=1, space=space)
+
+
+def lending_pipeline(people, jobs, *, handle_unknown="error"):
+    """A pipeline fitted on the people who have one of these jobs."""
+    rows = people[people["job"].isin(jobs)]
+    scale = ColumnTransformer(
+        [
+            ("n", StandardScaler(), ["income", "children"]),
+            ("c", OneHotEncoder(sparse_output=False, handle_unknown=handle_unknown), ["job"]),
+        ]
+    )
+    return make_pipeline(scale, LogisticRegression()).fit(rows, (rows["income"] > 2500).astype(int))
+
+
+def test_a_space_that_reads_otherwise_than_the_pipeline_is_refused(tmp_path):
+    people = random_people(300)[["income", "children", "job"]]
+    old, new = (lending_pipeline(people.iloc[rows], ["no", "part", "full"]) for rows in (slice(0, 200), slice(50, 250)))
+    spaces = [hf.FeatureSpace.from_pipeline(model, people) for model in (old, new)]
+    promised = people[old.predict(people) == 1].head(40)
+    with Ledger(tmp_path / "L") as ledger:
+        with pytest.raises(InvalidInputError, match="encode rows as the model's own preprocessing does"):
+            ledger.add_frame(old, promised, promised, target=1, space=spaces[1])
+        assert len(ledger) == 0
+        ledger.add_frame(old, promised, promised, target=1, space=spaces[0])
+        with pytest.raises(InvalidInputError, match="encode rows as the model's own preprocessing does"):
+            audit(ledger, new, space=spaces[0])
+        given, own = audit(ledger, new, space=spaces[1]), audit(ledger, new)
+    assert given.status.tolist() == own.status.tolist()
+    assert (own.broken == (new.predict(promised) != 1)).all()
+
+
+@pytest.mark.parametrize("describable", [True, False])
+def test_a_category_that_the_new_pipeline_refuses_leaves_the_other_promises_readable(tmp_path, describable):
+    people = random_people(300)[["income", "children", "job"]]
+    old = lending_pipeline(people, ["no", "part", "full"])
+    new = lending_pipeline(people, ["no", "full"])
+    if not describable:
+        # Something that no feature space can say, before the classifier.
+        classifier = make_pipeline(PCA(2, random_state=0), LogisticRegression())
+        rows = people[people["job"] != "part"]
+        new = make_pipeline(new[0], *(step for _, step in classifier.steps)).fit(rows, (rows["income"] > 2500) * 1)
+    promised = people[old.predict(people) == 1].head(40)
+    with Ledger(tmp_path / "L") as ledger:
+        ledger.add_frame(old, promised, promised, target=1, changes=hf.PlausibleChanges(0.01))
+        result = audit(ledger, new, batch=7)
+    gone = (promised["job"] == "part").to_numpy()
+    assert 0 < gone.sum() < len(gone)
+    assert ((result.status == "UNREADABLE") == gone).all()
+    assert (result.broken[~gone] == (new.predict(promised[~gone]) != 1)).all()

@@ -17,6 +17,7 @@ from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
 from holdfast.importers import Model, load_model
+from holdfast.network import Floats
 from holdfast.verify.inputs import check_order, positive_number, read_table, read_targets
 
 
@@ -49,7 +50,7 @@ def read_question(
     space = find_space(loaded, X, space, generator.example_table())
     table = _as_frame(X, space)
     frame = table.loc[:, list(space.names)]
-    points = _points(loaded, table, space)
+    points = model_points(loaded, table, space)
     task = Task(
         network=loaded.network,
         space=space,
@@ -151,9 +152,14 @@ def _as_frame(X: Any, space: FeatureSpace) -> pd.DataFrame:
     return X
 
 
-def _points(loaded: Model, table: pd.DataFrame, space: FeatureSpace) -> Any:
+def model_points(loaded: Model, table: pd.DataFrame, space: FeatureSpace) -> Floats:
     """The table in the model's variables, compared with the model's own preprocessing where it has some."""
+    return read_table(loaded, own_columns(loaded, table), space).points
+
+
+def own_columns(loaded: Model, table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that the model's preprocessing reads, in its order, where it knows them; else the table as it is."""
     known = loaded.feature_names
     if loaded.preprocess is not None and known is not None and all(name in table.columns for name in known):
-        table = table[list(known)]
-    return read_table(loaded, table, space).points
+        return table[list(known)]
+    return table

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,20 +14,19 @@ from numpy.typing import NDArray
 from holdfast import checker
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.features.feature import Feature
 from holdfast.generators.acceptance import least_margins
-from holdfast.generators.reading import find_space
+from holdfast.generators.reading import model_points, own_columns
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 from holdfast.progress import progress_bar
 from holdfast.promises.audit_compare import Comparison, compare, same_encoding
+from holdfast.promises.audit_reading import accepted_rows, readable_rows, reading_of
 from holdfast.promises.audit_result import BROKEN, CERTAIN, KEPT, UNREADABLE, Audit, Group, totals_of
 from holdfast.promises.certificate import checker_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_rows import Overview
 from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
 from holdfast.verify import certified_radius
-from holdfast.verify.inputs import variable_places
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000
@@ -58,7 +56,7 @@ def audit(
         The new model: anything that `load_network` takes.
     space
         How it reads raw values, where that has changed: a scaler or an encoder fitted anew. By default that of the
-        model's own preprocessing, else that of each promise.
+        model's own preprocessing, with which a space given has to agree, else that of each promise.
     threshold
         The probability from which on its user says class 1.
     radius
@@ -119,48 +117,15 @@ class _Newcomer:
     def decision(self) -> Network:
         return at_threshold(self.loaded.network, self.threshold)
 
-    def space_for(self, terms: Terms, example: Callable[[], pd.DataFrame]) -> FeatureSpace | None:
-        """How it reads the columns of these promises; None if no feature space can say it."""
-        if self.space is not None:
-            return find_space(self.loaded, None, self.space)
-        if self.loaded.preprocess is not None:
-            rows = example()
-            try:
-                return find_space(self.loaded, rows, None, rows)
-            except InvalidInputError:
-                return None
-        if terms.space.n_variables != self.loaded.network.n_features:
-            raise InvalidInputError(
-                f"space: expected one for the new model, which reads {self.loaded.network.n_features} variables where "
-                f"the ledger's promises have {terms.space.n_variables}, got None"
-            )
-        return _in_the_models_order(self.loaded, terms.space)
-
-
-def _in_the_models_order(loaded: Model, space: FeatureSpace) -> FeatureSpace:
-    """The promises' space with its variables where a model that knows its own by name has them."""
-    if loaded.feature_names is None:
-        return space
-    places = variable_places(space)
-    found = [places.get(name, ()) for name in loaded.feature_names]
-    if all(i in candidates for i, candidates in enumerate(found)):
-        return space
-    order = {candidates[0]: i for i, candidates in enumerate(found) if len(candidates) == 1}
-    if len(order) != space.n_variables:
-        raise InvalidInputError(
-            f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where the "
-            f"ledger's promises have the variables {list(space.variables)}, got None"
-        )
-    features = (replace(feature, variables=tuple(order[i] for i in feature.variables)) for feature in space.features)
-    return FeatureSpace(tuple(features), space.rules)
-
 
 class _Judge:
     """The new model before the promises made under the same terms."""
 
     def __init__(self, newcomer: _Newcomer, terms: Terms, ledger: Ledger, last: int, batch: int) -> None:
         self.newcomer, self.terms, self.ledger, self.last, self.batch = newcomer, terms, ledger, last, batch
-        self.space = newcomer.space_for(terms, self._example)
+        self.space = reading_of(newcomer.loaded, newcomer.space, terms.space, self._example)
+        if newcomer.space is not None and newcomer.loaded.preprocess is not None:
+            self._check_same_reading(newcomer.space)
         self.same = self.space is not None and same_encoding(terms.space, self.space)
         network = newcomer.loaded.network
         self.comparison: Comparison = compare(terms, network, newcomer.threshold, self.space, self._reach)
@@ -171,6 +136,13 @@ class _Judge:
         """Some of the promised rows."""
         promises = next(self.ledger.promises(batch=1000, terms=self.terms, last=self.last), None)
         return pd.DataFrame(columns=list(self.terms.space.names)) if promises is None else promises.counterfactuals
+
+    def _check_same_reading(self, space: FeatureSpace) -> None:
+        """Hold the caller's space against the model's own preprocessing, on every promised row."""
+        for promises in self.ledger.promises(batch=self.batch, terms=self.terms, last=self.last):
+            readable = readable_rows(space, promises.counterfactuals)
+            if readable.any():
+                model_points(self.newcomer.loaded, promises.counterfactuals[readable], space)
 
     def _reach(self) -> Floats:
         """The largest |u| of each variable over the promises."""
@@ -216,7 +188,10 @@ class _Judge:
         points, readable = np.zeros((len(numbers), self.newcomer.decision.n_features)), wanted.copy()
         if self.space is None:
             promised = self.terms.space.restore(self.terms.space.numbers(frame))
-            points[wanted] = self.newcomer.loaded.variables(promised)
+            loaded, can = self.newcomer.loaded, accepted_rows(self.newcomer.loaded, promised, self.terms.space)
+            readable[wanted] = can
+            if can.any():
+                points[readable] = loaded.variables(own_columns(loaded, promised[can]))
             return points, readable
         try:
             points[wanted] = self.space.encode(frame)
@@ -231,28 +206,6 @@ class _Judge:
         """What is said of these promises together."""
         found, codes = self.comparison, np.concatenate([np.empty(0, np.int8), *parts])
         return Group(self.terms, found.how, found.why_not, self.distance, self.inside, totals_of(codes))
-
-
-def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which rows have a value that the space can encode in every column."""
-    readable = np.ones(len(frame), dtype=np.bool_)
-    for feature in space.features:
-        if feature.name not in frame.columns:
-            return np.zeros(len(frame), dtype=np.bool_)
-        column = frame[feature.name]
-        try:
-            feature.numbers(column)
-        except InvalidInputError:
-            readable &= column.map({value: _can_read(feature, value) for value in column.unique()}).to_numpy(bool)
-    return readable
-
-
-def _can_read(feature: Feature, value: Any) -> bool:
-    try:
-        feature.numbers(pd.Series([value]))
-    except InvalidInputError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
-from holdfast.generators.reading import find_space
+from holdfast.generators.reading import find_space, model_points
 from holdfast.importers import load_model
 from holdfast.network import Floats
 from holdfast.promises.ledger_export import export
@@ -199,6 +199,10 @@ class Ledger:
                 f"counterfactuals: expected the column {missing[0]!r}, got {list(counterfactuals.columns)}"
             )
         rows = np.flatnonzero(counterfactuals[list(space.names)].notna().all(axis=1).to_numpy())
+        if loaded.preprocess is not None and rows.size:
+            own = [name for name in factuals.columns if name in counterfactuals.columns]
+            for table in (factuals, counterfactuals[own]):
+                model_points(loaded, table.iloc[rows], space)
         names = _keys(counterfactuals.index if keys is None else keys, len(counterfactuals))
         targets = read_targets(loaded.network, target, len(counterfactuals))
         terms = Terms(loaded.network, space, changes, check_threshold(threshold))

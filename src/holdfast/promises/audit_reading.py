@@ -1,0 +1,122 @@
+"""How a new model reads the rows that were promised, and which of them it can read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features.feature import Feature
+from holdfast.generators.reading import find_space, own_columns
+from holdfast.importers import Model
+from holdfast.verify.inputs import variable_places
+
+Mask = NDArray[np.bool_]
+
+
+def reading_of(
+    loaded: Model, given: FeatureSpace | None, promised: FeatureSpace, example: Callable[[], pd.DataFrame]
+) -> FeatureSpace | None:
+    """How the model reads the columns of some promises; None if no feature space can say it.
+
+    Parameters
+    ----------
+    given
+        What the caller says; whether the model's own preprocessing agrees is for the audit to see, row by row.
+    promised
+        The space of the promises.
+    example
+        Gives some of the promised rows; asked only if the model brings its own preprocessing.
+    """
+    if given is not None:
+        return find_space(loaded, None, given)
+    if loaded.preprocess is not None:
+        rows = example()
+        try:
+            rows = rows[accepted_rows(loaded, rows, promised)]
+            return find_space(loaded, rows, None, rows)
+        except InvalidInputError:
+            return None
+    if promised.n_variables != loaded.network.n_features:
+        raise InvalidInputError(
+            f"space: expected one for the new model, which reads {loaded.network.n_features} variables where "
+            f"the ledger's promises have {promised.n_variables}, got None"
+        )
+    return _in_the_models_order(loaded, promised)
+
+
+def _in_the_models_order(loaded: Model, space: FeatureSpace) -> FeatureSpace:
+    """The promises' space with its variables where a model that knows its own by name has them."""
+    if loaded.feature_names is None:
+        return space
+    places = variable_places(space)
+    found = [places.get(name, ()) for name in loaded.feature_names]
+    if all(i in candidates for i, candidates in enumerate(found)):
+        return space
+    order = {candidates[0]: i for i, candidates in enumerate(found) if len(candidates) == 1}
+    if len(order) != space.n_variables:
+        raise InvalidInputError(
+            f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where the "
+            f"ledger's promises have the variables {list(space.variables)}, got None"
+        )
+    features = (replace(feature, variables=tuple(order[i] for i in feature.variables)) for feature in space.features)
+    return FeatureSpace(tuple(features), space.rules)
+
+
+def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> Mask:
+    """Which rows have a value that the space can encode in every column."""
+    readable = np.ones(len(frame), dtype=np.bool_)
+    for feature in space.features:
+        if feature.name not in frame.columns:
+            return np.zeros(len(frame), dtype=np.bool_)
+        column = frame[feature.name]
+        try:
+            feature.numbers(column)
+        except InvalidInputError:
+            readable &= column.map({value: _can_read(feature, value) for value in column.unique()}).to_numpy(bool)
+    return readable
+
+
+def _can_read(feature: Feature, value: Any) -> bool:
+    try:
+        feature.numbers(pd.Series([value]))
+    except InvalidInputError:
+        return False
+    return True
+
+
+def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) -> Mask:
+    """Which rows the model's own preprocessing takes: a category that it refuses must not take the others along.
+
+    Rows with the same labels are taken or refused together, so that one of each is tried.
+    """
+    if not len(frame) or _takes(loaded, frame):
+        return np.ones(len(frame), dtype=np.bool_)
+    labelled = [feature.name for feature in promised.features if feature.labelled]
+    if not labelled or not set(loaded.feature_names or ()) <= set(map(str, frame.columns)):
+        return np.zeros(len(frame), dtype=np.bool_)
+    kinds = frame.groupby(labelled, sort=False, observed=True).ngroup().to_numpy()
+    firsts = np.unique(kinds, return_index=True)[1]
+    accepted = np.zeros(len(firsts), dtype=np.bool_)
+    open_parts = [np.arange(len(firsts))]
+    while open_parts:
+        part = open_parts.pop()
+        if _takes(loaded, frame.iloc[firsts[part]]):
+            accepted[part] = True
+        elif len(part) > 1:
+            open_parts += np.array_split(part, 2)
+    return np.asarray(accepted[kinds])
+
+
+def _takes(loaded: Model, frame: pd.DataFrame) -> bool:
+    try:
+        loaded.variables(own_columns(loaded, frame))
+    except InvalidInputError:
+        return False
+    return True
