@@ -426,6 +426,32 @@ def test_a_failing_model_does_not_stop_the_others():
     assert study.results.query("model == 'net'")["coverage"].tolist() == [1.0, 1.0]
 
 
+def test_a_delta_that_does_not_exist_loses_its_own_rows_only():
+    def only_for_seed_1(situation):
+        if situation.seed == 0:
+            raise InvalidInputError("deltas: expected 'mine' to exist, got nothing")
+        return 0.03
+
+    study = tiny_study.run(deltas={"mine": only_for_seed_1, "0.01": 0.01}, methods=["nnce", "rnce"])
+    alone = tiny_study.run(deltas=[0.01], methods=["nnce", "rnce"])
+    failed = study.failures
+    assert set(failed["seed"]) == {0}
+    assert (failed["error"] == "InvalidInputError: deltas: expected 'mine' to exist, got nothing").all()
+    assert failed[["method", "delta_label", "verified_label"]].to_numpy().tolist() == [
+        ["nnce", "", "mine"],
+        ["rnce", "mine", ""],
+        ["rnce", "0.01", "mine"],
+    ]
+    kept = study.results.query("error == '' and delta_label != 'mine' and verified_label == '0.01'")
+    columns = ["method", "seed", "delta", "coverage", "delta_validity", "cost_l1"]
+    pd.testing.assert_frame_equal(kept[columns].reset_index(drop=True), alone.results[columns])
+    # The averages of a line are over all seeds, also where a column has fewer.
+    line = next(row for row in study.to_markdown().splitlines() if row.startswith("| nnce"))
+    mean = alone.results.query("method == 'nnce'")["cost_l1"].mean()
+    assert f"{mean:.4f}" in line
+    assert "expected 'mine' to exist" in study.to_markdown()
+
+
 def test_summary_is_mean_and_deviation_over_seeds(finished):
     summary = finished.summary().query("method == 'nnce' and verified_label == '0.05'").squeeze()
     costs = finished.results.query("method == 'nnce' and verified_label == '0.05'")["cost_l1"].to_numpy()
@@ -453,6 +479,7 @@ X, Y, SPACE = tiny_study.loans(60)
     [
         ({"datasets": 3}, "datasets: expected names"),
         ({"datasets": {}}, "datasets: expected at least one"),
+        ({"datasets": (X, Y, SPACE)}, r"^datasets: expected a table under a name, .* \(DataFrame, Series, FeatureSpace\)$"),
         ({"datasets": {"a": (X, Y)}}, r"datasets\['a'\]: expected \(X, y, space\)"),
         ({"datasets": {"a": (X.to_numpy(), Y, SPACE)}}, "with a DataFrame and a FeatureSpace"),
         ({"datasets": {"a": (X, Y[1:], SPACE)}}, "a label for each of 60 rows"),
@@ -466,7 +493,8 @@ X, Y, SPACE = tiny_study.loans(60)
         ({"methods": {"a": 3}}, r"methods\['a'\]: expected a generator"),
         ({"methods": {"a": StudyMethod("a", "nnce", ("inc",))}}, "expected deltas among"),
         ({"deltas": []}, "deltas: expected at least one"),
-        ({"deltas": [0.0]}, "expected delta > 0"),
+        ({"deltas": [0.0]}, "^deltas: expected delta > 0"),
+        ({"deltas": [-1]}, "^deltas: expected .*, got -1"),
         ({"deltas": ["large"]}, r"deltas\['large'\]: expected a number > 0"),
         ({"seeds": 0}, "seeds: expected"),
         ({"seeds": [1, 1]}, "seeds: expected"),
@@ -539,4 +567,6 @@ def test_the_command_fails_where_nothing_worked(tmp_path):
     accept_everybody.to_csv(tmp_path / "all.csv", index=False)
     done = command(tmp_path, "--data", tmp_path / "all.csv", "--target-column", "y", "--model", "lr", "--delta", "0.01")
     assert done.exit_code == 1
-    assert "expected rows that the model rejects, got none" in " ".join(done.stderr.split())
+    assert "expected people whom the model rejects, got none among the 4 rows that the first half keeps" in " ".join(
+        done.stderr.split()
+    )

@@ -30,7 +30,7 @@ def paper(
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, each with its own models.")] = None,
     datasets: Annotated[
-        list[str] | None, typer.Option(help="adult, compas, gmc, heloc, iris or housing; may be repeated.")
+        list[str] | None, typer.Option(help="adult, compas, gmc, heloc, iris or california_housing; may be repeated.")
     ] = None,
     methods: Annotated[
         list[str] | None, typer.Option(help="A method by its name in the paper; may be repeated.")

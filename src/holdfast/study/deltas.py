@@ -109,7 +109,10 @@ def resolve(delta: Delta, situation: Situation) -> float:
 
 
 def _checked(value: Any) -> float:
-    delta = PlausibleChanges(value).delta
+    try:
+        delta = PlausibleChanges(value).delta
+    except InvalidInputError as error:
+        raise InvalidInputError(f"deltas: {error}") from error
     if isinstance(delta, tuple):
         raise InvalidInputError(f"deltas: expected one number for all layers, got {list(delta)}")
     return delta

@@ -50,8 +50,9 @@ def _one_table(part: pd.DataFrame, seconds: bool) -> str:
     lines = [heading, ["---", "---", *["---:"] * (len(heading) - 2)]]
     for (method, label), rows in part.groupby(["method", "delta_label"], sort=False):
         at = rows.set_index("verified_label")
-        first = at.iloc[0]
-        valid = [_cell(at.loc[name], "delta_validity", "{:.1%}") for name in labels]
+        # A delta that could not be measured for every seed has fewer seeds than the answers themselves.
+        first = at.iloc[int(at["seeds"].argmax())]
+        valid = [_cell(at.loc[name], "delta_validity", "{:.1%}") if name in at.index else "" for name in labels]
         lines.append(
             [_safe(method), _delta(label, first), *valid, *(_cell(first, name, text) for name, _, text in columns)]
         )

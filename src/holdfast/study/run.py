@@ -93,7 +93,8 @@ def benchmark(
     -------
     BenchmarkResult
         `results` has one row for each table, model, seed, method, delta it was asked for and delta it was certified
-        at. A method that raises an error has rows with the error's text, and is tried again by the next run.
+        at. A method that raises an error has rows with the error's text, and is tried again by the next run; so has a
+        delta that cannot be measured, such as "val" where no delta tried is enough.
 
     Examples
     --------
@@ -169,7 +170,6 @@ def run_situation(situation: Situation, plan: Plan, advance: Advance | None = No
     with threadpool_limits(1):
         try:
             models = situation.models
-            deltas = {label: resolve(delta, situation) for label, delta in plan.deltas.items()}
             outcome.count("models", models.reused)
             outcome.model = {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
             outcome.model |= {"accuracy": models.accuracy, "inputs": len(situation.people)}
@@ -180,6 +180,7 @@ def run_situation(situation: Situation, plan: Plan, advance: Advance | None = No
             if advance is not None:
                 advance(len(plan.methods))
             return outcome
+        deltas = {label: _resolved(delta, situation) for label, delta in plan.deltas.items()}
         for method in plan.methods:
             _run_method(situation, method, deltas, plan.time_limit, where, outcome)
             if advance is not None:
@@ -187,10 +188,19 @@ def run_situation(situation: Situation, plan: Plan, advance: Advance | None = No
     return outcome
 
 
+def _resolved(delta: Delta, situation: Situation) -> float | str:
+    """The number that a delta stands for here, or why there is none: the other deltas go on without it."""
+    try:
+        return resolve(delta, situation)
+    # A function of the caller's may raise anything.
+    except Exception as error:
+        return _text(error)
+
+
 def _run_method(
     situation: Situation,
     method: StudyMethod,
-    deltas: Mapping[str, float],
+    deltas: Mapping[str, float | str],
     time_limit: float | None,
     where: Mapping[str, Any],
     outcome: Outcome,
@@ -202,21 +212,27 @@ def _run_method(
     except Exception as error:
         outcome.rows.append(this | {"error": _text(error)})
         return
+    known = {label: delta for label, delta in deltas.items() if not isinstance(delta, str)}
+    unknown = {label: error for label, error in deltas.items() if isinstance(error, str)}
     for label in method.asked(generator, deltas):
-        asked = this | {"delta_label": label or "", "delta": np.nan if label is None else deltas[label]}
+        if label in unknown:
+            outcome.rows.append(this | {"delta_label": label, "error": unknown[label]})
+            continue
+        asked = this | {"delta_label": label or "", "delta": np.nan if label is None else known[label]}
         try:
-            cell = answer(situation, generator, None if label is None else deltas[label], time_limit)
+            cell = answer(situation, generator, None if label is None else known[label], time_limit)
             verdicts: dict[str, Verdicts] = {}
-            for name, delta in deltas.items():
+            for name, delta in known.items():
                 verdicts[name] = judge(situation, cell, delta, time_limit)
                 outcome.count("verdicts", verdicts[name].reused)
         except Exception as error:
             outcome.rows.append(asked | {"error": _text(error)})
             continue
         outcome.count("cells", cell.reused)
-        for name, delta in deltas.items():
+        for name, delta in known.items():
             certified = {"verified_label": name, "verified_delta": delta, "seconds": cell.seconds}
             outcome.rows.append(asked | certified | cell.summary() | verdicts[name].summary())
+        outcome.rows += [asked | {"verified_label": name, "error": error} for name, error in unknown.items()]
         keys = {name: asked[name] for name in ("dataset", "model", "seed", "method", "delta_label", "delta")}
         outcome.details.append(cell_frame(situation, cell, verdicts).assign(**keys))
 

@@ -197,7 +197,11 @@ class Situation:
         rows = {"test": self.halves.test, "new": self.halves.new_test, "all": every}[self.protocol.drawn_from]
         rejected = rows[self.rejects(rows)]
         if not rejected.size:
-            raise InvalidInputError(f"inputs: expected rows that the model rejects, got none among {rows.size}")
+            part = {"test": "first", "new": "second"}.get(self.protocol.drawn_from)
+            which = "rows of the table" if part is None else f"rows that the {part} half keeps from training"
+            raise InvalidInputError(
+                f"inputs: expected people whom the model rejects, got none among the {rows.size} {which}"
+            )
         return np.random.default_rng(self.seed).permutation(rejected)[: self.protocol.inputs]
 
     @cached_property

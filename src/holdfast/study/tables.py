@@ -56,6 +56,11 @@ def read_tables(datasets: Any, target: Any = None) -> tuple[StudyTable, ...]:
     """Names of public data sets, `Dataset` values, or the caller's own (X, y, space) by name."""
     if isinstance(datasets, str | Dataset):
         datasets = [datasets]
+    if isinstance(datasets, tuple | list) and any(isinstance(part, pd.DataFrame) for part in datasets):
+        kinds = ", ".join(type(part).__name__ for part in datasets)
+        raise InvalidInputError(
+            f"datasets: expected a table under a name, {{'people': (X, y, space)}}, got one without: ({kinds})"
+        )
     if isinstance(datasets, Mapping):
         tables = tuple(_own_table(str(name), value, target) for name, value in datasets.items())
     elif isinstance(datasets, Iterable):
@@ -75,7 +80,8 @@ def _public_table(value: Any, target: Any) -> StudyTable:
         value = public.load(value, actionability="carla", kinds="carla")
     if not isinstance(value, Dataset):
         raise InvalidInputError(
-            f"datasets: expected names of public data sets, or a mapping {{name: (X, y, space)}}, got {value!r}"
+            f"datasets: expected names of public data sets, or a mapping {{name: (X, y, space)}}, "
+            f"got {type(value).__name__}"
         )
     return _own_table(value.name, value, target)
 

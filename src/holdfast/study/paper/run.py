@@ -69,13 +69,15 @@ def run_paper(
     printed
         The paper's figures, for its δ.
     datasets, methods
-        Names of the paper's tables and labels of methods; None: all.
+        Names of the paper's tables, or those that `holdfast.datasets` has for them, and labels of methods; None: all.
     n_jobs
         How many tables, models and seeds at a time, as in joblib.
     progress
         Show a progress bar on stderr; by default if stderr is a terminal.
     """
-    tables = _chosen([table.name for table in TABLES], datasets, "datasets")
+    names = {table.source: table.name for table in TABLES}
+    asked = None if datasets is None else [names.get(name, name) for name in datasets]
+    tables = _chosen([table.name for table in TABLES], asked, "datasets")
     labels = _chosen([method.label for method in METHODS], methods, "methods")
     # Seeds in the inner loop: large tables come first, so that no long job is left for the end.
     jobs = [
