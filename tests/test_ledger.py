@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -261,7 +262,7 @@ def test_what_is_no_ledger_is_refused(path, tmp_path):
         ({"keys": ["one"]}, "keys: expected one for each"),
         ({"date": "yesterday"}, "date: expected one such as"),
         ({"threshold": 1.0}, "threshold: expected a probability"),
-        ({"radius": [0.1]}, "radius: expected True, False or a radius"),
+        ({"radius": [1e9] * 40}, "radius: expected True or False"),
         ({"target": 7}, "target: expected one of"),
     ],
 )
@@ -430,3 +431,22 @@ def test_the_space_hash_is_the_one_in_certificate_files(path, lender):
     with Ledger(path) as ledger:
         record(ledger, lender)
         assert ledger.terms[0].space_hash == checker.sha256(lender.space.to_dict())
+
+
+# ---------------------------------------------------------------- nothing is believed
+
+
+def test_a_recourse_put_together_by_hand_is_certified_again(path, lender):
+    advice = hf.explain(
+        lender.network, lender.people, target=1, changes=lender.changes, generator=hf.RNCE(lender.promised),
+        space=lender.space,
+    )  # fmt: skip
+    wide = hf.PlausibleChanges(10.0)
+    with Ledger(path) as ledger:
+        ledger.add(replace(advice, changes=wide))
+        ledger.add(replace(advice, verdict=np.full(len(advice), "ROBUST", dtype=object), changes=wide))
+        batches = list(ledger.promises())
+    assert advice.robust.any()
+    for batch in batches:
+        assert "ROBUST" not in set(batch.verdicts)
+        assert (batch.radius < 10.0).all()

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
@@ -123,9 +123,11 @@ class Ledger:
         keys: Sequence[Any] | pd.Index | None = None,
         date: str | datetime.date | None = None,
         threshold: float = 0.5,
-        radius: bool | ArrayLike = True,
+        radius: bool = True,
     ) -> Receipt:
         """Record what `explain` returned, all of it or nothing.
+
+        It is certified again: what is recorded rests on no object that could have been put together by hand.
 
         Parameters
         ----------
@@ -138,8 +140,7 @@ class Ledger:
         threshold
             The probability from which on the model's user says class 1.
         radius
-            True also records each promise's certified radius, which costs more than its verdict; or radii, one for each
-            row, that `certified_radius` found before (nan: none).
+            Also compute and record each promise's certified radius, which costs more than its verdict.
 
         Raises
         ------
@@ -151,12 +152,11 @@ class Ledger:
         rows = np.flatnonzero(recourse.found)
         terms = Terms(recourse.network, recourse.space, recourse.changes, check_threshold(threshold))
         names = _keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
-        verdicts = None if threshold != 0.5 else recourse.verdict[rows]
         if rows.size and not _same_bits(recourse.points[rows], terms.space.encode(recourse.counterfactuals.iloc[rows])):
             raise InvalidInputError("recourse: expected points that are the encoding of its counterfactuals")
         return self._record(
             terms, recourse.factuals.iloc[rows], recourse.counterfactuals.iloc[rows], recourse.targets[rows],
-            names[rows], date, verdicts, _radii(radius, len(recourse), rows), len(recourse) - rows.size,
+            names[rows], date, radius, len(recourse) - rows.size,
         )  # fmt: skip
 
     def add_frame(
@@ -171,7 +171,7 @@ class Ledger:
         keys: Sequence[Any] | pd.Index | None = None,
         date: str | datetime.date | None = None,
         threshold: float = 0.5,
-        radius: bool | ArrayLike = True,
+        radius: bool = True,
     ) -> Receipt:
         """Record promises that come as tables, such as the file that ``holdfast explain --out`` writes.
 
@@ -207,8 +207,8 @@ class Ledger:
         targets = read_targets(loaded.network, target, len(counterfactuals))
         terms = Terms(loaded.network, space, changes, check_threshold(threshold))
         return self._record(
-            terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date, None,
-            _radii(radius, len(counterfactuals), rows), len(counterfactuals) - rows.size,
+            terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date,
+            radius, len(counterfactuals) - rows.size,
         )  # fmt: skip
 
     def _record(
@@ -219,11 +219,12 @@ class Ledger:
         targets: NDArray[np.intp],
         keys: NDArray[Any],
         date: str | datetime.date | None,
-        verdicts: NDArray[Any] | None,
-        radius: Floats | bool,
+        radius: bool,
         skipped: int,
     ) -> Receipt:
         """Check, certify and write; the lock is held for the writing alone."""
+        if not isinstance(radius, bool):
+            raise InvalidInputError(f"radius: expected True or False, for radii are computed here, got {radius!r}")
         if not len(keys):
             return Receipt(0, skipped, len(self), self.head)
         space, decision = terms.space, terms.decision
@@ -239,14 +240,13 @@ class Ledger:
                 f"{broken.size} of {len(keys)}, the first with the key {keys[broken[0]]!r}"
             )
         labels = decision.classes[targets]
-        if terms.changes is None:
-            verdicts = np.full(len(keys), None, dtype=object)
-        elif verdicts is None:
-            verdicts = certify(decision, points, labels, terms.changes).verdict
-        radii = _computed_radii(terms, points, labels) if radius is True else radius
-        if isinstance(radii, bool):
-            radii = np.full(len(keys), np.nan)
         when = _iso(date)
+        # The same row may be promised to many.
+        _, firsts, places = np.unique(
+            np.column_stack([points, targets]), axis=0, return_index=True, return_inverse=True
+        )
+        verdicts, radii = _proven(terms, points[firsts], labels[firsts], radius)
+        verdicts, radii = verdicts[places.ravel()], radii[places.ravel()]
         entries = [
             Entry(
                 0, key, when, 0, encode_json(label), None if verdict is None else str(verdict), known, x, x_new, point
@@ -385,21 +385,18 @@ def _keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
     return names
 
 
-def _radii(radius: bool | ArrayLike, n: int, rows: NDArray[np.intp]) -> Floats | bool:
-    if isinstance(radius, bool):
-        return radius
-    radii = np.asarray(radius, dtype=np.float64)
-    if radii.shape != (n,) or (radii < 0.0).any():
-        raise InvalidInputError(f"radius: expected True, False or a radius >= 0 for each of the {n} rows")
-    return np.asarray(radii[rows])
+def _proven(terms: Terms, points: Floats, labels: NDArray[Any], radius: bool) -> tuple[NDArray[Any], Floats]:
+    """The verdicts, None without Δ, and the certified radii, nan without a way to compute them.
 
-
-def _computed_radii(terms: Terms, points: Floats, labels: NDArray[Any]) -> Floats:
-    """The certified radii, where there is a way to compute them."""
-    network = terms.decision
-    if not network.rectified or (network.hidden and terms.norm != np.inf):
-        return np.full(len(points), np.nan)
-    return certified_radius(network, points, labels, norm=terms.norm, biases=terms.biases).lower
+    An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
+    """
+    network, n = terms.decision, len(points)
+    verdicts, radii = np.full(n, None, dtype=object), np.full(n, np.nan)
+    if terms.changes is not None:
+        verdicts = certify(network, points, labels, terms.changes).verdict
+    if radius and network.rectified and not (network.hidden and terms.norm != np.inf):
+        radii = certified_radius(network, points, labels, norm=terms.norm, biases=terms.biases).lower
+    return verdicts, radii
 
 
 def _finite(radii: Floats) -> list[float | None]:
