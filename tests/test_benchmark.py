@@ -479,7 +479,7 @@ X, Y, SPACE = tiny_study.loans(60)
     [
         ({"datasets": 3}, "datasets: expected names"),
         ({"datasets": {}}, "datasets: expected at least one"),
-        ({"datasets": (X, Y, SPACE)}, r"^datasets: expected a table under a name, .* \(DataFrame, Series, FeatureSpace\)$"),
+        ({"datasets": (X, Y, SPACE)}, r"^datasets: expected a table under a name, .*\(DataFrame, Series, Feat\w+\)$"),
         ({"datasets": {"a": (X, Y)}}, r"datasets\['a'\]: expected \(X, y, space\)"),
         ({"datasets": {"a": (X.to_numpy(), Y, SPACE)}}, "with a DataFrame and a FeatureSpace"),
         ({"datasets": {"a": (X, Y[1:], SPACE)}}, "a label for each of 60 rows"),

@@ -440,6 +440,13 @@ def test_unknown_names_are_refused(printed: Printed) -> None:
         run_paper(None, extent=QUICK, printed=printed, methods=["gce"])
 
 
+def test_a_table_goes_by_both_its_names(printed: Printed) -> None:
+    for name in ("housing", "california_housing"):
+        # The tables pass, and it is the methods that are refused.
+        with pytest.raises(InvalidInputError, match="methods: expected some of GCE"):
+            run_paper(None, extent=QUICK, printed=printed, datasets=[name], methods=["gce"])
+
+
 def test_the_command_writes_page_and_tables(tmp_path: Path) -> None:
     """On iris, which needs no data but scikit-learn's own."""
     page = tmp_path / "docs" / "paper.md"
