@@ -226,3 +226,14 @@ def test_logits_beyond_the_range_of_floating_point(hidden: bool, sign: float):
             keeps = target == int(sign > 0)
             assert certs.verdict[0] in (hf.Verdict.UNKNOWN, hf.Verdict.ROBUST if keeps else hf.Verdict.NOT_ROBUST)
             assert not np.isnan([certs.margin_lower[0], certs.margin_upper[0]]).any()
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", None])
+def test_a_bad_seed_is_named(seed):
+    calls = [
+        lambda: hf.explain(NETWORK, POINTS, target="a", generator=hf.GCE(), seed=seed),
+        lambda: hf.retrain(NETWORK, POINTS, ["a", "b"], how="incremental", retrain=lambda m, X, y, s: m, seed=seed),
+    ]
+    for call in calls:
+        with pytest.raises(hf.errors.InvalidInputError, match=r"^seed: expected"):
+            call()

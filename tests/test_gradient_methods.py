@@ -9,7 +9,7 @@ from scipy.optimize import brentq, linprog
 from scipy.spatial.distance import cdist
 
 import holdfast as hf
-from holdfast.generators import GCE, PROTO, ROAR, Robust, explain
+from holdfast.generators import GCE, PROTO, RBR, ROAR, STCE, Closest, Robust, explain
 from holdfast.generators.candidates import Candidates
 from holdfast.generators.gradient import Relaxed, hinge_loss, logistic_loss, margin_slopes, margins
 from holdfast.generators.proto import nearest_means
@@ -359,6 +359,16 @@ def test_out_of_time_is_said_and_no_error(generator):
 BAD = {
     "GCE margin": (lambda: GCE(margin=-1.0), "margin: expected a number >= 0, got -1.0"),
     "GCE raise_by": (lambda: GCE(raise_by=0.0), "raise_by: expected a number > 0, got 0.0"),
+    "GCE margin in words": (lambda: GCE(margin="a"), "^margin: expected a number >= 0, got 'a'$"),
+    "GCE margin as text": (lambda: GCE(margin="1.0"), "^margin: expected a number >= 0, got '1.0'$"),
+    "GCE nothing": (lambda: GCE(raise_by=None), "^raise_by: expected a number > 0, got None$"),
+    "PROTO in words": (lambda: PROTO(neighbours="many"), "^neighbours: expected a whole number >= 1, got 'many'$"),
+    "PROTO half a neighbour": (lambda: PROTO(neighbours=1.5), "^neighbours: expected a whole number >= 1, got 1.5$"),
+    "ROAR in words": (lambda: ROAR(cost_weight="low"), "^cost_weight: expected a number > 0, got 'low'$"),
+    "RBR in words": (lambda: RBR([[0.0]], sigma="wide"), "^sigma: expected a number > 0, got 'wide'$"),
+    "STCE in words": (lambda: STCE([[0.0]], tau="high"), "^tau: expected a number below 1, got 'high'$"),
+    "Robust in words": (lambda: Robust(GCE(), max_rounds="many"), "^max_rounds: expected a whole number >= 1"),
+    "Closest in words": (lambda: Closest(neighbours="all"), "^neighbours: expected a whole number >= 1, got 'all'$"),
     "PROTO theta": (lambda: PROTO(theta=np.nan), "theta: expected a number >= 0, got nan"),
     "PROTO neighbours": (lambda: PROTO(neighbours=0), "neighbours: expected at least 1, got 0"),
     "PROTO candidates": (lambda: PROTO([1.0, 2.0]), "candidates: expected a table"),

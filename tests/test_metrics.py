@@ -218,6 +218,7 @@ def test_answers_and_density_pickle():
         (lambda: metrics.validity([[0.1, 0.2]]), "expected what explain returns, or Answers.of"),
         (lambda: metrics.validity_retrained(answers([[0.1, 0.2]]), []), "retrained: expected at least one network"),
         (lambda: metrics.Density([[1.0, 1.0], [1.0, 1.0]]), "at least two different rows"),
+        (lambda: metrics.lof(answers([[0.1, 0.2]]), np.eye(2)), "density: expected Density(rows"),
         (lambda: metrics.Density([[1.0, math.nan]]), "table of finite numbers"),
     ],
 )

@@ -12,6 +12,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators.acceptance import EveryModel
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import check_candidates, read_candidates
+from holdfast.generators.numbers import check_numbers
 from holdfast.generators.rows import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
@@ -64,10 +65,8 @@ class Closest(Generator):
     def __post_init__(self) -> None:
         if self.plausible is not None:
             object.__setattr__(self, "plausible", check_candidates(self.plausible))
-        if self.neighbours < 1:
-            raise InvalidInputError(f"neighbours: expected at least 1, got {self.neighbours}")
-        if self.max_features_changed is not None and self.max_features_changed < 1:
-            raise InvalidInputError(f"max_features_changed: expected at least 1, got {self.max_features_changed}")
+        limited = ["max_features_changed"] if self.max_features_changed is not None else []
+        check_numbers(self, counts=["neighbours", *limited])
 
     def propose(self, task: Task) -> Proposals:
         """The nearest Δ-robust point of each row, with its gap."""

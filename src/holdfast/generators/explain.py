@@ -19,6 +19,7 @@ from holdfast.generators.reading import Question, read_question
 from holdfast.generators.recourse import Recourse
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
+from holdfast.verify.inputs import whole_number
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
@@ -93,8 +94,8 @@ def explain(
     0  0.6  0.9  ROBUST
     """
     question = read_question(
-        model, X, target=target, changes=changes, generator=generator, space=space, seed=seed,
-        time_limit=time_limit, n_jobs=n_jobs,
+        model, X, target=target, changes=changes, generator=generator, space=space,
+        seed=whole_number(seed, "seed", least=0), time_limit=time_limit, n_jobs=n_jobs,
     )  # fmt: skip
     reason = _settled_beforehand(question.task)
     rows = np.flatnonzero([text == "" for text in reason])

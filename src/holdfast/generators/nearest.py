@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.walk import walk
+from holdfast.verify.inputs import whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,7 @@ class NNCE(Generator):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "candidates", check_candidates(self.candidates))
-        if self.skip < 0:
-            raise InvalidInputError(f"skip: expected a number >= 0, got {self.skip}")
+        whole_number(self.skip, "skip", least=0)
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted neighbour of each row."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.gradient import Aim, Rows, hinge_loss, in_blocks
+from holdfast.generators.numbers import check_numbers
 from holdfast.generators.polish import answer_by_descent
 from holdfast.network import Floats
 
@@ -75,14 +74,7 @@ class PROTO(Generator):
     def __post_init__(self) -> None:
         if self.candidates is not None:
             object.__setattr__(self, "candidates", check_candidates(self.candidates))
-        for name in ("kappa", "beta", "theta"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0.0):
-                raise InvalidInputError(f"{name}: expected a number >= 0, got {value}")
-        if self.neighbours < 1:
-            raise InvalidInputError(f"neighbours: expected at least 1, got {self.neighbours}")
-        if not (math.isfinite(self.raise_by) and self.raise_by > 0.0):
-            raise InvalidInputError(f"raise_by: expected a number > 0, got {self.raise_by}")
+        check_numbers(self, positive=["raise_by"], non_negative=["kappa", "beta", "theta"], counts=["neighbours"])
 
     def propose(self, task: Task) -> Proposals:
         """A point with the margin kappa for each row, all rows at once."""

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.finish import allowed
 from holdfast.generators.likelihood import Odds
 from holdfast.generators.nearest import why_none
+from holdfast.generators.numbers import check_numbers
 from holdfast.generators.walk import project, walk
 from holdfast.network import Floats
 
@@ -92,15 +92,12 @@ class RBR(Generator):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "candidates", check_candidates(self.candidates))
-        for name in ("samples", "steps"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        for name in ("radius", "sigma", "delta_plus"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0.0):
-                raise InvalidInputError(f"{name}: expected a number > 0, got {getattr(self, name)}")
-        for name in ("epsilon_unfavourable", "epsilon_favourable"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0.0):
-                raise InvalidInputError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
+        check_numbers(
+            self,
+            positive=["radius", "sigma", "delta_plus"],
+            non_negative=["epsilon_unfavourable", "epsilon_favourable"],
+            counts=["samples", "steps"],
+        )
 
     def propose(self, task: Task) -> Proposals:
         """The least worst odds near each row."""

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from holdfast.changes import PlausibleChanges
-from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.gradient import Aim, Rows, in_blocks, logistic_loss
+from holdfast.generators.numbers import check_numbers
 from holdfast.generators.polish import answer_by_descent
 from holdfast.network import Floats
 
@@ -66,12 +66,7 @@ class ROAR(Generator):
     raise_by: float = 0.02
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.delta_max) and self.delta_max >= 0.0):
-            raise InvalidInputError(f"delta_max: expected a number >= 0, got {self.delta_max}")
-        for name in ("cost_weight", "raise_by"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidInputError(f"{name}: expected a number > 0, got {value}")
+        check_numbers(self, positive=["cost_weight", "raise_by"], non_negative=["delta_max"])
         PlausibleChanges(1.0, self.norm)
 
     def propose(self, task: Task) -> Proposals:

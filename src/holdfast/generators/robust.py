@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.finish import Finished, finish
+from holdfast.generators.numbers import check_numbers
 
 _PROVEN = "proven: "
 # Where a whole step is more than the base can do, smaller ones are tried, down to this.
@@ -56,8 +57,7 @@ class Robust(Generator):
     def __post_init__(self) -> None:
         if not isinstance(self.base, Generator):
             raise InvalidInputError(f"base: expected a generator such as MCE(), got {self.base!r}")
-        if self.max_rounds < 1:
-            raise InvalidInputError(f"max_rounds: expected at least 1, got {self.max_rounds}")
+        check_numbers(self, counts=["max_rounds"])
         self.base.harder(1)
 
     def propose(self, task: Task) -> Proposals:

@@ -15,6 +15,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.nearest import why_none
+from holdfast.generators.numbers import check_numbers
 from holdfast.generators.walk import for_the_first_time, walk
 from holdfast.network import Floats, Network
 
@@ -171,13 +172,9 @@ class STCE(Generator):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "candidates", check_candidates(self.candidates))
-        if self.k < 1:
-            raise InvalidInputError(f"k: expected at least 1, got {self.k}")
-        for name in ("sigma", "gamma"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0.0):
-                raise InvalidInputError(f"{name}: expected a number >= 0, got {getattr(self, name)}")
-        if not self.tau < 1.0:
-            raise InvalidInputError(f"tau: expected a number below 1, got {self.tau}")
+        check_numbers(self, non_negative=["sigma", "gamma"], counts=["k"])
+        if not (isinstance(self.tau, int | float | np.number) and self.tau < 1.0):
+            raise InvalidInputError(f"tau: expected a number below 1, got {self.tau!r}")
 
     def propose(self, task: Task) -> Proposals:
         """The nearest stable neighbour of each row."""

@@ -54,6 +54,11 @@ def cost_rows(answers: Answers) -> Floats:
 
 def lof_rows(answers: Answers, density: Density) -> Floats:
     """The local outlier factor of each answer among the people of the target class."""
+    if not isinstance(density, Density):
+        raise InvalidInputError(
+            "density: expected Density(rows), with the rows of the target class in the model's variables, "
+            f"got {type(density).__name__}"
+        )
     return answers.spread(density.outlier_factor(answers.points[answers.found]))
 
 

@@ -22,7 +22,7 @@ from holdfast.network import Network
 from holdfast.progress import progress_bar
 from holdfast.retraining.result import RetrainedModels
 from holdfast.retraining.trainers import can_train, fine_tune, optimiser_steps, train_anew
-from holdfast.verify.inputs import read_table
+from holdfast.verify.inputs import read_table, whole_number
 
 How = Literal["incremental", "complete", "leave_one_out"]
 # (model, X, y, seed) -> the retrained model
@@ -151,7 +151,8 @@ def run_seeds(seed: int, n: int) -> tuple[int, ...]:
     """A seed for each of `n` runs; more runs leave those of the first as they are."""
     if not isinstance(n, int | np.integer) or n < 1:
         raise InvalidInputError(f"n: expected a whole number >= 1 of retrained models, got {n!r}")
-    return tuple(int(state) for state in np.random.SeedSequence(seed).generate_state(int(n)))
+    start = whole_number(seed, "seed", least=0)
+    return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(int(n)))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -98,13 +100,45 @@ def check_scale(network: Network, changes: PlausibleChanges, points: Floats) -> 
 
 def positive_number(value: Any, name: str) -> float:
     """`value` as a finite float > 0, or an error that names it."""
+    number = _finite(value)
+    if number is None or not number > 0.0:
+        raise InvalidInputError(f"{name}: expected a number > 0, got {_shown(value)}")
+    return number
+
+
+def non_negative_number(value: Any, name: str) -> float:
+    """`value` as a finite float >= 0, or an error that names it."""
+    number = _finite(value)
+    if number is None or not number >= 0.0:
+        raise InvalidInputError(f"{name}: expected a number >= 0, got {_shown(value)}")
+    return number
+
+
+def whole_number(value: Any, name: str, *, least: int) -> int:
+    """`value` as an int of at least `least`, or an error that names it."""
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}") from error
+    if number < least:
+        raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
+    return number
+
+
+def _shown(value: Any) -> Any:
+    """Texts in quotes, and numbers without the name of their type."""
+    return repr(value) if isinstance(value, str | bytes) else value
+
+
+def _finite(value: Any) -> float | None:
+    """`value` as a finite float, or None. A text that reads like a number is a text."""
+    if isinstance(value, str | bytes):
+        return None
     try:
         number = float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}") from error
-    if not (number > 0.0 and np.isfinite(number)):
-        raise InvalidInputError(f"{name}: expected a number > 0, got {value}")
-    return number
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
@@ -113,7 +147,8 @@ def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
     if not difference <= 1e-9:
         raise InvalidInputError(
             "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
-            f"of {difference:.3g}; derive the space from the pipeline, or pass its last step as the model"
+            f"of {difference:.3g}; derive the space from the pipeline with "
+            "FeatureSpace.from_pipeline, or pass the pipeline's last step as the model"
         )
 
 

@@ -1,0 +1,19 @@
+"""The numbers that a generator is made with, checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.verify.inputs import non_negative_number, positive_number, whole_number
+
+
+def check_numbers(
+    generator: object, *, positive: Iterable[str] = (), non_negative: Iterable[str] = (), counts: Iterable[str] = ()
+) -> None:
+    """Refuse a generator whose fields of these names are not numbers > 0, numbers >= 0, or whole numbers >= 1."""
+    for name in positive:
+        positive_number(getattr(generator, name), name)
+    for name in non_negative:
+        non_negative_number(getattr(generator, name), name)
+    for name in counts:
+        whole_number(getattr(generator, name), name, least=1)
