@@ -20,8 +20,9 @@ import holdfast as hf
 from holdfast import checker
 from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.promises import Ledger
+from holdfast.promises import Ledger, audit
 from holdfast.promises.certificate import checker_model
+from holdfast.promises.ledger_store import Store
 from ledger_cases import DELTA, make_lender, random_network, record
 
 runner = CliRunner()
@@ -277,7 +278,7 @@ WRITER = """
 import json, os, sys
 sys.path.insert(0, {tests!r})
 from ledger_cases import make_lender, record
-from holdfast.promises import Ledger
+from holdfast.promises import Ledger, audit
 lender = make_lender(10)
 # Each line on stdin asks for writers: they add in a loop, and say so after each commit.
 for line in sys.stdin:
@@ -385,7 +386,7 @@ def files(tmp_path, lender):
 
 def run(files, *arguments):
     names = {"--model": "model.npz", "--schema": "space.json", "--data": "people.csv"}
-    options = [str(files / value) if i % 2 else value for pair in names.items() for i, value in enumerate(pair)]
+    options = [str(part) for name, value in names.items() if name not in arguments for part in (name, files / value)]
     return runner.invoke(app, [*map(str, arguments), *options, "--target", "1", "--delta", str(DELTA)])
 
 
@@ -450,3 +451,135 @@ def test_a_recourse_put_together_by_hand_is_certified_again(path, lender):
     for batch in batches:
         assert "ROBUST" not in set(batch.verdicts)
         assert (batch.radius < 10.0).all()
+
+
+# ---------------------------------------------------------------- a file that is no whole ledger
+
+
+def test_a_first_add_that_fails_leaves_no_ledger(path, lender):
+    with Ledger(path) as ledger:
+        with pytest.raises(InvalidInputError, match="another class today"):
+            ledger.add_frame(lender.network, lender.people, lender.people, target=1, space=lender.space)
+        empty = ledger.head
+        assert (len(ledger), ledger.terms, list(ledger.promises()), ledger.verify().intact) == (0, (), [], True)
+    with pytest.raises((FileFormatError, InvalidInputError), match="expected a ledger"):
+        Ledger(path, create=False)
+    with Ledger(path) as ledger, Ledger(path) as other:
+        assert ledger.head != empty
+        record(ledger, lender, radius=False)
+        # The other one was opened before there was anything.
+        assert (len(other), other.head) == (len(lender.promised), ledger.head)
+        record(other, lender, radius=False)
+        assert ledger.verify().intact
+
+
+@pytest.mark.parametrize("size", [0, 50, 4096, 20_000])
+def test_a_file_that_was_cut_off_is_refused(path, lender, size):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+    content = path.read_bytes()
+    assert len(content) > size
+    path.write_bytes(content[:size])
+    with pytest.raises((FileFormatError, InvalidInputError)), Ledger(path, create=False) as ledger:
+        audit(ledger, lender.network)
+
+
+def rewritten(path, *statements):
+    """Someone with the file and a knowledge of SQLite."""
+    tamper(path, "SELECT 1")
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute("PRAGMA legacy_alter_table = ON")
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+FOREIGN = {
+    "a view": [
+        "ALTER TABLE pages RENAME TO hidden",
+        "CREATE VIEW pages AS SELECT * FROM hidden WHERE datetime('now') < '2020-01-01'",
+    ],
+    "a trigger": ["CREATE TRIGGER t AFTER INSERT ON promises BEGIN DELETE FROM pages; END"],
+    "a guard that does something else": ["CREATE TRIGGER pages_UPDATE BEFORE UPDATE ON pages BEGIN SELECT 1; END"],
+    "another table": ["CREATE TABLE more (x)"],
+    "no table": ["DROP TABLE pages"],
+    "no constraint": ["ALTER TABLE terms RENAME TO old", "CREATE TABLE terms (id INTEGER PRIMARY KEY, hash TEXT)"],
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_file_with_other_tables_than_a_ledgers_is_refused(path, lender, name):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+        rewritten(path, *FOREIGN[name])
+        with pytest.raises(FileFormatError, match="expected the tables of a ledger"):
+            Ledger(path)
+        assert not ledger.verify().intact
+
+
+def test_a_promise_hidden_under_a_second_copy_of_its_terms_shows(path, lender, monkeypatch):
+    with Ledger(path) as ledger:
+        for i in (0, 1):
+            rows = slice(i, i + 1)
+            ledger.add_frame(
+                lender.network, lender.people[rows], lender.promised[rows], target=1, space=lender.space, radius=False
+            )
+        head = ledger.head
+    rewritten(
+        path,
+        "CREATE TABLE copy AS SELECT * FROM terms",
+        "DROP TABLE terms",
+        "CREATE TABLE terms (id INTEGER PRIMARY KEY, hash TEXT NOT NULL)",
+        "INSERT INTO terms SELECT * FROM copy",
+        "INSERT INTO terms SELECT 2, hash FROM copy",
+        "DROP TABLE copy",
+        "UPDATE promises SET terms = 2 WHERE number = 1",
+        "UPDATE pages SET terms = 2 WHERE first = 1",
+    )
+    with pytest.raises(FileFormatError, match="the table terms is not what it was created as"):
+        Ledger(path)
+    # Each of the other two checks sees it by itself.
+    monkeypatch.setattr(Store, "foreign", lambda self: [])
+    with Ledger(path) as ledger:
+        assert "expected them once, got them 2 times" in str(ledger.verify(head=head))
+        with pytest.raises(FileFormatError, match="expected the promises 1 to 2, each once"):
+            audit(ledger, lender.network)
+
+
+def test_an_audit_notices_entries_without_pages(path, lender):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+    tamper(path, "DELETE FROM pages")
+    with pytest.raises(FileFormatError, match="each once, got 0"):
+        audit(path, lender.network)
+
+
+def test_a_first_write_that_fails_half_way_leaves_a_blank_file(path, lender, monkeypatch):
+    def fails(entries):
+        raise OSError("the disk is full")
+
+    with Ledger(path) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr("holdfast.promises.ledger_store.pages_of", fails)
+            with pytest.raises(OSError, match="full"):
+                record(ledger, lender, radius=False)
+        assert (len(ledger), ledger.verify().intact) == (0, True)
+        record(ledger, lender, radius=False)
+        assert ledger.verify().intact
+
+
+@pytest.mark.parametrize("data", ["people.csv", "people.parquet"])
+def test_keys_are_recorded_as_they_are_written(files, lender, data):
+    keys = ["007", "7", "NA", "1e3", "0012"]
+    people = lender.people.head(5).set_axis(pd.Index(keys, name="person"))
+    people.to_csv(files / "people.csv")
+    people.reset_index().to_parquet(files / "people.parquet")
+    options = ["--index", "person", "--data", files / data]
+    done = run(files, "explain", "--candidates", files / "others.csv", "--out", files / "r.csv", *options)
+    assert done.exit_code == 0, done.output
+    done = run(files, "ledger", "add", files / "r.csv", "--ledger", files / "L", *options)
+    assert done.exit_code == 0, done.output
+    with Ledger(files / "L") as ledger:
+        (batch,) = ledger.promises()
+    assert batch.keys.tolist() == keys
+    np.testing.assert_array_equal(batch.factuals["income"], people["income"])

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast import checker
-from holdfast.errors import InvalidInputError
+from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.acceptance import least_margins
 from holdfast.generators.reading import model_points, own_columns
@@ -87,7 +87,7 @@ def audit(
     if space is not None and not isinstance(space, FeatureSpace):
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
     newcomer = _Newcomer(load_model(model), space, check_threshold(threshold))
-    last, head = len(ledger), ledger.head
+    last, head = ledger.end
     found, groups = _Findings(radius), []
     with progress_bar("audit", last, wanted=progress, long=_LONG) as advance:
         for terms in ledger.terms:
@@ -102,6 +102,7 @@ def audit(
                 if advance is not None:
                     advance(len(rows))
             groups.append(judge.group(found.codes[start:]))
+    found.check_complete(last)
     return found.audit(tuple(groups), newcomer, head)
 
 
@@ -230,6 +231,15 @@ class _Findings:
         self.margin.append(margin)
         if self.radius:
             self.left.append(np.full(len(rows), np.nan) if left is None else left)
+
+    def check_complete(self, last: int) -> None:
+        """Refuse to speak for a ledger of which not every promise was seen, each once."""
+        seen = np.sort(np.concatenate([np.empty(0, np.int64), *self.numbers]))
+        if not np.array_equal(seen, np.arange(1, last + 1)):
+            raise FileFormatError(
+                f"ledger: expected the promises 1 to {last}, each once, got {len(seen)} of which "
+                f"{len(np.unique(seen))} differ: the file is damaged or was tampered with; `verify` says where"
+            )
 
     def audit(self, groups: tuple[Group, ...], newcomer: _Newcomer, head: str) -> Audit:
         def together(parts: list[Any], dtype: Any) -> Any:

@@ -68,7 +68,7 @@ class Ledger:
     path
         The file, an SQLite database.
     create
-        False refuses a file that is not there.
+        False refuses a file that is not there, or empty.
 
     Examples
     --------
@@ -107,7 +107,13 @@ class Ledger:
     @property
     def head(self) -> str:
         """The hash of the last entry, which stands for the whole ledger: keep it where nobody can change it."""
-        return self._store.head()[1].hex()
+        return self.end[1]
+
+    @property
+    def end(self) -> tuple[int, str]:
+        """The number of the last entry and its hash, read at once."""
+        number, head = self._store.head()
+        return number, head.hex()
 
     @property
     def terms(self) -> tuple[Terms, ...]:

@@ -14,7 +14,8 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +63,13 @@ _GUARD = """
 CREATE TRIGGER {table}_{event} BEFORE {event} ON {table}
 BEGIN SELECT RAISE(ABORT, 'a ledger is only ever added to'); END;
 """
+_GUARDS = tuple(
+    _GUARD.format(table=table, event=event)
+    for table in ("objects", "terms", "promises", "pages")
+    for event in ("UPDATE", "DELETE")
+)
+_STATEMENTS = (*(part for part in _SCHEMA.split(";") if part.strip()), *_GUARDS)
+_DEFINITIONS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%'"
 COLUMNS = ("number", "key", "date", "terms", "target", "verdict", "radius", "factual", "counterfactual")
 # The byte that stands for a verdict in a page.
 VERDICT_CODES: dict[str | None, int] = {"UNKNOWN": 0, "ROBUST": 1, "NOT_ROBUST": 2, None: 3}
@@ -128,6 +136,19 @@ def pages_of(entries: Iterable[Entry]) -> Iterator[Page]:
             yield Page.of(alike[start : start + PAGE])
 
 
+@cache
+def _definitions() -> dict[tuple[str, str], str]:
+    """How everything in a ledger is defined, in SQLite's own words."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in _STATEMENTS:
+            connection.execute(statement)
+        return {(kind, name): _plain(sql) for kind, name, sql in connection.execute(_DEFINITIONS)}
+
+
+def _plain(sql: str) -> str:
+    return " ".join(sql.split())
+
+
 class Store:
     """An open ledger file. One thread, one store."""
 
@@ -137,48 +158,72 @@ class Store:
             raise InvalidInputError(f"{path}: expected a ledger, got no such file")
         if not self.path.absolute().parent.is_dir():
             raise InvalidInputError(f"{path}: expected a file in an existing folder")
+        if not create and self.path.stat().st_size == 0:
+            raise FileFormatError(f"{path}: expected a ledger, got an empty file")
         mode = "rwc" if create else "rw"
         with self._complaints():
             uri = f"{self.path.absolute().as_uri()}?mode={mode}"
             self.connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
             try:
-                self._open()
+                self._open(create)
             except BaseException:
                 self.connection.close()
                 raise
 
-    def _open(self) -> None:
+    def _open(self, create: bool) -> None:
         # EXTRA also syncs the folder, so that a commit that was reported survives a power cut.
         self.connection.execute("PRAGMA synchronous = EXTRA")
         self.connection.execute("PRAGMA foreign_keys = ON")
-        if self._pragma("user_version") == 0 and self._tables() == 0:
-            with self.writing():
-                # Another process may have been first.
-                if self._pragma("user_version") == 0:
-                    self._create()
+        # Nothing in the file may run anything: not a view, not a trigger of someone else's.
+        self.connection.execute("PRAGMA trusted_schema = OFF")
+        # The tables are created together with the first promise, so that an `add` that failed leaves no ledger.
+        self._blank, self._own_id = self._is_blank(), secrets.token_hex(16)
+        if not (self._blank and create):
+            self._check()
+
+    def _check(self) -> None:
+        """Refuse what is no ledger."""
         kind, version = self._pragma("application_id"), self._pragma("user_version")
         if kind != _APPLICATION_ID:
             raise FileFormatError(f"{self.path}: expected a ledger, got another SQLite database")
         if version != _VERSION:
             raise FileFormatError(f"{self.path}: expected a ledger of version {_VERSION}, got version {version}")
+        for fault in self.foreign():
+            raise FileFormatError(f"{self.path}: expected the tables of a ledger, got another database: {fault}")
 
     def _create(self) -> None:
-        guards = [
-            _GUARD.format(table=t, event=e)
-            for t in ("objects", "terms", "promises", "pages")
-            for e in ("UPDATE", "DELETE")
-        ]
-        for statement in [part for part in _SCHEMA.split(";") if part.strip()] + guards:
+        for statement in _STATEMENTS:
             self.connection.execute(statement)
-        self.connection.execute("INSERT INTO about VALUES ('id', ?)", (secrets.token_hex(16),))
+        self.connection.execute("INSERT INTO about VALUES ('id', ?)", (self._own_id,))
         self.connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         self.connection.execute(f"PRAGMA user_version = {_VERSION}")
 
     def _pragma(self, name: str) -> int:
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-    def _tables(self) -> int:
-        return int(self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    def _is_blank(self) -> bool:
+        """Whether nothing was ever written."""
+        tables = int(self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        return tables == 0 and self._pragma("user_version") == 0
+
+    def foreign(self) -> list[str]:
+        """What in the file is not defined as a ledger defines it: a view for a table, a trigger, a lost constraint.
+
+        The guards against mistakes may be missing; whoever removed them left everything else in its place.
+        """
+        found = {(kind, name): _plain(sql) for kind, name, sql in self.query(_DEFINITIONS)}
+        if self._blank:
+            return []
+        expected = _definitions()
+        wanted = [key for key in expected if key[0] != "trigger"]
+        return [
+            *(f"the {kind} {name} is missing" for kind, name in wanted if (kind, name) not in found),
+            *(
+                f"the {kind} {name} is not what it was created as"
+                for (kind, name), sql in found.items()
+                if expected.get((kind, name)) != sql
+            ),
+        ]
 
     def close(self) -> None:
         """Close the file."""
@@ -205,11 +250,17 @@ class Store:
         except BaseException:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
+                self._blank = self._is_blank()
             raise
 
     def query(self, statement: str, arguments: Sequence[Any] = ()) -> list[Any]:
-        """All rows of an answer: no lock is held once it is back."""
+        """All rows of an answer, none from a file without tables: no lock is held once it is back."""
         with self._complaints():
+            if self._blank:
+                if self._is_blank():
+                    return []
+                self._blank = False
+                self._check()
             return self.connection.execute(statement, arguments).fetchall()
 
     # ------------------------------------------------------------------ what is in it
@@ -218,6 +269,8 @@ class Store:
     def genesis(self) -> bytes:
         """What the first entry's hash builds on; no two ledgers share it."""
         found = self.query("SELECT value FROM about WHERE name = 'id'")
+        if not found and self._blank:
+            found = [(self._own_id,)]
         if not found:
             raise FileFormatError(f"{self.path}: expected a ledger with an id, got none")
         return hashlib.sha256(f"holdfast-ledger {_VERSION} {found[0][0]}".encode()).digest()
@@ -229,7 +282,7 @@ class Store:
 
     def count(self) -> int:
         """How many entries there are."""
-        return int(self.query("SELECT count(*) FROM promises")[0][0])
+        return sum(int(count) for (count,) in self.query("SELECT count(*) FROM promises"))
 
     def terms(self) -> dict[int, str]:
         """The hashes of the terms by their number in this file."""
@@ -246,6 +299,8 @@ class Store:
     def append(self, terms: str, objects: dict[str, bytes], entries: Sequence[Entry]) -> tuple[int, bytes]:
         """Write the entries (their numbers and terms are filled in here) and return the new head."""
         with self._complaints(), self.writing():
+            if self._is_blank():
+                self._create()
             write = self.connection.execute
             for name, content in objects.items():
                 write("INSERT OR IGNORE INTO objects VALUES (?, ?)", (name, content))
