@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -30,7 +29,6 @@ from holdfast.cli.options import (
     plain_errors,
 )
 from holdfast.cli.recourse import read_schema
-from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
 
@@ -87,7 +85,7 @@ def add(
         with Ledger(ledger) as book:
             receipt = book.add_frame(
                 classifier,
-                _factuals(people, answered, data, index),
+                tables.rows_by_key(people, answered, data, index or "row", "the recourse"),
                 answered,
                 target=label_of(target, classifier.network),
                 changes=changes_of(delta, norm, no_biases) if delta else None,
@@ -156,15 +154,3 @@ def export(
         tables.check_output(out)
         count = book.export(out)
         Console(highlight=False).print(f"{count:,} promises: {escape(str(out))}", soft_wrap=True)
-
-
-def _factuals(people: pd.DataFrame, answered: pd.DataFrame, data: Path, index: str | None) -> pd.DataFrame:
-    """The people whom the answers are about, in their order."""
-    if not people.index.is_unique:
-        raise InvalidInputError(f"{data}: expected each {index or 'row'!r} once, got repeated ones")
-    missing = answered.index.difference(people.index)
-    if len(missing):
-        raise InvalidInputError(
-            f"{data}: expected every {index or 'row'!r} of the recourse, got none for {missing[0]!r}"
-        )
-    return people.loc[answered.index]

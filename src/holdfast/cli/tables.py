@@ -39,10 +39,15 @@ WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
 
 
 def read_table(path: Path, *, index: str | None = None, drop: Sequence[str] = ()) -> pd.DataFrame:
-    """The table in a file, keyed by the column `index`, without the columns `drop`."""
+    """The table in a file, keyed by the column `index`, without the columns `drop`.
+
+    A key in a CSV file is the text that is written there: 007 is not 7, and NA may be someone's initials.
+    """
     reader = READERS[table_kind(path)]
     try:
         frame = reader(path)
+        if index in frame.columns and reader is read_csv:
+            frame[index] = read_csv(path, usecols=[index], dtype=str, keep_default_na=False)[index]
     except (ValueError, OSError) as error:
         raise FileFormatError(f"{path}: expected a table, got a file that cannot be read: {error}") from error
     for column in [*([] if index is None else [index]), *drop]:
@@ -74,12 +79,18 @@ def read_factuals(path: Path, frame: pd.DataFrame, *, index: str | None, drop: S
                 f"{path}: expected {len(frame)} rows, one for each row of data, got {len(factuals)}"
             )
         return factuals
-    if not factuals.index.is_unique:
+    return rows_by_key(factuals, frame, path, index, "the data")
+
+
+def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, index: str, whose: str) -> pd.DataFrame:
+    """The rows of a table with the keys of another, in its order; a key is the same whatever type a file gives it."""
+    keys, known = wanted.index.map(str), table.index.map(str)
+    if not known.is_unique:
         raise InvalidInputError(f"{path}: expected each {index!r} once, got repeated ones")
-    missing = frame.index.difference(factuals.index)
-    if len(missing) > 0:
-        raise InvalidInputError(f"{path}: expected every {index!r} of the data, got none for {missing[0]!r}")
-    return factuals.loc[frame.index]
+    missing = keys.difference(known)
+    if len(missing):
+        raise InvalidInputError(f"{path}: expected every {index!r} of {whose}, got none for {missing[0]!r}")
+    return table.iloc[known.get_indexer(keys)]
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
