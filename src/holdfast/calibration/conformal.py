@@ -139,7 +139,8 @@ def delta_calibrated(
     history
         Retrainings of one model (a `RetrainedModels`, or what `delta_incremental` found); or models in the order in
         which they were in use, each the retraining of the one before; or distances: n numbers, or n rows with one for
-        each layer.
+        each layer. Models have to share their preprocessing: behind a scaler that was fitted anew, parameters mean
+        something else.
     coverage
         The probability p. It takes n >= p / (1 - p) retrainings: 9 for 0.9, 19 for 0.95, 99 for 0.99.
     confidence
@@ -160,7 +161,7 @@ def delta_calibrated(
     Raises
     ------
     InvalidInputError
-        Among others if the history is too short for the coverage.
+        Among others if the history is too short for the coverage, or its models differ in their preprocessing.
 
     Examples
     --------
