@@ -526,3 +526,10 @@ def test_a_category_that_the_new_pipeline_refuses_leaves_the_other_promises_read
     assert 0 < gone.sum() < len(gone)
     assert ((result.status == "UNREADABLE") == gone).all()
     assert (result.broken[~gone] == (new.predict(promised[~gone]) != 1)).all()
+
+
+def test_a_model_of_other_classes_is_refused_by_name(path, lender):
+    network = lender.network
+    new = hf.Network(network.weights, network.biases, classes=["no", "yes"])
+    with pytest.raises(InvalidInputError, match=r"model: expected one with the class 1, .* got the classes \['no'"):
+        audit(path, new)

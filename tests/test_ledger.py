@@ -22,7 +22,7 @@ from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises import Ledger, audit
 from holdfast.promises.certificate import checker_model
-from holdfast.promises.ledger_store import Store
+from holdfast.promises.ledger_store import COLUMNS, Entry, Page, Store
 from ledger_cases import DELTA, make_lender, random_network, record
 
 runner = CliRunner()
@@ -181,6 +181,11 @@ TAMPERING = {
     "verdict in the page": ("UPDATE pages SET verdicts = zeroblob(length(verdicts))", "page 1"),
     "keys in the page": ("UPDATE pages SET keys = replace(keys, 'p1', 'q1')", "page 1"),
     "target of the page": ("UPDATE pages SET target = '0'", "page 1"),
+    "a key that is no text": ("UPDATE promises SET key = CAST(key AS BLOB) WHERE number = 7", "promises 7"),
+    "a hash that is no blob": ("UPDATE promises SET hash = 'none' WHERE number = 7", "promises 7"),
+    "a size that is no number": ("UPDATE pages SET size = 'many'", "pages 1"),
+    "size of the page": ("UPDATE pages SET size = size - 1", "page 1"),
+    "a page twice": ("INSERT INTO pages SELECT 2, 0, terms, date, target, '[]', '', '', '' FROM pages", "pages 2"),
     "pages removed": ("DELETE FROM pages", "entry 1"),
     "target": ("UPDATE promises SET target = '0' WHERE number = 7", "entry 7"),
     "hash": ("UPDATE promises SET hash = zeroblob(32) WHERE number = 7", "entry 7"),
@@ -583,3 +588,31 @@ def test_keys_are_recorded_as_they_are_written(files, lender, data):
         (batch,) = ledger.promises()
     assert batch.keys.tolist() == keys
     np.testing.assert_array_equal(batch.factuals["income"], people["income"])
+
+
+def test_a_page_that_overlaps_another_shows(path, lender):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+        record(ledger, lender, radius=False)
+        (first, second) = ledger._store.query("SELECT * FROM pages ORDER BY first")
+    one = Entry._make((*_entry(path, len(lender.promised)), first[-1][-len(first[-1]) // first[1] :]))
+    tamper(path, f"INSERT INTO pages VALUES ({', '.join('?' * len(first))})", *Page.of([one]))
+    with Ledger(path) as ledger:
+        assert f"page {second[0]}" not in str(ledger.verify())
+        assert "expected it to go on after entry" in str(ledger.verify())
+        with pytest.raises(FileFormatError, match="each once"):
+            audit(ledger, lender.network)
+
+
+def _entry(path, number):
+    with sqlite3.connect(path) as connection:
+        return connection.execute(f"SELECT {', '.join(COLUMNS)} FROM promises WHERE number = ?", (number,)).fetchone()
+
+
+@pytest.mark.parametrize("change", ["size = size - 1", "size = size + 1", "points = x'00'", "radii = x'00'"])
+def test_an_audit_of_pages_that_do_not_fit_says_so(path, lender, change):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+    tamper(path, f"UPDATE pages SET {change}")
+    with pytest.raises(FileFormatError, match="expected"):
+        audit(path, random_network(6, seed=5, hidden=(3, 3)))

@@ -167,7 +167,7 @@ class _Judge:
         left = np.full(len(rows), np.nan) if radius else None
         network = self.newcomer.decision
         for label in dict.fromkeys(rows.targets.tolist()):
-            target = network.class_index(label)
+            target = _class_index(network, label)
             mine = (rows.targets == label) & readable
             asked = np.flatnonzero(mine & ~certain)
             if asked.size:
@@ -207,6 +207,16 @@ class _Judge:
         """What is said of these promises together."""
         found, codes = self.comparison, np.concatenate([np.empty(0, np.int8), *parts])
         return Group(self.terms, found.how, found.why_not, self.distance, self.inside, totals_of(codes))
+
+
+def _class_index(network: Network, label: Any) -> int:
+    try:
+        return network.class_index(label)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"model: expected one with the class {label!r}, which was promised, got the classes "
+            f"{network.classes.tolist()}"
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)

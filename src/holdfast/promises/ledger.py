@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.changes import PlausibleChanges
-from holdfast.errors import InvalidInputError
+from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import find_space, model_points
@@ -286,7 +286,10 @@ class Ledger:
         for place, first, until in self._runs(wanted, batch, end):
             made_under = wanted[place]
             rows = self._between(_ENTRY, made_under, first, until)
-            yield _batch(made_under, rows, self.points(made_under, first, until))
+            points = self.points(made_under, first, until)
+            if not len(rows) == len(points) == until + 1 - first:
+                raise FileFormatError(f"entries {first} to {until}: expected {until + 1 - first}, got {len(rows)}")
+            yield _batch(made_under, rows, points)
 
     def _runs(self, wanted: Mapping[int, Terms], batch: int, last: int) -> Iterator[tuple[int, int, int]]:
         """(terms, first, last) of promises in a row, at most `batch` of them, in the order of the ledger."""
@@ -319,6 +322,9 @@ class Ledger:
         """x' of the promises under some terms from one number to another, as the model of that day read them."""
         pages = self._store.query(_POINTS, (self._place(terms), first, last))
         content = b"".join(page[2] for page in pages)
+        width = 8 * terms.space.n_variables
+        if any(len(blob) != count * width for _, count, blob in pages):
+            raise FileFormatError(f"entries {first} to {last}: expected a point for each, got pages of another size")
         points = np.frombuffer(content, dtype="<f8").reshape(-1, terms.space.n_variables)
         # The first page may begin before the first promise wanted, and the last end after the last.
         begin = max(first - pages[0][0], 0) if pages else 0
@@ -331,7 +337,10 @@ class Ledger:
             return rows_from_json(terms.space, [])
         rows = self._between("number, counterfactual", terms, int(numbers[0]), int(numbers[-1]))
         wanted = set(numbers.tolist())
-        return rows_from_json(terms.space, [text for number, text in rows if number in wanted])
+        texts = [text for number, text in rows if number in wanted]
+        if len(texts) != len(numbers):
+            raise FileFormatError(f"entries {numbers[0]} to {numbers[-1]}: expected {len(numbers)}, got {len(texts)}")
+        return rows_from_json(terms.space, texts)
 
     def _between(self, columns: str, terms: Terms, first: int, last: int) -> list[Any]:
         return self._store.query(

@@ -163,10 +163,17 @@ class Overview:
         firsts, counts, dates, targets, keys, verdicts, radii = zip(*pages, strict=True)
         starts = np.cumsum([0, *counts])[:-1]
         numbers = np.repeat(np.array(firsts, dtype=np.int64) - starts, counts) + np.arange(sum(counts))
-        names = _objects(json.loads(f"[{','.join(text[1:-1] for text in keys)}]"))
-        robust = np.frombuffer(b"".join(verdicts), dtype=np.uint8) == 1
-        radius = np.frombuffer(b"".join(radii), dtype="<f8")
-        labels = [json.loads(text) for text in targets]
+        try:
+            names = _objects(json.loads(f"[{','.join(text[1:-1] for text in keys if text != '[]')}]"))
+            robust = np.frombuffer(b"".join(verdicts), dtype=np.uint8) == 1
+            radius = np.frombuffer(b"".join(radii), dtype="<f8")
+            labels = [json.loads(text) for text in targets]
+        except (TypeError, ValueError) as error:
+            raise FileFormatError(
+                f"pages {firsts[0]} to {firsts[-1]}: expected what a ledger writes: {error}"
+            ) from error
+        if not len(names) == len(robust) == len(radius) == len(numbers):
+            raise FileFormatError(f"pages {firsts[0]} to {firsts[-1]}: expected as many keys and radii as promises")
         when, wanted = (np.repeat(_objects(column), counts) for column in (dates, labels))
         inside = numbers <= last
         whole = cls(numbers, names, when, wanted, robust, radius)

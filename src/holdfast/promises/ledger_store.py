@@ -71,6 +71,18 @@ _GUARDS = tuple(
 _STATEMENTS = (*(part for part in _SCHEMA.split(";") if part.strip()), *_GUARDS)
 _DEFINITIONS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%'"
 COLUMNS = ("number", "key", "date", "terms", "target", "verdict", "radius", "factual", "counterfactual")
+_TYPES = {
+    "terms": {"id": "'integer'", "hash": "'text'"},
+    "promises": {
+        "number": "'integer'", "key": "'text'", "date": "'text'", "terms": "'integer'", "target": "'text'",
+        "verdict": "'text', 'null'", "radius": "'real', 'null'", "factual": "'text'", "counterfactual": "'text'",
+        "hash": "'blob'",
+    },
+    "pages": {
+        "first": "'integer'", "size": "'integer'", "terms": "'integer'", "date": "'text'", "target": "'text'",
+        "keys": "'text'", "verdicts": "'blob'", "radii": "'blob'", "points": "'blob'",
+    },
+}  # fmt: skip
 # The byte that stands for a verdict in a page.
 VERDICT_CODES: dict[str | None, int] = {"UNKNOWN": 0, "ROBUST": 1, "NOT_ROBUST": 2, None: 3}
 # How many promises at most are in a page.
@@ -206,6 +218,16 @@ class Store:
         tables = int(self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
         return tables == 0 and self._pragma("user_version") == 0
 
+    def mistyped(self) -> list[str]:
+        """Rows with a value of another type than their column's, which SQLite does not refuse."""
+        faults = []
+        for table, columns in _TYPES.items():
+            odd = " OR ".join(f"typeof({column}) NOT IN ({types})" for column, types in columns.items())
+            name = next(iter(columns))
+            rows = self.query(f"SELECT {name} FROM {table} WHERE {odd} LIMIT 5")
+            faults += [f"{table} {row[0]}: expected values of its columns' types, got another" for row in rows]
+        return faults
+
     def foreign(self) -> list[str]:
         """What in the file is not defined as a ledger defines it: a view for a table, a trigger, a lost constraint.
 
@@ -278,7 +300,9 @@ class Store:
     def head(self) -> tuple[int, bytes]:
         """The number and the hash of the last entry."""
         found = self.query("SELECT number, hash FROM promises ORDER BY number DESC LIMIT 1")
-        return (int(found[0][0]), bytes(found[0][1])) if found else (0, self.genesis)
+        if found and not isinstance(found[0][1], bytes):
+            raise FileFormatError(f"{self.path}: expected a hash with entry {found[0][0]}, got {found[0][1]!r}")
+        return (int(found[0][0]), found[0][1]) if found else (0, self.genesis)
 
     def count(self) -> int:
         """How many entries there are."""

@@ -51,7 +51,7 @@ class Verification:
 def verify(store: Store, head: str | None) -> Verification:
     """Go through the whole file; see `Ledger.verify`."""
     wanted = None if head is None else head.strip().lower()
-    faults = store.foreign()
+    faults = store.foreign() or store.mistyped()
     if faults:
         # What such tables say means nothing.
         return Verification(0, "", tuple(faults))
@@ -71,7 +71,12 @@ def verify(store: Store, head: str | None) -> Verification:
             faults.append(str(error))
     number, previous = 0, store.genesis
     known = 0 if wanted == previous.hex() else None
+    paged = 0
     for pages, rows in _groups(store):
+        for page in pages:
+            if page.first != paged + 1:
+                faults.append(f"page {page.first}: expected it to go on after entry {paged}")
+            paged = page.first + page.size - 1
         points, misfits = _points_of(pages)
         faults += misfits
         entries = [Entry._make((*row[:-1], points.get(row[0], b""))) for row in rows]
