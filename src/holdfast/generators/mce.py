@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from holdfast.errors import InvalidInputError
 from holdfast.generators.acceptance import Judge, Today
 from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.numbers import check_numbers
 from holdfast.generators.rows import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import NO_LIMITS
 
@@ -45,10 +44,7 @@ class MCE(Generator):
     raise_by: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.margin) and self.margin >= 0.0):
-            raise InvalidInputError(f"margin: expected a number >= 0, got {self.margin}")
-        if not (math.isfinite(self.raise_by) and self.raise_by > 0.0):
-            raise InvalidInputError(f"raise_by: expected a number > 0, got {self.raise_by}")
+        check_numbers(self, positive=["raise_by"], non_negative=["margin"])
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted point of each row, with its gap."""
