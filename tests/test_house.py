@@ -97,3 +97,9 @@ def test_make_help_lists_the_targets_that_the_readme_names(root):
     named = set(re.findall(r"^make ([a-z]+)", (root / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert named
     assert [target for target in named if f"make {target} " not in done.stdout] == []
+
+
+def test_the_checker_runs_as_a_module_without_a_warning():
+    command = [sys.executable, "-W", "error", "-m", "holdfast.checker", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -13,6 +13,11 @@ The path of the data, and where each step lives:
     tables    datasets                   public tables with their caveats: `datasets.load("adult")`
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from holdfast import datasets, metrics
 from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation
 from holdfast.changes import PlausibleChanges, parameter_distance
@@ -35,19 +40,14 @@ from holdfast.generators import (
 )
 from holdfast.importers import load_model, load_network
 from holdfast.network import Network
-from holdfast.promises import (
-    Audit,
-    Ledger,
-    audit,
-    certificate,
-    check_certificate,
-    promise_expiry,
-    save_witness,
-    write_certificates,
-)
 from holdfast.retraining import retrain
 from holdfast.study import benchmark
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds
+
+if TYPE_CHECKING:
+    from holdfast.promises import Audit, Ledger, check_certificate, promise_expiry, save_witness, write_certificates
+    from holdfast.promises.audit import audit
+    from holdfast.promises.certificate import certificate
 
 __version__ = "0.1.0"
 
@@ -93,3 +93,27 @@ __all__ = [
     "save_witness",
     "write_certificates",
 ]
+
+# Looked up when they are first asked for: `python -m holdfast.checker` has to come before whoever imports it.
+_PROMISES = frozenset(
+    {
+        "Audit",
+        "Ledger",
+        "audit",
+        "certificate",
+        "check_certificate",
+        "promise_expiry",
+        "save_witness",
+        "write_certificates",
+    }
+)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PROMISES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("holdfast.promises"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PROMISES})
