@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.gradient import Aim, in_blocks, logistic_loss
-from holdfast.generators.numbers import check_numbers
+from holdfast.generators.numbers import check_numbers, raised
 from holdfast.generators.polish import answer_by_descent
 
 
@@ -57,7 +57,7 @@ class GCE(Generator):
 
     def harder(self, step: float) -> GCE:
         """The same with more margin: raise_by for each step, and up to twice that by step 20."""
-        return replace(self, margin=self.margin + self.raise_by * step * (1.0 + step / 20.0))
+        return replace(self, margin=raised(self.margin, self.raise_by, step))
 
     def _answer(self, task: Task, deadline: float | None) -> Proposals:
         aim = Aim(task.network, task.targets, task.factuals, task.space.weights, self.margin)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from holdfast.generators.acceptance import Judge, Today
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.numbers import check_numbers
+from holdfast.generators.numbers import check_numbers, raised
 from holdfast.generators.rows import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import NO_LIMITS
 
@@ -52,7 +52,7 @@ class MCE(Generator):
 
     def harder(self, step: float) -> MCE:
         """The same with more margin: raise_by for each step, and up to twice that by step 20."""
-        return replace(self, margin=self.margin + self.raise_by * step * (1.0 + step / 20.0))
+        return replace(self, margin=raised(self.margin, self.raise_by, step))
 
     def _answer(self, task: Task, row: int) -> RowAnswer:
         judge: Judge = Today(task.network, int(task.targets[row]), self.margin)

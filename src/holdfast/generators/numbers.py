@@ -1,4 +1,4 @@
-"""The numbers that a generator is made with, checked in one place."""
+"""The numbers that a generator is made with: checked, and raised from step to step, in one place."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def check_numbers(
         non_negative_number(getattr(generator, name), name)
     for name in counts:
         whole_number(getattr(generator, name), name, least=1)
+
+
+def raised(start: float, by: float, step: float) -> float:
+    """`start` and `by` more for each step, and up to twice that by step 20: far demands come in larger strides."""
+    return start + by * step * (1.0 + step / 20.0)

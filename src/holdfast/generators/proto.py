@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.gradient import Aim, Rows, hinge_loss, in_blocks
-from holdfast.generators.numbers import check_numbers
+from holdfast.generators.numbers import check_numbers, raised
 from holdfast.generators.polish import answer_by_descent
 from holdfast.network import Floats
 
@@ -87,7 +87,7 @@ class PROTO(Generator):
 
     def harder(self, step: float) -> PROTO:
         """The same with a larger kappa: raise_by for each step, and up to twice that by step 20."""
-        return replace(self, kappa=self.kappa + self.raise_by * step * (1.0 + step / 20.0))
+        return replace(self, kappa=raised(self.kappa, self.raise_by, step))
 
     def example_table(self) -> object:
         """The candidates."""

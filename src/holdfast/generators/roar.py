@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.changes import PlausibleChanges
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.gradient import Aim, Rows, in_blocks, logistic_loss
-from holdfast.generators.numbers import check_numbers
+from holdfast.generators.numbers import check_numbers, raised
 from holdfast.generators.polish import answer_by_descent
 from holdfast.network import Floats
 
@@ -75,7 +75,7 @@ class ROAR(Generator):
 
     def harder(self, step: float) -> ROAR:
         """The same against larger changes: raise_by for each step, and up to twice that by step 20."""
-        return replace(self, delta_max=self.delta_max + self.raise_by * step * (1.0 + step / 20.0))
+        return replace(self, delta_max=raised(self.delta_max, self.raise_by, step))
 
     def _answer(self, task: Task, deadline: float | None) -> Proposals:
         dual = PlausibleChanges(1.0, self.norm).dual_norm
