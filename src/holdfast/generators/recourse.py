@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -103,6 +107,15 @@ class Recourse:
             result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
         return result
 
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write what was promised, and how sure it is, as one HTML page; `holdfast.report.write_report` has the options."""
+        written: Path = _shown_by("holdfast.report").write_report(self, path, **options)
+        return written
+
+    def letter(self, row: int, **options: Any) -> Any:
+        """What the person in this row is told, as text and HTML; `holdfast.letters.write_letter` has the options."""
+        return _shown_by("holdfast.letters").write_letter(self, row, **options)
+
     def __repr__(self) -> str:
         found = int(self.found.sum())
         robust = f", {int(self.robust.sum())} robust" if self.changes is not None else ""
@@ -111,3 +124,8 @@ class Recourse:
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>{self.to_frame().head(20).to_html()}"
+
+
+def _shown_by(room: str) -> ModuleType:
+    """A room above this one, by its name: what is found must not depend on how it is shown."""
+    return import_module(room)

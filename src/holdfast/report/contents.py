@@ -1,0 +1,207 @@
+"""What a report says, as plain values: everything is computed before, and the page only lays it out.
+
+Numbers are in the caller's units, texts are plain (not yet HTML), and whatever is a share lies between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# A number, a category, or None where there is none: JSON-able.
+Value = float | int | str | bool | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A step function that falls: from `x[i]` on (and below `x[i + 1]`) it is `y[i]`."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    """What one method did for the people.
+
+    Attributes
+    ----------
+    found, robust, unknown
+        How many people have an answer, how many of these are proven to survive Δ, and how many are undecided.
+    survival
+        For every delta the share of people *with an answer* whose advice survives it; None where no radius is known.
+    costs, radii
+        One for each person, in the order of `Contents.people`; None where there is no answer or no radius.
+    """
+
+    name: str
+    found: int
+    robust: int
+    unknown: int
+    mean_cost: float | None
+    median_cost: float | None
+    median_radius: float | None
+    survival: Curve | None
+    costs: tuple[float | None, ...]
+    radii: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the caller's table; `moves` says what a person can do with it, in words ("only up", "fixed", ...)."""
+
+    name: str
+    label: str
+    unit: str
+    numeric: bool
+    moves: str
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How the advice moves one column.
+
+    Attributes
+    ----------
+    changed, up, down
+        How many people are told to change it; of these how many up and how many down (0 for categories).
+    median, low, high
+        Of the signed changes, in the caller's units: the median, and the 10% and 90% quantiles; None for categories.
+    swaps
+        For categories the commonest changes, (from, to, how many), the commonest first.
+    """
+
+    column: Column
+    changed: int
+    up: int = 0
+    down: int = 0
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    swaps: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group of a protected attribute: coverage is the share with an answer, robust the share proven to survive."""
+
+    name: str
+    people: int
+    found: int
+    robust: int
+    mean_cost: float | None
+    median_cost: float | None
+    median_radius: float | None
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The groups of one protected attribute, with what is to be said about small or absent ones."""
+
+    attribute: str
+    label: str
+    groups: tuple[Group, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A reason why people have no answer; `proven` where none can exist."""
+
+    reason: str
+    people: int
+    proven: bool
+
+
+@dataclass(frozen=True)
+class ParameterChange:
+    """One of the changes of a counter-model that cost the person most: which parameter, from what to what."""
+
+    where: str
+    today: float
+    changed: float
+    effect: float
+
+
+@dataclass(frozen=True)
+class CounterModel:
+    """The model that comes closest to breaking a promise: it is `distance` away, and gives another class.
+
+    `inside` says whether that is within Δ, so that the promise is broken by a plausible model. Margins are of the
+    promised class over the best other one: positive is accepted.
+    """
+
+    distance: float
+    inside: bool
+    margin_today: float
+    margin_counter: float
+    changes: tuple[ParameterChange, ...]
+
+
+@dataclass(frozen=True)
+class Person:
+    """One row of the table, and the first method's advice.
+
+    Attributes
+    ----------
+    before, after
+        One value for each of `Contents.columns`; `after` is empty where there is no answer.
+    verdict
+        "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no answer or no Δ.
+    worst_margin
+        The least margin over Δ that is proven; None where there is none.
+    gap
+        How far the cost may lie above the least possible; None where the method proves nothing.
+    counter
+        None where there is no answer, or where no counter-model was computed.
+    """
+
+    key: str
+    before: tuple[Value, ...]
+    after: tuple[Value, ...]
+    advice: tuple[str, ...]
+    verdict: str
+    cost: float | None
+    radius: float | None
+    gap: float | None
+    worst_margin: float | None
+    reason: str
+    counter: CounterModel | None
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A delta measured on retrainings, and what is known about it in one sentence."""
+
+    delta: float
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything on the page.
+
+    Attributes
+    ----------
+    facts
+        (name, value) pairs about the model, Δ, the target class and when the report was written.
+    promise
+        What was promised and how sure it is, in two or three plain sentences.
+    delta
+        The radius of Δ (of several the largest); None where nothing was certified.
+    methods
+        The first is the one whose advice the people were given.
+    """
+
+    title: str
+    date: str
+    facts: tuple[tuple[str, str], ...]
+    promise: tuple[str, ...]
+    delta: float | None
+    calibrated: Calibrated | None
+    methods: tuple[Method, ...]
+    columns: tuple[Column, ...]
+    moves: tuple[Moves, ...]
+    slices: tuple[Slices, ...]
+    missing: tuple[Missing, ...]
+    people: tuple[Person, ...]
+    limits: tuple[str, ...] = ()
