@@ -108,12 +108,12 @@ class Recourse:
         return result
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write what was promised, and how sure it is, as one HTML page; `holdfast.report.write_report` has the options."""
+        """Write what was promised and how sure it is as one HTML page; options: `holdfast.report.write_report`."""
         written: Path = _shown_by("holdfast.report").write_report(self, path, **options)
         return written
 
     def letter(self, row: int, **options: Any) -> Any:
-        """What the person in this row is told, as text and HTML; `holdfast.letters.write_letter` has the options."""
+        """What the person in this row is told, as text and HTML; options: `holdfast.letters.write_letter`."""
         return _shown_by("holdfast.letters").write_letter(self, row, **options)
 
     def __repr__(self) -> str:
