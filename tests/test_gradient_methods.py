@@ -11,9 +11,10 @@ from scipy.spatial.distance import cdist
 import holdfast as hf
 from holdfast.generators import GCE, PROTO, RBR, ROAR, STCE, Closest, Robust, explain
 from holdfast.generators.candidates import Candidates
-from holdfast.generators.gradient import Relaxed, hinge_loss, logistic_loss, margin_slopes, margins
+from holdfast.generators.gradient import Relaxed, hinge_loss, logistic_loss
 from holdfast.generators.proto import nearest_means
 from holdfast.generators.reading import read_question
+from holdfast.verify.margins import least_margins, margin_slopes
 from random_networks import random_network
 from recourse_cases import make_case
 
@@ -111,7 +112,7 @@ def test_more_margin_costs_more():
     for step in (0, 3, 6):
         generator = GCE(raise_by=0.1).harder(step)
         result = explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
-        reached = margins(case.network, result.targets[result.found], result.points[result.found])
+        reached = least_margins(case.network, result.targets[result.found], result.points[result.found])
         assert (reached >= generator.margin).all()
         costs.append(result.cost_l1)
         least.append(generator.margin)
@@ -277,7 +278,7 @@ def test_roar_goes_further_the_less_distance_weighs_and_the_larger_the_change():
 
     def mean_margin(generator):
         result = explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
-        return margins(case.network, result.targets[result.found], result.points[result.found]).mean()
+        return least_margins(case.network, result.targets[result.found], result.points[result.found]).mean()
 
     by_weight = [mean_margin(ROAR(cost_weight=weight)) for weight in (100.0, 1.0, 0.01)]
     assert by_weight == sorted(by_weight)
@@ -303,7 +304,7 @@ def test_margin_slopes_agree_with_differences(outputs):
     step = 1e-6
     for column in range(4):
         moved = step * np.eye(4)[column]
-        difference = margins(network, targets, points + moved) - margins(network, targets, points - moved)
+        difference = least_margins(network, targets, points + moved) - least_margins(network, targets, points - moved)
         agrees = np.abs(difference / (2 * step) - slopes[:, column]) < 1e-5
         # A kink within the step is rare.
         assert agrees.mean() > 0.95

@@ -18,6 +18,7 @@ from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
 from holdfast.verify import certify
 from holdfast.verify.attack import best_response
+from holdfast.verify.margins import least_margins, rounding_of_margins
 from holdfast.verify.problem import Problem
 
 # Margins nearer to zero than this are left to fractions by `certify`, which takes its time.
@@ -168,33 +169,6 @@ class EveryModel(Judge):
         if self.interval_is_exact:
             return [Acceptor.interval(self.network, self.box, self.target, domain)]
         return []
-
-
-def least_margins(network: Network, target: int, points: Floats) -> Floats:
-    """How far the target lies above its strongest rival, (n,)."""
-    logits = network.logits(points)
-    if network.n_outputs == 1:
-        return logits[:, 0] if target == 1 else -logits[:, 0]
-    rivals = np.delete(logits, target, axis=1)
-    return np.asarray(logits[:, target] - rivals.max(axis=1))
-
-
-def rounding_of_margins(network: Network, points: Floats) -> Floats:
-    """How much a margin may change with the order of its sums, as in a table of another length, (n,)."""
-    sizes, terms = np.abs(points), 2
-    for weight, bias in zip(network.weights, network.biases, strict=True):
-        sizes, terms = sizes @ np.abs(weight).T + np.abs(bias), terms + weight.shape[1] + 1
-    return np.asarray(2.0 * terms * np.finfo(np.float64).eps * sizes.max(axis=1))
-
-
-def margin_gradient(network: Network, target: int, point: Floats) -> Floats:
-    """The gradient of the least margin at a point, (d,)."""
-    if network.n_outputs == 1:
-        gradient = network.input_gradient(point[None, :])[0]
-        return np.asarray(gradient if target == 1 else -gradient)
-    logits = network.logits(point[None, :])[0].copy()
-    logits[target] = -np.inf
-    return np.asarray(network.input_gradient(point[None, :], target, minus=int(logits.argmax()))[0])
 
 
 def counter_model(network: Network, radii: list[LayerRadius], margin: Margin, signs: Floats, sides: Floats) -> Network:

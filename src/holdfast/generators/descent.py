@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.features import FeatureSpace
-from holdfast.generators.acceptance import Judge, Objection, margin_gradient
+from holdfast.generators.acceptance import Judge, Objection
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats
+from holdfast.verify.margins import margin_slopes
 
 _ROUNDS = 16
 # Slopes flatten out on the way: each round asks for so much more.
@@ -74,7 +75,7 @@ class Descent:
         """The cheapest point that the model most critical at x would accept if it were linear."""
         worst = self.judge.objections(x, self.domain)[0]
         self.start.objections.append(worst)
-        gradient = margin_gradient(worst.network, self.judge.target, x)
+        gradient = margin_slopes(worst.network, self.judge.target, x[None, :])[1][0]
         missing = -(worst.margin + float(gradient @ (self.domain.own - x)))
         return _cheapest_move(self.domain, gradient, overshoot * max(missing, 0.0) + 1e-6)
 

@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from holdfast.generators.acceptance import rounding_of_margins
 from holdfast.generators.base import Proposals, Task
 from holdfast.generators.finish import allowed
 from holdfast.network import Floats, Network
-
-Rows = NDArray[np.intp]
+from holdfast.verify.margins import Rows, least_margins, margin_slopes, rounding_of_margins
 
 # People who are searched for at once; enough to make single numpy calls worth their while, few enough for the cache.
 _BLOCK = 256
@@ -35,30 +33,6 @@ _TINY = 1e-12
 _WIDEN = 4.0
 # A multiplier that changes by less than this share leads to the same point.
 _SAME = 1e-4
-
-
-def margins(network: Network, targets: Rows, points: Floats) -> Floats:
-    """How far each row's target lies above its strongest rival, in logits, (n,)."""
-    return _rivals(network, targets, points)[0]
-
-
-def margin_slopes(network: Network, targets: Rows, points: Floats) -> tuple[Floats, Floats]:
-    """The margins, (n,), and their gradients with respect to the points, (n, d)."""
-    values, rivals = _rivals(network, targets, points)
-    if network.n_outputs == 1:
-        return values, network.input_gradient(points) * np.where(targets == 1, 1.0, -1.0)[:, None]
-    return values, network.input_gradient(points, targets, minus=rivals)
-
-
-def _rivals(network: Network, targets: Rows, points: Floats) -> tuple[Floats, Rows]:
-    logits = network.logits(points)
-    if network.n_outputs == 1:
-        return np.where(targets == 1, logits[:, 0], -logits[:, 0]), 1 - targets
-    rows = np.arange(points.shape[0])
-    own = logits[rows, targets]
-    logits[rows, targets] = -np.inf
-    rivals = logits.argmax(axis=1)
-    return own - logits[rows, rivals], rivals
 
 
 @dataclass(frozen=True)
@@ -79,7 +53,7 @@ class Aim:
 
     def margins(self, points: Floats, rows: Rows) -> Floats:
         """What is there beyond the demand, (n,)."""
-        return margins(self.network, self.targets[rows], points) - max(self.demand, _HAIR)
+        return least_margins(self.network, self.targets[rows], points) - max(self.demand, _HAIR)
 
     def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
         """The margins and their gradients."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.generators.base import Proposals, Task
-from holdfast.generators.gradient import Aim, Answers, Loss, Relaxed, Rows, descend
+from holdfast.generators.gradient import Aim, Answers, Loss, Relaxed, descend
 from holdfast.network import Floats
+from holdfast.verify.margins import Rows
 
 # How far a number may go towards an end of its range in one move.
 _FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.03)

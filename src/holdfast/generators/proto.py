@@ -9,10 +9,11 @@ import numpy as np
 
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
-from holdfast.generators.gradient import Aim, Rows, hinge_loss, in_blocks
+from holdfast.generators.gradient import Aim, hinge_loss, in_blocks
 from holdfast.generators.numbers import check_numbers, raised
 from holdfast.generators.polish import answer_by_descent
 from holdfast.network import Floats
+from holdfast.verify.margins import Rows
 
 # The hinge's kink is rounded off over this many logits.
 _WIDTH = 0.5

@@ -10,10 +10,11 @@ import numpy as np
 
 from holdfast.changes import PlausibleChanges
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.gradient import Aim, Rows, in_blocks, logistic_loss
+from holdfast.generators.gradient import Aim, in_blocks, logistic_loss
 from holdfast.generators.numbers import check_numbers, raised
 from holdfast.generators.polish import answer_by_descent
 from holdfast.network import Floats
+from holdfast.verify.margins import Rows
 
 
 @dataclass(frozen=True)

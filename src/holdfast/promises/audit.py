@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from holdfast import checker
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators.acceptance import least_margins
 from holdfast.generators.reading import model_points, own_columns
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
@@ -27,6 +26,7 @@ from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_rows import Overview
 from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
 from holdfast.verify import certified_radius
+from holdfast.verify.margins import least_margins
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000
@@ -267,7 +267,7 @@ class _Findings:
             radius_left=together(self.left, np.float64)[order] if self.radius else None,
             groups=groups,
             model=checker_model(newcomer.loaded.network).sha256,
-            space=None if newcomer.space is None else checker.sha256(newcomer.space.to_dict()),
+            space=None if newcomer.space is None else checker.space_sha256(newcomer.space.to_dict()),
             threshold=newcomer.threshold,
             head=head,
         )
