@@ -64,7 +64,9 @@ def own_schema(facts: Facts, given: Path | None) -> Path | None:
 
 
 def _agrees(own: Schema, ours: Schema) -> bool:
-    """Whether a schema says what ours says; it may say less about CARLA."""
+    """Whether a schema says what ours says; it may say less about CARLA, and have no notes."""
+    if own.notes and own.notes != ours.notes:
+        return False
     if (own.target, own.features(), own.rules) != (ours.target, ours.features(), ours.rules):
         return False
     known = {column["name"]: column for column in ours.columns}

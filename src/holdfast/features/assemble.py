@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,7 @@ def features_from_frame(
 
 
 def features_from_schema(
-    path: str | PathLike[str],
+    schema: Schema,
     *,
     actionability: str,
     kinds: str,
@@ -61,7 +60,6 @@ def features_from_schema(
     encoding: str | Mapping[Name, str],
 ) -> Parts:
     """Columns as the schema says; the scale comes from the schema's ranges, whatever `constraints` narrow."""
-    schema = Schema.load(path)
     if scale not in ("minmax", "none"):
         raise InvalidInputError(f"scale: expected 'minmax' or 'none' (a schema has no means), got {scale!r}")
     drafts = [

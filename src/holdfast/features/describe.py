@@ -15,11 +15,11 @@ _PERCENT = ("percent", "%")
 _MOST_DECIMALS = 6
 
 
-def describe_change(features: Sequence[Feature], before: Floats, after: Floats) -> list[str]:
+def describe_change(features: Sequence[Feature], labels: Sequence[str], before: Floats, after: Floats) -> list[str]:
     """One fragment for each column that differs: "raise savings from 1,200 to 1,750 USD"."""
     return [
-        _fragment(feature, float(old), float(new))
-        for feature, old, new in zip(features, before, after, strict=True)
+        _fragment(feature, label, float(old), float(new))
+        for feature, label, old, new in zip(features, labels, before, after, strict=True)
         if old != new
     ]
 
@@ -57,9 +57,9 @@ def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFr
     return frame.astype({"lower": "float64", "upper": "float64", "step": "float64"})
 
 
-def _fragment(feature: Feature, old: float, new: float) -> str:
+def _fragment(feature: Feature, label: str, old: float, new: float) -> str:
     unit = "" if not feature.unit or feature.unit in _PERCENT else f" {feature.unit}"
-    span = f"{feature.name} from {readable(feature, old)} to {readable(feature, new)}{unit}"
+    span = f"{label} from {readable(feature, old)} to {readable(feature, new)}{unit}"
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         return f"change {span}"
     return f"raise {span}" if new > old else f"lower {span}"

@@ -1,4 +1,8 @@
-"""Schema files: a data set's columns, kinds, ranges and what a person can change, as JSON."""
+"""Schema files: a data set's columns, kinds, ranges and what a person can change, as JSON.
+
+A column, of whatever role, may also say ``"protected": true``, ``"label": "number of missed payments"`` and
+``"reason": {"code": "38", "text": "Serious delinquency"}``: see `holdfast.features.notes`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features.columns import Storage
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction, Kind, Label
+from holdfast.features.notes import Notes
 
 ACTIONABILITY = ("schema", "carla", "free")
 KINDS = ("schema", "carla")
@@ -67,6 +72,7 @@ class Schema:
             columns = tuple(dict(column) for column in data["columns"])
             for column in columns:
                 _ = column["name"], column["role"], Kind(column["kind"])
+            Notes.from_list(columns)
             return cls(
                 name=str(data["name"]),
                 title=str(data.get("title", data["name"])),
@@ -87,6 +93,11 @@ class Schema:
     def feature_names(self) -> tuple[str, ...]:
         """The columns that a model may read: neither the target nor auxiliary ones."""
         return tuple(column["name"] for column in self.columns if column["role"] == "feature")
+
+    @property
+    def notes(self) -> Notes:
+        """Which columns are protected, what people call them, and their adverse-action reasons."""
+        return Notes.from_list(self.columns)
 
     def features(self, *, actionability: str = "schema", kinds: str = "schema") -> tuple[Feature, ...]:
         """The feature columns, not yet scaled or placed; see `FeatureSpace.from_schema` for the arguments."""

@@ -10,6 +10,7 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features.columns import Storage
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction, Kind
+from holdfast.features.notes import Notes
 from holdfast.features.rules import Rule
 from holdfast.features.scaling import Scaling
 
@@ -17,17 +18,19 @@ FORMAT = "holdfast-feature-space"
 VERSION = 1
 
 
-def to_dict(features: Sequence[Feature], rules: Sequence[Rule]) -> dict[str, Any]:
+def to_dict(features: Sequence[Feature], rules: Sequence[Rule], notes: Notes) -> dict[str, Any]:
     """Only str, bool, int, finite float, None, list and dict; floats survive JSON to the last bit."""
+    said = {"notes": notes.to_list()} if notes else {}
     return {
         "format": FORMAT,
         "version": VERSION,
         "features": [_feature_to_dict(feature) for feature in features],
         "rules": [rule.text for rule in rules],
+        **said,
     }
 
 
-def from_dict(data: Mapping[str, Any]) -> tuple[tuple[Feature, ...], tuple[Rule, ...]]:
+def from_dict(data: Mapping[str, Any]) -> tuple[tuple[Feature, ...], tuple[Rule, ...], Notes]:
     """What `to_dict` wrote."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT or data.get("version") != VERSION:
         came = f"{data.get('format')} version {data.get('version')}" if isinstance(data, Mapping) else repr(data)
@@ -35,11 +38,12 @@ def from_dict(data: Mapping[str, Any]) -> tuple[tuple[Feature, ...], tuple[Rule,
     try:
         features = tuple(_feature_from_dict(entry) for entry in data["features"])
         rules = tuple(Rule.parse(text) for text in data["rules"])
+        notes = Notes.from_list(data.get("notes", ()))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(
             f"expected a feature space written by holdfast, got one with an error: {error}"
         ) from error
-    return features, rules
+    return features, rules, notes
 
 
 def _feature_to_dict(feature: Feature) -> dict[str, Any]:

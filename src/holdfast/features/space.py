@@ -15,28 +15,29 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import describe, serial
 from holdfast.features.admissible import nearest, settled_block
 from holdfast.features.assemble import features_from_frame, features_from_pipeline, features_from_schema, parse_rules
 from holdfast.features.build import Orders
-from holdfast.features.checks import broken_constraints
-from holdfast.features.codec import Rows, Table, is_raw
+from holdfast.features.codec import Rows, Table
 from holdfast.features.constraints import NOTHING, Names, Range, constrain
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Name
+from holdfast.features.measures import MeasuredView
+from holdfast.features.notes import Notes, Reasons
 from holdfast.features.repair import repair
 from holdfast.features.rules import Rule
-from holdfast.features.variables import VariableView
+from holdfast.features.schema import Schema
 from holdfast.network import Floats
 
 Rules = Iterable[str | Rule] | str
 
 
 @dataclass(frozen=True)
-class FeatureSpace(VariableView):
+class FeatureSpace(MeasuredView):
     """The columns of a table, what each may change to, and the model's variables that stand for them.
 
     Build one with `from_frame`, `from_schema` or `from_pipeline`. A value of a column may always stay as it is. A value
@@ -105,6 +106,9 @@ class FeatureSpace(VariableView):
         rules: Rules = (),
         encoding: str | Mapping[Name, str] = "onehot",
         units: Mapping[Name, str] = NOTHING,
+        protected: Names = (),
+        labels: Mapping[Name, str] = NOTHING,
+        reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """A space from a table of people.
 
@@ -136,6 +140,12 @@ class FeatureSpace(VariableView):
             one of the two for some columns: ``{"sex": "binary"}``.
         units
             Units for texts: ``{"income": "USD"}``.
+        protected
+            Protected attributes, also such that the model does not read: ``["sex"]``.
+        labels
+            What people call columns: ``{"util": "share of your card limits in use"}``.
+        reasons
+            Adverse-action reasons, ``{"late": ("38", "Serious delinquency")}``.
         """
         kinds = {
             "categorical": categorical,
@@ -145,11 +155,10 @@ class FeatureSpace(VariableView):
             "continuous": continuous,
         }
         constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
-        return cls(
-            *features_from_frame(
-                frame, kinds=kinds, constraints=constraints, rules=rules, scale=scale, encoding=encoding
-            )
+        features, parsed = features_from_frame(
+            frame, kinds=kinds, constraints=constraints, rules=rules, scale=scale, encoding=encoding
         )
+        return cls(features, parsed, Notes.of(protected, labels, reasons).about(frame.columns))
 
     @classmethod
     def from_schema(
@@ -168,6 +177,9 @@ class FeatureSpace(VariableView):
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
         rules: Rules = (),
+        protected: Names = (),
+        labels: Mapping[Name, str] = NOTHING,
+        reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """A space from a schema file; its target and auxiliary columns are left out.
 
@@ -182,21 +194,22 @@ class FeatureSpace(VariableView):
             As in `from_frame`, but a single 0/1 variable for two categories is the default, as in the paper.
         scale
             "minmax" over the ranges in the file, or "none".
-        immutable, increasing, decreasing, free, ranges, steps, costs, rules
+        immutable, increasing, decreasing, free, ranges, steps, costs, rules, protected, labels, reasons
             On top of what the file says; a narrower range leaves the scale as it is.
         """
+        schema = Schema.load(path)
         constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, NOTHING) | {"free": free}
-        return cls(
-            *features_from_schema(
-                path,
-                actionability=actionability,
-                kinds=kinds,
-                constraints=constraints,
-                rules=rules,
-                scale=scale,
-                encoding=encoding,
-            )
+        features, parsed = features_from_schema(
+            schema,
+            actionability=actionability,
+            kinds=kinds,
+            constraints=constraints,
+            rules=rules,
+            scale=scale,
+            encoding=encoding,
         )
+        notes = schema.notes.updated(Notes.of(protected, labels, reasons))
+        return cls(features, parsed, notes.about(column["name"] for column in schema.columns))
 
     @classmethod
     def from_pipeline(
@@ -215,6 +228,9 @@ class FeatureSpace(VariableView):
         costs: Mapping[Name, float] = NOTHING,
         rules: Rules = (),
         units: Mapping[Name, str] = NOTHING,
+        protected: Names = (),
+        labels: Mapping[Name, str] = NOTHING,
+        reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """A space whose encoding is that of fitted scikit-learn preprocessing, bit for bit on `frame`.
 
@@ -227,7 +243,7 @@ class FeatureSpace(VariableView):
         constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
         kinds = {"integer": integer, "binary": binary, "continuous": continuous}
         parts, expected = features_from_pipeline(pipeline, frame, kinds=kinds, constraints=constraints, rules=rules)
-        space = cls(*parts)
+        space = cls(*parts, Notes.of(protected, labels, reasons).about(frame.columns))
         wrong = (space.encode(frame) != expected).any(axis=0)
         if wrong.any():
             names = [name for name, bad in zip(space.variables, wrong, strict=True) if bad]
@@ -249,11 +265,15 @@ class FeatureSpace(VariableView):
         costs: Mapping[Name, float] = NOTHING,
         units: Mapping[Name, str] = NOTHING,
         rules: Rules | None = None,
+        protected: Names = (),
+        labels: Mapping[Name, str] = NOTHING,
+        reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """The same encoding with other constraints; what is not named stays, `rules` replaces the rules."""
         constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
         features = constrain(self.features, free=free, **constraints)
-        return FeatureSpace(features, self.rules if rules is None else parse_rules(rules))
+        notes = self.notes.updated(Notes.of(protected, labels, reasons).about([*self.names, *self.protected]))
+        return FeatureSpace(features, self.rules if rules is None else parse_rules(rules), notes)
 
     # ------------------------------------------------------------------ between raw values and points
 
@@ -302,53 +322,10 @@ class FeatureSpace(VariableView):
             numbers[:, i] = nearest(feature, asked[:, list(feature.variables)], mine, directed)
         return numbers
 
-    # ------------------------------------------------------------------ is it allowed, and what does it cost
-
-    def violations(self, table: Table, factuals: Table) -> list[list[str]]:
-        """For each row the constraints it breaks, as sentences: "age is immutable: 40 -> 41"."""
-        rows, own = self.rows_beside(table, factuals)
-        found: list[list[str]] = [[] for _ in range(rows.numbers.shape[0])]
-        points = None if is_raw(table) else rows.points
-        for mask, message in broken_constraints(self.features, self.bound_rules, rows.numbers, own.numbers, points):
-            for row in np.flatnonzero(mask).tolist():
-                found[row].append(message(row))
-        return found
-
-    def satisfied(self, table: Table, factuals: Table) -> NDArray[np.bool_]:
-        """Whether each row obeys every constraint, exactly; a point also has to be the encoding of some row."""
-        rows, own = self.rows_beside(table, factuals)
-        points = None if is_raw(table) else rows.points
-        fine = np.ones(rows.numbers.shape[0], dtype=np.bool_)
-        for mask, _ in broken_constraints(self.features, self.bound_rules, rows.numbers, own.numbers, points):
-            fine &= ~mask
-        return fine
-
-    def cost_l1(self, table: Table, factuals: Table) -> Floats:
-        """The mean absolute change over the model's variables, each times its column's weight.
-
-        sum_v weight_v |x'_v - x_v| / n_variables: with all weights 1 (the default) this is the paper's.
-        """
-        points = self.points(table)
-        own = self.points(factuals, points.shape[0])
-        return np.asarray(np.abs(points - own) @ self.weights / self.n_variables)
-
-    def changed(self, table: Table, factuals: Table) -> NDArray[np.intp]:
-        """How many of the caller's columns differ, per row."""
-        rows, own = self.rows_beside(table, factuals)
-        return np.asarray((rows.numbers != own.numbers).sum(axis=1))
-
-    def describe_change(self, before: Any, after: Any) -> list[str]:
-        """What to do to get from one row to the other: ["raise savings from 1,200 to 1,750 USD"].
-
-        Each row is a Series, a mapping from column to value, or a DataFrame with a single row.
-        """
-        numbers = [self.numbers(_one_row(row))[0] for row in (before, after)]
-        return describe.describe_change(self.features, numbers[0], numbers[1])
-
     # ------------------------------------------------------------------ to look at, to keep
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FeatureSpace, (self.features, self.rules)
+        return FeatureSpace, (self.features, self.rules, self.notes)
 
     def __getitem__(self, name: Name) -> Feature:
         for feature in self.features:
@@ -363,16 +340,19 @@ class FeatureSpace(VariableView):
         """An overview: one row per feature."""
         return describe.overview(self.features, self.variables)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The space as plain JSON-able data; `from_dict` reads it back to an equal space."""
-        return serial.to_dict(self.features, self.rules)
+    def to_dict(self, *, notes: bool = True) -> dict[str, Any]:
+        """The space as plain JSON-able data; `from_dict` reads it back to an equal space.
+
+        Without notes (`protected`, labels and reasons) it is what certificates and ledgers name a space by.
+        """
+        return serial.to_dict(self.features, self.rules, self.notes if notes else Notes())
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureSpace:
         """What `to_dict` wrote."""
-        features, rules = serial.from_dict(data)
+        parts = serial.from_dict(data)
         try:
-            return cls(features, rules)
+            return cls(*parts)
         except InvalidInputError as error:
             raise FileFormatError(
                 f"expected a feature space written by holdfast, got one with an error: {error}"
@@ -405,10 +385,3 @@ def _constraints(
         "costs": costs,
         "units": units,
     }
-
-
-def _one_row(row: Any) -> pd.DataFrame:
-    frame = row if isinstance(row, pd.DataFrame) else pd.DataFrame([dict(row)])
-    if len(frame) != 1:
-        raise InvalidInputError(f"expected one row, got {len(frame)}")
-    return frame

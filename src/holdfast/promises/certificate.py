@@ -103,7 +103,7 @@ def certificate(
         "hashes": {
             "model": model.sha256,
             "point": checker.point_sha256(point),
-            "space": None if space is None else checker.sha256(space.to_dict()),
+            "space": None if space is None else checker.space_sha256(space.to_dict()),
             "row": None if factual is None else checker.sha256(row_document(factual)),
         },
         "point": point,

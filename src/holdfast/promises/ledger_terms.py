@@ -62,7 +62,7 @@ class Terms:
     @cached_property
     def space_hash(self) -> str:
         """The hash of the feature space, the same as in a certificate file."""
-        return checker.sha256(self.space.to_dict())
+        return checker.space_sha256(self.space.to_dict())
 
     @cached_property
     def decision(self) -> Network:
@@ -86,7 +86,7 @@ class Terms:
 
     def objects(self) -> dict[str, bytes]:
         """What is to be stored: each part's content under its hash."""
-        parts = (_network_document(self.network), self.space.to_dict(), self._document())
+        parts = (_network_document(self.network), self.space.to_dict(notes=False), self._document())
         return {checker.sha256(part): checker.canonical(part).encode() for part in parts}
 
     def _document(self) -> dict[str, Any]:

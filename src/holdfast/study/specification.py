@@ -61,7 +61,7 @@ def describe(value: Any) -> Any:
 def _parts(value: Any) -> dict[str, Any]:
     """What an object consists of."""
     if isinstance(value, FeatureSpace):
-        return {"content": digest(value.to_dict())}
+        return {"content": digest(value.to_dict(notes=False))}
     if isinstance(value, Network):
         parts = (value.weights, value.biases, value.classes, value.activations)
         return {"content": digest(parts)}
