@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
+from holdfast.notebook import never_fails, show
 
 
 class LayerRadius(NamedTuple):
@@ -85,6 +86,26 @@ class PlausibleChanges:
             return 1.0
         return math.inf if self.norm == 1.0 else self.norm / (self.norm - 1.0)
 
+    @property
+    def largest(self) -> float:
+        """The radius; of several the largest, whose ball holds them all."""
+        return max(self.delta) if isinstance(self.delta, tuple) else self.delta
+
+    @property
+    def words(self) -> str:
+        """The radius as people read it, with whatever is unusual about Δ.
+
+        Examples
+        --------
+        >>> PlausibleChanges(0.02).words, PlausibleChanges((0.01, 0.02), norm=2, biases=False).words
+        ('delta = 0.02', 'delta = (0.01, 0.02) layer by layer in norm 2, biases as they are')
+        """
+        radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
+        shown = ", ".join(f"{radius:.4g}" for radius in radii)
+        parts = [f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"]
+        parts += [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (not self.biases)
+        return "".join(parts)
+
     def layer_radii(self, network: Network) -> list[LayerRadius]:
         """The radius of each layer's weights and biases."""
         n_layers = len(network.weights)
@@ -97,6 +118,18 @@ class PlausibleChanges:
         """The same set with every radius multiplied by `factor`."""
         delta = tuple(r * factor for r in self.delta) if isinstance(self.delta, tuple) else self.delta * factor
         return PlausibleChanges(delta, self.norm, self.biases)
+
+    @never_fails
+    def _repr_html_(self) -> str:
+        facts = [
+            (
+                "how far each parameter may move" if self.norm == math.inf else "how far they may move together",
+                self.delta,
+            ),
+            ("norm", self.norm),
+            ("biases", "move too" if self.biases else "stay as they are"),
+        ]
+        return show(f"Plausible changes: {self.words}", facts)
 
     def contains(self, network: Network, other: Network) -> bool:
         """Whether `other` is `network` after a plausible change; decided in exact arithmetic for norms 1, 2, inf."""

@@ -24,8 +24,9 @@ import pandas as pd
 from scipy.stats import binom
 
 from holdfast.calibration.incremental import IncrementalDelta
-from holdfast.calibration.result import CHOSEN, DARK, INK, SINGLE_STEP, ChosenDelta, Delta, axes_to_draw_on, outward
+from holdfast.calibration.result import PICTURE, SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.changes import parameter_distance
+from holdfast.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 from holdfast.importers.preprocessing import same_preprocessing
@@ -74,7 +75,7 @@ class CalibratedDelta(ChosenDelta):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The share of retrainings within every distance, and delta."""
-        ax = axes_to_draw_on(ax)
+        ax = axes_to_draw_on(ax, PICTURE)
         radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
         columns = [f"layer_{i + 1}" for i in range(len(radii))] if isinstance(self.delta, tuple) else ["distance"]
         for column, radius, style in zip(columns, radii, cycle(("-", "--", ":", "-.")), strict=False):
@@ -90,7 +91,7 @@ class CalibratedDelta(ChosenDelta):
         ax.set_ylabel("per cent of the retrainings")
         ax.set_xlim(left=0)
         ax.set_ylim(0, 103)
-        ax.legend(frameon=False, fontsize="small", loc="lower right")
+        legend_below(ax)
         return ax
 
     @property

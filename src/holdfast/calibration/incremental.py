@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from holdfast.calibration.result import (
-    CHOSEN,
-    DARK,
-    INK,
-    LIGHT,
-    SINGLE_STEP,
-    ChosenDelta,
-    Delta,
-    axes_to_draw_on,
-    outward,
-)
+from holdfast.calibration.result import PICTURE, SINGLE_STEP, ChosenDelta, Delta, outward
+from holdfast.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.network import Floats
@@ -72,7 +63,7 @@ class IncrementalDelta(ChosenDelta):
 
         Each retrained model is a dot. `also` draws deltas found in other ways as lines, to compare.
         """
-        ax = axes_to_draw_on(ax)
+        ax = axes_to_draw_on(ax, PICTURE)
         curve = self.curve()
         ax.plot(100 * self.evidence["share"], self.evidence["distance"], "o", color=LIGHT, markersize=3)
         ax.plot(100 * curve.index, curve, color=DARK, label=f"{_in_words(self.statistic)} distance")
@@ -84,7 +75,7 @@ class IncrementalDelta(ChosenDelta):
         ax.set_ylabel("delta: distance from today's parameters")
         ax.set_xlim(left=0)
         ax.set_ylim(bottom=0)
-        ax.legend(frameon=False, fontsize="small")
+        legend_below(ax)
         return ax
 
     def __str__(self) -> str:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from holdfast.changes import PlausibleChanges
-from holdfast.errors import InvalidInputError, MissingExtraError
+from holdfast.errors import InvalidInputError
+from holdfast.notebook import never_fails, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Delta = float | tuple[float, ...]
-# Marks in the pictures; they read in black and white.
-DARK, LIGHT, INK, CHOSEN = "black", "0.65", "0.25", "#c00000"
+PICTURE = "a picture of how delta was chosen"
 
 # What to know about runs that saw fewer rows than a batch has.
 SINGLE_STEP = (
@@ -68,6 +68,14 @@ class ChosenDelta(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
+    @never_fails
+    def _repr_html_(self) -> str:
+        first, _, rest = str(self).partition("; ")
+        return show(
+            first[:1].upper() + first[1:], [("norm", self.norm)], self.evidence,
+            rows="measurements", notes=[rest[:1].upper() + rest[1:]] if rest else [],
+        )  # fmt: skip
+
     @property
     def shown(self) -> str:
         """The radius as people read it."""
@@ -79,15 +87,3 @@ class ChosenDelta(ABC):
 def outward(distance: Any, norm: float) -> Any:
     """A hair above a computed distance, so that the model at that distance lies inside Δ in exact arithmetic too."""
     return distance * (1.0 + (1e-15 if norm == math.inf else 1e-12))
-
-
-def axes_to_draw_on(ax: Axes | None) -> Axes:
-    """The caller's axes, or new ones."""
-    if ax is None:
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise MissingExtraError("matplotlib", "plot", "a picture of how delta was chosen") from error
-        ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax

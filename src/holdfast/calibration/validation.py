@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.calibration.result import CHOSEN, DARK, INK, ChosenDelta, axes_to_draw_on
+from holdfast.calibration.result import PICTURE, ChosenDelta
 from holdfast.changes import PlausibleChanges
+from holdfast.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, Generator, Recourse, explain
@@ -58,7 +59,7 @@ class ValidationDelta(ChosenDelta):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The share of recourse that survives, and of people with recourse, against delta."""
-        ax = axes_to_draw_on(ax)
+        ax = axes_to_draw_on(ax, PICTURE)
         deltas = self.evidence["delta"]
         ax.plot(deltas, 100 * self.evidence["validity"], "o-", color=DARK, label="recourse that survives every model")
         ax.plot(deltas, 100 * self.evidence["coverage"], "s--", color=INK, mfc="white", label="people with recourse")
@@ -68,7 +69,7 @@ class ValidationDelta(ChosenDelta):
         ax.set_ylabel("per cent")
         ax.set_xscale("log")
         ax.set_ylim(0, 103)
-        ax.legend(frameon=False, fontsize="small")
+        legend_below(ax)
         return ax
 
     @property

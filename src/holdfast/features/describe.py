@@ -37,6 +37,11 @@ def readable(feature: Feature, number: float) -> str:
     return text if rounded == number else f"about {text}"
 
 
+def unit_after(feature: Feature) -> str:
+    """The unit, to stand after a readable number; percent signs stand there already."""
+    return "" if not feature.unit or feature.unit in _PERCENT else f" {feature.unit}"
+
+
 def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFrame:
     """One row per feature: kind, range, step, direction, categories, cost, unit, variables."""
     rows = [
@@ -58,8 +63,7 @@ def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFr
 
 
 def _fragment(feature: Feature, label: str, old: float, new: float) -> str:
-    unit = "" if not feature.unit or feature.unit in _PERCENT else f" {feature.unit}"
-    span = f"{label} from {readable(feature, old)} to {readable(feature, new)}{unit}"
+    span = f"{label} from {readable(feature, old)} to {readable(feature, new)}{unit_after(feature)}"
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         return f"change {span}"
     return f"raise {span}" if new > old else f"lower {span}"

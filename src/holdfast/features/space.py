@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from html import escape
 from os import PathLike
 from typing import Any
 
@@ -32,6 +31,7 @@ from holdfast.features.repair import repair
 from holdfast.features.rules import Rule
 from holdfast.features.schema import Schema
 from holdfast.network import Floats
+from holdfast.notebook import never_fails, show
 
 Rules = Iterable[str | Rule] | str
 
@@ -362,9 +362,11 @@ class FeatureSpace(MeasuredView):
         sizes = f"{len(self.features)} features, {self.n_variables} variables, {len(self.rules)} rules"
         return f"FeatureSpace({sizes})\n{self.to_frame().to_string(max_colwidth=24)}"
 
+    @never_fails
     def _repr_html_(self) -> str:
-        rules = "".join(f"<li><code>{escape(rule.text)}</code></li>" for rule in self.rules)
-        return self.to_frame().to_html() + (f"<ul>{rules}</ul>" if rules else "")
+        sizes = f"{len(self.features)} features, {self.n_variables} variables of the model"
+        rules = [(f"rule {i + 1}", rule.text) for i, rule in enumerate(self.rules)]
+        return show(f"Feature space: {sizes}", rules, self.to_frame(), rows="features")
 
 
 def _constraints(

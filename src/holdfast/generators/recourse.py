@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,13 @@ from numpy.typing import NDArray
 
 from holdfast.changes import PlausibleChanges
 from holdfast.features import FeatureSpace
+from holdfast.generators.moves import change_table
 from holdfast.network import Floats, Network
+from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify import Certificates, Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +94,7 @@ class Recourse:
     def to_frame(self) -> pd.DataFrame:
         """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.
 
-        A name that the caller's table has already gets the prefix "recourse_".
+        A name that the caller's table has already gets the prefix ``recourse_``.
         """
         result = self.counterfactuals.copy()
         verdicts = np.array([None if verdict is None else verdict.name for verdict in self.verdict], dtype=object)
@@ -116,14 +121,64 @@ class Recourse:
         """What the person in this row is told, as text and HTML; options: `holdfast.letters.write_letter`."""
         return _shown_by("holdfast.letters").write_letter(self, row, **options)
 
+    def plot(
+        self,
+        kind: str = "changes",
+        ax: Axes | None = None,
+        *,
+        radius: Any = None,
+        delta: Any = None,
+        moved: Any = None,
+        most: int = 12,
+    ) -> Axes:
+        """Draw the answers.
+
+        Parameters
+        ----------
+        kind
+            "changes": which columns move, for how many people, and by how much in their units. "cost": each answer's
+            cost against its certified radius. "survival": for every delta the share of answers that survive it.
+        ax
+            Where to draw; new axes by default.
+        radius
+            The certified radii for "cost" and "survival", if they have been computed: of the answers, or of all rows.
+        delta
+            What to mark in them; the delta that was asked for by default.
+        moved
+            How far retrainings moved the model, as ticks under "survival": numbers, or a `RetrainedModels`.
+        most
+            So many columns are drawn by "changes".
+        """
+        from holdfast.generators.plots import draw_recourse
+
+        return draw_recourse(self, kind, ax, radius=radius, delta=delta, moved=moved, most=most)
+
     def __repr__(self) -> str:
         found = int(self.found.sum())
         robust = f", {int(self.robust.sum())} robust" if self.changes is not None else ""
         cost = f", mean cost_l1 {np.nanmean(self.cost_l1):.4g}" if found else ""
         return f"Recourse({len(self)} rows: {found} found{robust}{cost})"
 
+    @never_fails
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>{self.to_frame().head(20).to_html()}"
+        answers = [
+            f"no answer: {self.reason[i]}" if not self.found[i] else getattr(self.verdict[i], "words", "found")
+            for i in range(min(HEAD, len(self)))
+        ]
+        table = change_table(self, HEAD)
+        table.insert(0, "answer", answers, allow_duplicates=True)
+        table.insert(1, "cost_l1", self.cost_l1[:HEAD], allow_duplicates=True)
+        found = int(self.found.sum())
+        robust = f", and {int(self.robust.sum()):,} of these provably survive" if self.changes is not None else ""
+        facts = [
+            ("for every model within", None if self.changes is None else self.changes.words),
+            ("mean cost_l1", float(self.cost_l1[self.found].mean()) if found else None),
+            ("without an answer", len(self) - found),
+            ("model", repr(self.network)),
+        ]
+        return show(
+            f"{found:,} of {len(self):,} people have an answer{robust}", facts, table, total=len(self), rows="people"
+        )
 
 
 def _shown_by(room: str) -> ModuleType:

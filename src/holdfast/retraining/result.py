@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
+import pandas as pd
 
 from holdfast.changes import parameter_distance
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
+from holdfast.notebook import never_fails, show
 
 # Ends the sentence about parameters that cannot be compared.
 SAME_PREPROCESSING = (
@@ -84,6 +86,25 @@ class RetrainedModels(Sequence[Any]):
             far = self.distances()
             apart = f"{far.min():.3g} to {far.max():.3g} from today's"
         return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {apart})"
+
+    @never_fails
+    def _repr_html_(self) -> str:
+        table = pd.DataFrame({"seed": [str(seed) for seed in self.seeds]}, index=pd.RangeIndex(len(self), name="model"))
+        far = ""
+        if self.comparable and len(self):
+            table["distance"] = self.distances()
+            for i, column in enumerate(self.distances(per_layer=True).T):
+                table[f"layer {i + 1}"] = column
+            far = f", {table['distance'].min():.3g} to {table['distance'].max():.3g} from today's"
+        facts = [
+            ("how", self.how.replace("_", " ")),
+            ("rows each learned from", self.n_rows),
+            ("no row in two of them", self.disjoint),
+            ("steps of the optimiser", self.steps),
+            ("today", repr(self.today)),
+        ]
+        notes = [] if self.comparable else ["Their preprocessing is not today's: there is no distance to tell."]
+        return show(f"{len(self)} retrained models{far}", facts, table, rows="models", notes=notes)
 
 
 def layer_distances(a: Network, b: Network, norm: float = math.inf) -> Floats:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from holdfast.errors import InvalidInputError, MissingExtraError
+from holdfast.drawing import DARK, new_figure, plain, tidy
+from holdfast.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MARKERS = "osD^v<>PX*phd"
 
 
-def draw_study(summary: pd.DataFrame, path: Path) -> None:
+def draw_study(summary: pd.DataFrame, path: Path | None) -> Figure:
     """A column of pictures for each dataset and model: validity after retraining, then Δ-validity at each delta."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plot", "a picture of the study") from error
     if summary.empty:
         raise InvalidInputError("plot: expected at least one method that answered, got none")
     places = list(summary.groupby(["dataset", "model"], sort=False))
@@ -26,19 +25,22 @@ def draw_study(summary: pd.DataFrame, path: Path) -> None:
     rows = [("validity_retrained", "valid after retraining", labels[0])]
     rows += [("delta_validity", f"proven at delta {label}", label) for label in labels]
     names = list(dict.fromkeys(summary["method"]))
-    figure = Figure(figsize=(1.2 + 3.3 * len(places), 0.9 + 2.6 * len(rows)), layout="constrained")
-    FigureCanvasAgg(figure)
+    size = (1.2 + 3.3 * len(places), 0.9 + 2.6 * len(rows))
+    figure = new_figure("a picture of the study", size, shown=path is None)
     grid: Any = figure.subplots(len(rows), len(places), squeeze=False, sharey=True)
     for j, ((dataset, model), part) in enumerate(places):
         for i, (metric, heading, label) in enumerate(rows):
             axes = grid[i, j]
             _scatter(axes, part[part["verified_label"] == label], metric, names)
-            axes.set_title(f"{dataset}, {model}" if i == 0 else "", fontsize="medium", fontweight="bold", loc="left")
+            title = plain(f"{dataset}, {model}") if i == 0 else ""
+            axes.set_title(title, fontsize="medium", fontweight="bold", loc="left")
             axes.set_ylabel(heading if j == 0 else "")
             axes.set_xlabel("cost_l1" if i == len(rows) - 1 else "")
     handles = dict(zip(*reversed(grid[0, 0].get_legend_handles_labels()), strict=True))
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(path, dpi=150)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
 
 
 def _scatter(axes: Any, part: pd.DataFrame, metric: str, names: list[str]) -> None:
@@ -49,9 +51,9 @@ def _scatter(axes: Any, part: pd.DataFrame, metric: str, names: list[str]) -> No
         axes.errorbar(
             rows["cost_l1"], 100 * rows[metric],
             xerr=rows["cost_l1_std"].fillna(0.0), yerr=100 * rows[f"{metric}_std"].fillna(0.0),
-            fmt=_MARKERS[names.index(name) % len(_MARKERS)], label=name, color="black", ecolor="0.7",
-            elinewidth=0.8, markersize=5, markerfacecolor="black" if asked else "white",
+            fmt=_MARKERS[names.index(name) % len(_MARKERS)], label=plain(name), color=DARK, ecolor="0.7",
+            elinewidth=0.8, markersize=5, markerfacecolor=DARK if asked else "white",
         )  # fmt: skip
     axes.set_ylim(-5, 105)
     axes.yaxis.set_major_formatter("{x:.0f}%")
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)

@@ -7,11 +7,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from holdfast.notebook import never_fails, show
 from holdfast.study.markdown import markdown_table
 from holdfast.study.store import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METRICS = (
     "inputs",
@@ -77,19 +82,33 @@ class BenchmarkResult:
         """A table for each dataset and model: mean ± standard deviation over seeds."""
         return markdown_table(self.summary(), self.failures, seconds=seconds)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw what survives against what it costs, a column of pictures for each dataset and model."""
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw what survives against what it costs, a column of pictures for each dataset and model.
+
+        To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.
+        """
         from holdfast.study.plots import draw_study
 
-        draw_study(self.summary(), Path(path))
+        return draw_study(self.summary(), None if path is None else Path(path))
 
     def __repr__(self) -> str:
         cells = sum(part.get("cells", 0) for part in (self.computed, self.reused))
         failed = f", {len(self.failures)} rows with errors" if len(self.failures) else ""
         return f"BenchmarkResult({len(self.results)} rows, {cells} cells: {self.reused.get('cells', 0)} reused{failed})"
 
+    @never_fails
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>{self.summary().to_html()}"
+        summary = self.summary().set_index("method")
+        kept = ["dataset", "model", "delta_label", "verified_label", "seeds", *METRICS]
+        methods, tables = summary.index.nunique(), len(summary[["dataset", "model"]].drop_duplicates())
+        facts = [
+            ("cells", sum(part.get("cells", 0) for part in (self.computed, self.reused))),
+            ("found in the folder", self.reused.get("cells", 0)),
+            ("rows with errors", len(self.failures) or None),
+            ("folder", self.out),
+        ]
+        table = summary[kept].rename(columns={"delta_label": "asked for", "verified_label": "certified at"})
+        return show(f"{methods} methods on {tables} models and tables", facts, table, notes=["Means over seeds."])
 
 
 def write_result(result: BenchmarkResult, folder: Path) -> None:

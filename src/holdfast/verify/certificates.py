@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,13 @@ from numpy.typing import NDArray
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.network import Floats, Network
+from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.proof import MarginProof, prove
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Stage, Verdict
 from holdfast.verify.witness import build_witness
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +123,44 @@ class Certificates:
         found = np.bincount(self.outcome.verdict, minlength=3)
         return {verdict: int(found[VERDICTS.index(verdict)]) for verdict in Verdict}
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Each point today and in the worst case over Δ, the most fragile first.
+
+        A line for each point, from the probability that today's model gives its target down to the least over Δ: at
+        least that where it is proven to survive, at most that where a counter-model was found. Of very many points a
+        thousand are drawn, at even distances in that order.
+        """
+        from holdfast.verify.plots import draw_certificates
+
+        return draw_certificates(self, ax)
+
+    @property
+    def stages(self) -> dict[str, int]:
+        """How many rows each stage of the cascade settled, the commonest first."""
+        found = np.bincount(self.outcome.stage, minlength=len(STAGES))
+        return {STAGES[i].value: int(found[i]) for i in np.argsort(-found, kind="stable") if found[i]}
+
     def __repr__(self) -> str:
         found = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts().items())
-        stages = ", ".join(f"{count} by {stage}" for stage, count in Counter(self.decided_by).most_common())
+        stages = ", ".join(f"{count} by {stage}" for stage, count in self.stages.items())
         return f"Certificates({len(self)} rows: {found}; {stages})"
 
+    @never_fails
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>{self.to_frame().head(20).to_html()}"
+        counts = self.counts()
+        head = self.outcome.to_frame(self.index[:HEAD], slice(HEAD))
+        head["verdict"] = [Verdict(name).words for name in head["verdict"]]
+        if self.sound is not None:
+            head["sound"] = self.sound[:HEAD]
+        robust = f"{counts[Verdict.ROBUST]:,} of {len(self):,} points"
+        return show(
+            f"{robust} provably survive every model within {self.changes.words}",
+            [
+                *((verdict.words, counts[verdict]) for verdict in (Verdict.NOT_ROBUST, Verdict.UNKNOWN)),
+                ("settled by", ", ".join(f"{stage}: {count:,}" for stage, count in self.stages.items())),
+                ("model", repr(self.network)),
+            ],
+            head.drop(columns="robust"),
+            total=len(self),
+            rows="points",
+        )

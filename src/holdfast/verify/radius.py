@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,12 +21,16 @@ from holdfast.bounds.linear import pull_back, relax, value_box
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.network import CHUNK, Floats, Network
+from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.attack import best_response
 from holdfast.verify.balls import ball_error
 from holdfast.verify.branch import branch_and_bound, sides_of
 from holdfast.verify.exact import settle_exactly
 from holdfast.verify.inputs import Space, check_scale, positive_number, read_table, read_targets
 from holdfast.verify.problem import WITNESS_SAFETY, Problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Rows = NDArray[np.intp]
 
@@ -49,6 +53,44 @@ class CertifiedRadius:
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
         return pd.DataFrame({"radius_lower": self.lower, "radius_upper": self.upper}, index=self.index)
+
+    def plot(self, ax: Axes | None = None, *, delta: Any = None, moved: Any = None) -> Axes:
+        """For every delta the share of points that provably survive it.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; new axes by default.
+        delta
+            What to read off the curve: a number or several, a `PlausibleChanges`, or a delta that was chosen.
+        moved
+            How far retrainings moved the model, as ticks: numbers, or a `RetrainedModels`.
+        """
+        from holdfast.verify.plots import draw_survival
+
+        return draw_survival(self.lower, ax, delta=delta, moved=moved)
+
+    def __len__(self) -> int:
+        return int(self.lower.shape[0])
+
+    def __repr__(self) -> str:
+        median = f", median {np.median(self.lower):.4g}" if len(self) else ""
+        spread = f": {self.lower.min():.4g} to {self.lower.max():.4g}{median}" if len(self) else ""
+        return f"CertifiedRadius({len(self)} rows{spread})"
+
+    @never_fails
+    def _repr_html_(self) -> str:
+        head = pd.DataFrame({"safe below": self.lower[:HEAD], "broken at": self.upper[:HEAD]}, index=self.index[:HEAD])
+        facts = [
+            ("least", self.lower.min(initial=np.inf)),
+            ("median", np.median(self.lower) if len(self) else None),
+            ("largest", self.lower.max(initial=0.0)),
+            ("lost today already", int((self.upper == 0.0).sum())),
+        ]
+        return show(
+            f"How far the model may move before any of {len(self):,} points can lose its class",
+            facts, head, total=len(self), rows="points",
+        )  # fmt: skip
 
 
 def certified_radius(

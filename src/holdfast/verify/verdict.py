@@ -30,6 +30,15 @@ class Verdict(StrEnum):
             Verdict.UNKNOWN: "neither a proof nor a counter-model was found",
         }[self]
 
+    @property
+    def words(self) -> str:
+        """The verdict in two words, for tables and pictures."""
+        return {
+            Verdict.ROBUST: "provably survives",
+            Verdict.NOT_ROBUST: "can be broken",
+            Verdict.UNKNOWN: "undecided",
+        }[self]
+
 
 class Stage(Enum):
     """Which step of the cascade settled a row, from the cheapest to the dearest."""
@@ -105,16 +114,16 @@ class Outcome:
         self.verdict[rows] = verdict
         self.stage[rows] = STAGES.index(stage)
 
-    def to_frame(self, index: pd.Index) -> pd.DataFrame:
-        """The table for people."""
+    def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
+        """The table for people, or some rows of it, whose index that is."""
         names = np.array([verdict.name for verdict in VERDICTS], dtype=object)
         return pd.DataFrame(
             {
-                "verdict": names[self.verdict],
-                "robust": self.verdict == ROBUST,
-                "margin_lower": self.lower,
-                "margin_upper": self.upper,
-                "decided_by": np.array([stage.value for stage in STAGES], dtype=object)[self.stage],
+                "verdict": names[self.verdict[rows]],
+                "robust": self.verdict[rows] == ROBUST,
+                "margin_lower": self.lower[rows],
+                "margin_upper": self.upper[rows],
+                "decided_by": np.array([stage.value for stage in STAGES], dtype=object)[self.stage[rows]],
             },
             index=index,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from holdfast.errors import MissingExtraError
+from holdfast.drawing import new_figure, tidy
 from holdfast.study.paper.printed import Printed
 from holdfast.study.paper.results import Results
 from holdfast.study.paper.settings import BASELINE, CURVES, DELTA_INC, DELTA_VAL, NN, TARGETS
@@ -42,22 +42,13 @@ def draw(results: Results, printed: Printed, folder: Path) -> list[Path]:
 
 def _panels(datasets: list[str], height: float) -> tuple[Figure, list[Axes]]:
     """Two panels in a row."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plot", "the paper's figures") from error
     n_rows = (len(datasets) + 1) // 2
-    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12, wspace=0.03, hspace=0.03)
-    figure = Figure(figsize=(11, height * n_rows), layout=layout)
-    FigureCanvasAgg(figure)
+    figure = new_figure("the paper's figures", (11, height * n_rows), w_pad=0.12, h_pad=0.12, wspace=0.03, hspace=0.03)
     axes = np.atleast_1d(figure.subplots(n_rows, 2 if len(datasets) > 1 else 1)).ravel().tolist()
     for spare in axes[len(datasets) :]:
         spare.set_visible(False)
     for panel, dataset in zip(axes, datasets, strict=False):
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.set_title(dataset, loc="left", fontweight="bold", fontsize="medium")
+        tidy(panel).set_title(dataset, loc="left", fontweight="bold", fontsize="medium")
     return figure, axes
 
 
