@@ -1,0 +1,125 @@
+"""Numbers as people read them; the page's script says them the same way.
+
+Halves are rounded up as they are written in decimals, as browsers do; a radius is rounded down, since it is a promise.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from math import isfinite
+
+from holdfast.report.contents import Value
+
+NOTHING = "–"
+_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_SMALL, _LARGE = 1e-4, 1000
+
+
+def figure(number: float | None, digits: int = 3, rounding: str = ROUND_HALF_UP) -> str:
+    """A cost or a distance to some significant digits, all digits before the point.
+
+    >>> figure(0.12345), figure(48832.4), figure(0.000052), figure(-2.5), figure(None)
+    ('0.123', '48,832', '5.2×10⁻⁵', '−2.5', '–')
+    """
+    if number is None or number != number:
+        return NOTHING
+    if not isfinite(number):
+        return "∞" if number > 0 else "−∞"
+    exact = Decimal(repr(float(number)))
+    if abs(number) >= _LARGE:
+        return _grouped(exact.quantize(Decimal(1), rounding=rounding))
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(exact)
+    if number == 0 or abs(number) >= _SMALL:
+        return _grouped(rounded)
+    exponent = rounded.adjusted()
+    return f"{_grouped(rounded.scaleb(-exponent))}×10{str(exponent).translate(_SUPERSCRIPT)}"
+
+
+def radius(number: float | None) -> str:
+    """A certified radius: never more than was proven.
+
+    >>> radius(0.0051999), radius(None)
+    ('0.00519', '–')
+    """
+    return figure(number, rounding=ROUND_DOWN)
+
+
+def delta(number: float | None) -> str:
+    """The radius of Δ, with a digit more than the radii compared with it."""
+    return figure(number, digits=4)
+
+
+def count(number: int) -> str:
+    """How many.
+
+    >>> count(10000)
+    '10,000'
+    """
+    return f"{number:,}"
+
+
+def share(part: float) -> str:
+    """A share in percent; neither "all" nor "none" comes of rounding.
+
+    >>> share(0.846), share(0.9996), share(1.0), share(0.001)
+    ('85%', '>99%', '100%', '<1%')
+    """
+    if 0 < part < 0.01:
+        return "<1%"
+    if 0.99 < part < 1:
+        return ">99%"
+    return f"{Decimal(repr(float(100 * part))).quantize(Decimal(1), rounding=ROUND_HALF_UP)}%"
+
+
+def part_of(part: int, whole: int) -> str:
+    """A share of people, as a share; nothing where there is nobody.
+
+    >>> part_of(3, 4), part_of(0, 0)
+    ('75%', '–')
+    """
+    return share(part / whole) if whole else NOTHING
+
+
+def amount(value: Value, unit: str = "") -> str:
+    """A value of the caller's table, with its unit.
+
+    >>> amount(1250.5, "USD"), amount(64, "%"), amount(True), amount("rent"), amount(None)
+    ('1,250.5 USD', '64%', 'yes', 'rent', '–')
+    """
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if not isfinite(value):
+        return figure(value)
+    number = Decimal(repr(value))
+    if abs(number.as_tuple().exponent) > 6:  # type: ignore[arg-type]  # an infinite one is gone
+        number = number.quantize(Decimal("1e-6"), rounding=ROUND_HALF_UP)
+    return with_unit(_grouped(number), unit)
+
+
+def change(value: float | None, unit: str = "") -> str:
+    """A signed change in the caller's unit, to four significant digits.
+
+    >>> change(1250.0, "USD"), change(-0.5)
+    ('+1,250 USD', '−0.5')
+    """
+    if value is None:
+        return NOTHING
+    return with_unit(("+" if value > 0 else "") + figure(value, digits=4), unit)
+
+
+def with_unit(text: str, unit: str) -> str:
+    """A number and its unit: a percent sign stands close, anything else apart."""
+    if not unit:
+        return text
+    return f"{text}%" if unit in ("%", "percent") else f"{text} {unit}"
+
+
+def _grouped(number: Decimal) -> str:
+    whole, _, fraction = f"{number:f}".partition(".")
+    fraction = fraction.rstrip("0")
+    text = f"{int(whole):,}" if abs(int(whole)) else whole
+    return (text + (f".{fraction}" if fraction else "")).replace("-", "−")
