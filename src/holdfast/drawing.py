@@ -73,6 +73,8 @@ def legend_below(ax: Axes, columns: int = 2) -> None:
 
 def nothing_to_draw(ax: Axes, text: str) -> Axes:
     """Axes that say why they are empty."""
+    ax.set_xticks([])
+    ax.set_yticks([])
     ax.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=ax.transAxes)
     return ax
 

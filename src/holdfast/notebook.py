@@ -24,7 +24,7 @@ _LONGEST = 300
 _LINE = "1px solid rgba(128, 128, 128, 0.45)"
 
 _PAGE = """\
-<div style="max-width: 100%; overflow-x: auto; line-height: 1.45">
+<div style="line-height: 1.45">
 <p style="margin: 0.3em 0; font-weight: bold">{{ headline }}</p>
 {%- if facts %}
 <dl style="display: grid; grid-template-columns: max-content auto; gap: 0.1em 1.2em; margin: 0.3em 0">
@@ -35,6 +35,7 @@ _PAGE = """\
 </dl>
 {%- endif %}
 {%- if body %}
+<div role="region" aria-label="{{ caption }}" tabindex="0" style="max-width: 100%; overflow-x: auto">
 <table style="border-collapse: collapse; margin: 0.6em 0">
 <caption style="caption-side: top; text-align: left; padding: 0.2em 0; color: inherit">{{ caption }}</caption>
 <thead><tr>
@@ -56,6 +57,7 @@ _PAGE = """\
 {%- endfor %}
 </tbody>
 </table>
+</div>
 {%- endif %}
 {%- for note in notes %}
 <p style="margin: 0.3em 0">{{ note }}</p>
@@ -73,6 +75,7 @@ def show(
     *,
     total: int | None = None,
     rows: str = "rows",
+    most: int = HEAD,
     notes: Iterable[str] = (),
 ) -> str:
     """An HTML fragment.
@@ -84,7 +87,7 @@ def show(
     facts
         (name, value) pairs; those without a value are left out.
     table
-        The rows to show, of which the first `HEAD` are taken; a cell that is a tuple has one line for each part.
+        The rows to show, of which the first `most` are taken; a cell that is a tuple has one line for each part.
     total, rows
         How many there are in all (the table's, by default), and what they are called.
     notes
@@ -97,7 +100,7 @@ def show(
     >>> "<b>" in show("<b>", [("a < b", "<b>")], pd.DataFrame({"<b>": ["<b>"]}, index=["<b>"]), notes=["<b>"])
     False
     """
-    shown = pd.DataFrame() if table is None else table.iloc[:HEAD]
+    shown = pd.DataFrame() if table is None else table.iloc[:most]
     count = (0 if table is None else len(table)) if total is None else total
     caption = f"{count:,} {rows}" if count <= len(shown) else f"first {len(shown):,} of {count:,} {rows}"
     columns = [(_label("row" if shown.index.name is None else shown.index.name), "left")]

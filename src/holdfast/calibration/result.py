@@ -70,11 +70,8 @@ class ChosenDelta(ABC):
 
     @never_fails
     def _repr_html_(self) -> str:
-        first, _, rest = str(self).partition("; ")
-        return show(
-            first[:1].upper() + first[1:], [("norm", self.norm)], self.evidence,
-            rows="measurements", notes=[rest[:1].upper() + rest[1:]] if rest else [],
-        )  # fmt: skip
+        chosen, _, known = str(self).partition("; ")
+        return show(chosen, [("what is known", known), ("norm", self.norm)], self.evidence, rows="measurements")
 
     @property
     def shown(self) -> str:

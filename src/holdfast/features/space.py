@@ -366,7 +366,7 @@ class FeatureSpace(MeasuredView):
     def _repr_html_(self) -> str:
         sizes = f"{len(self.features)} features, {self.n_variables} variables of the model"
         rules = [(f"rule {i + 1}", rule.text) for i, rule in enumerate(self.rules)]
-        return show(f"Feature space: {sizes}", rules, self.to_frame(), rows="features")
+        return show(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)
 
 
 def _constraints(

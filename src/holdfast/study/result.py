@@ -108,7 +108,9 @@ class BenchmarkResult:
             ("folder", self.out),
         ]
         table = summary[kept].rename(columns={"delta_label": "asked for", "verified_label": "certified at"})
-        return show(f"{methods} methods on {tables} models and tables", facts, table, notes=["Means over seeds."])
+        return show(
+            f"{methods} methods on {tables} models and tables", facts, table, most=100, notes=["Means over seeds."]
+        )
 
 
 def write_result(result: BenchmarkResult, folder: Path) -> None:
