@@ -11,7 +11,7 @@ from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.network import Floats
 
-_PERCENT = ("percent", "%")
+PERCENT = ("percent", "%")
 _MOST_DECIMALS = 6
 
 
@@ -33,13 +33,13 @@ def readable(feature: Feature, number: float) -> str:
     digits = np.format_float_positional(abs(rounded), trim="-")
     whole, _, fraction = digits.partition(".")
     text = f"{'-' if number < 0 else ''}{int(whole):,}{'.' if fraction else ''}{fraction}"
-    text += "%" if feature.unit in _PERCENT else ""
+    text += "%" if feature.unit in PERCENT else ""
     return text if rounded == number else f"about {text}"
 
 
 def unit_after(feature: Feature) -> str:
     """The unit, to stand after a readable number; percent signs stand there already."""
-    return "" if not feature.unit or feature.unit in _PERCENT else f" {feature.unit}"
+    return "" if not feature.unit or feature.unit in PERCENT else f" {feature.unit}"
 
 
 def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFrame:

@@ -1,0 +1,282 @@
+"""From a row of a `Recourse` to what its letter says.
+
+Every number that a person is told to reach is read back from its text and encoded again: it has to be, bit for bit, the
+point that was certified. What cannot be stood behind is refused, by the person's key.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features.codec import Rows
+from holdfast.features.describe import PERCENT
+from holdfast.features.feature import Feature
+from holdfast.features.kinds import Kind
+from holdfast.generators import Recourse
+from holdfast.letters.contents import (
+    GUARANTEED,
+    NO_ANSWER,
+    NOT_GUARANTEED,
+    Change,
+    Contents,
+    Detail,
+    Limits,
+    MainReason,
+    Time,
+)
+from holdfast.letters.language import Language
+from holdfast.network import Floats
+from holdfast.promises.certificate import NoCertificateError, certificate
+from holdfast.promises.expiry import Expiry
+from holdfast.verify import Verdict
+
+# More than four reasons are of little help to anyone.
+_MOST_REASONS = 4
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What the letters of a batch have in common.
+
+    Attributes
+    ----------
+    date, until
+        When the letters are written, and until when the sender commits to what is guaranteed; None: no such date.
+    expiry
+        How long each promise lasts, one for each row of the recourse; None: nothing is said.
+    certified
+        Whether each guarantee is to have a certificate, whose id is quoted.
+    """
+
+    code: str
+    language: Language
+    date: datetime.date
+    sender: str = ""
+    subject: str = ""
+    until: datetime.date | None = None
+    expiry: Expiry | None = None
+    certified: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows of a recourse, read at once: row `rows[i]` is at place i.
+
+    Attributes
+    ----------
+    own, after
+        The people as they are, and as they are told to become; without an answer the two are the same.
+    accepted
+        Who has the class already, so that there is no refusal to write about.
+    broken
+        The constraints that each piece of advice breaks.
+    """
+
+    recourse: Recourse
+    rows: NDArray[np.intp]
+    own: Rows
+    after: Rows
+    accepted: NDArray[np.bool_]
+    broken: list[list[str]]
+
+    @classmethod
+    def read(cls, recourse: Recourse, rows: Sequence[int]) -> Batch:
+        """The batch of these rows, counted from 0."""
+        chosen, space = np.asarray(rows, dtype=np.intp), recourse.space
+        own = space.rows(recourse.factuals.iloc[chosen])
+        after = Rows(own.numbers.copy(), own.points.copy())
+        found = np.flatnonzero(recourse.found[chosen])
+        broken: list[list[str]] = [[] for _ in chosen]
+        if found.size:
+            told = space.rows(recourse.counterfactuals.iloc[chosen[found]])
+            after.numbers[found], after.points[found] = told
+            for place, sentences in zip(found.tolist(), space.violations(told, own.take(found)), strict=True):
+                broken[place] = sentences
+        accepted = recourse.network.predict_index(own.points) == recourse.targets[chosen]
+        return cls(recourse, chosen, own, after, np.asarray(accepted), broken)
+
+
+def compose(batch: Batch, place: int, key: str, name: str, about: Circumstances) -> Contents:
+    """What the person at this place of a batch is told."""
+    recourse, row = batch.recourse, int(batch.rows[place])
+    space, language = recourse.space, about.language
+    if batch.accepted[place]:
+        raise InvalidInputError(
+            f"{key}: expected someone who was refused, got one with {_class(recourse, row)} already"
+        )
+    found, verdict = bool(recourse.found[row]), recourse.verdict[row]
+    outcome = NO_ANSWER if not found else GUARANTEED if verdict is Verdict.ROBUST else NOT_GUARANTEED
+    changes: tuple[Change, ...] = ()
+    unchanged: tuple[Detail, ...] = ()
+    if found:
+        before, after = batch.own.numbers[place], batch.after.numbers[place]
+        _refuse_bad_advice(space, key, before, after, batch.broken[place])
+        shares = _shares(space, batch.own.points[place], recourse.points[row])
+        moved = [i for i in np.argsort(-shares, kind="stable").tolist() if before[i] != after[i]]
+        changes = tuple(_change(space, language, i, before, after, shares) for i in moved)
+        unchanged = tuple(_detail(space, language, i, before) for i in np.flatnonzero(before == after).tolist())
+        _read_back(recourse, row, key, changes, before, language)
+    return Contents(
+        language=about.code,
+        date=language.day(about.date),
+        sender=about.sender,
+        name=name,
+        subject=about.subject,
+        key=key,
+        certificate=_certificate_id(recourse, row) if outcome == GUARANTEED and about.certified else "",
+        target=_class(recourse, row),
+        outcome=outcome,
+        verdict="" if verdict is None else verdict.name,
+        reasons=_reasons(space, changes),
+        changes=changes,
+        unchanged=unchanged,
+        limits=None if recourse.changes is None else _limits(recourse.changes, language),
+        time=_time(about, row) if outcome == GUARANTEED else Time(),
+        why_none="" if found else _why_none(str(recourse.reason[row])),
+    )
+
+
+def _class(recourse: Recourse, row: int) -> str:
+    return str(recourse.network.classes[int(recourse.targets[row])])
+
+
+def _refuse_bad_advice(space: FeatureSpace, key: str, before: Floats, after: Floats, broken: Sequence[str]) -> None:
+    """Advice that nobody may be given: against the constraints, about a protected attribute, or none at all."""
+    if broken:
+        raise InvalidInputError(f"{key}: expected advice within the constraints, got: {'; '.join(broken)}")
+    for feature, old, new in zip(space.features, before, after, strict=True):
+        if old != new and feature.name in space.protected:
+            raise InvalidInputError(
+                f"{key}: expected advice that leaves protected attributes alone, got a change of {feature.name!r}; "
+                "make it immutable"
+            )
+    if not (before != after).any():
+        raise InvalidInputError(f"{key}: expected advice that changes something, got the row as it was")
+
+
+def _read_back(
+    recourse: Recourse, row: int, key: str, changes: Sequence[Change], before: Floats, language: Language
+) -> None:
+    """Refuse a letter whose values, as they are written, are not the point that was certified."""
+    space, numbers = recourse.space, before.copy()
+    places = {str(feature.name): i for i, feature in enumerate(space.features)}
+    for change in changes:
+        i = places[change.name]
+        feature = space.features[i]
+        if feature.labelled:
+            numbers[i] = [_category(language, label) for label in feature.categories].index(change.after)
+        else:
+            blank = language.percent.replace("{}", "")
+            text = change.after.replace(blank, "") if feature.unit in PERCENT else change.after
+            numbers[i] = language.read(text)
+    if not np.array_equal(space.encode_numbers(numbers[None])[0], recourse.points[row]):
+        raise HoldfastError(f"{key}: expected the letter to say what was certified, got {[c.after for c in changes]}")
+
+
+def _shares(space: FeatureSpace, own: Floats, point: Floats) -> Floats:
+    """Each column's share of the cost; equal shares where the changes cost nothing."""
+    parts = space.weights * np.abs(point - own)
+    costs = np.array([parts[list(feature.variables)].sum() for feature in space.features])
+    if not costs.sum() > 0.0:
+        costs = np.array([float((point != own)[list(feature.variables)].any()) for feature in space.features])
+    return np.asarray(costs / max(costs.sum(), np.finfo(float).tiny))
+
+
+def _change(space: FeatureSpace, language: Language, i: int, before: Floats, after: Floats, shares: Floats) -> Change:
+    feature = space.features[i]
+    old, new = float(before[i]), float(after[i])
+    ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
+    label, unit = _label(space, feature)
+    return Change(
+        name=str(feature.name),
+        label=label,
+        unit=unit,
+        move=("raise" if new > old else "lower") if ordered else "change",
+        before=_value(feature, language, old, exact=False),
+        after=_value(feature, language, new, exact=True),
+        value=feature.categories[int(new)] if feature.labelled else new,
+        share=float(shares[i]),
+    )
+
+
+def _detail(space: FeatureSpace, language: Language, i: int, before: Floats) -> Detail:
+    feature = space.features[i]
+    label, unit = _label(space, feature)
+    return Detail(str(feature.name), label, unit, _value(feature, language, float(before[i]), exact=False))
+
+
+def _label(space: FeatureSpace, feature: Feature) -> tuple[str, str]:
+    """What people call a column, and its unit where neither the label nor a percent sign says it."""
+    given = space.label(feature.name)
+    label = given.replace("_", " ") if given == str(feature.name) else given
+    said = feature.labelled or feature.unit in PERCENT or feature.unit.lower() in label.lower()
+    return label, "" if said else feature.unit
+
+
+def _value(feature: Feature, language: Language, number: float, *, exact: bool) -> str:
+    if feature.labelled:
+        return _category(language, feature.categories[int(number)])
+    text = language.number(number) if exact else language.short(number)
+    return language.percent.replace("{}", text) if feature.unit in PERCENT else text
+
+
+def _category(language: Language, label: Any) -> str:
+    return (language.no, language.yes)[label] if isinstance(label, bool) else str(label)
+
+
+def _reasons(space: FeatureSpace, changes: Sequence[Change]) -> tuple[MainReason, ...]:
+    """The reasons of the columns that the advice changes, those of one code together, largest first."""
+    shares: dict[tuple[str, str], float] = {}
+    by_name = {str(name): name for name in space.names}
+    for change in changes:
+        given = space.reason(by_name[change.name])
+        said = ("", change.label) if given is None else (given.code, given.text)
+        shares[said] = shares.get(said, 0.0) + change.share
+    ordered = sorted(shares.items(), key=lambda entry: -entry[1])
+    return tuple(MainReason(code, text, share) for (code, text), share in ordered[:_MOST_REASONS])
+
+
+def _limits(changes: PlausibleChanges, language: Language) -> Limits:
+    radii = [float(radius) for radius in np.atleast_1d(changes.delta)]
+    least, largest = language.rounded_down(min(radii)), language.rounded_down(max(radii))
+    norm = "inf" if math.isinf(changes.norm) else f"{changes.norm:g}"
+    return Limits(least, "" if largest == least else largest, norm, changes.biases)
+
+
+def _time(about: Circumstances, row: int) -> Time:
+    language, expiry = about.language, about.expiry
+    if about.until is not None:
+        return Time(until=language.day(about.until))
+    if expiry is None or expiry.retrainings[row] == 0:
+        return Time()
+    through = expiry.through[row]
+    return Time(
+        retrainings=int(expiry.retrainings[row]),
+        period=expiry.period,
+        confidence=language.percent.replace("{}", language.rounded_down(100.0 * expiry.confidence)),
+        through="" if through is None else language.day(through),
+    )
+
+
+def _why_none(reason: str) -> str:
+    if reason.startswith("proven: nothing may change"):
+        return "fixed"
+    return "proven" if reason.startswith("proven: ") else "not_found"
+
+
+def _certificate_id(recourse: Recourse, row: int) -> str:
+    """The id of the row's certificate; "" where its proof has no form that the checker takes."""
+    try:
+        return str(certificate(recourse, row)["id"])
+    except NoCertificateError:
+        return ""

@@ -1,0 +1,151 @@
+"""What a letter says, as plain values: these are the variables of the templates, in `letter`, and they stay.
+
+Texts are plain (not yet HTML) and numbers are written in the letter's language already, so that a template only lays
+them out. `docs/letters.md` lists them for those who write templates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.features.kinds import Label
+
+GUARANTEED, NOT_GUARANTEED, NO_ANSWER = "guaranteed", "not_guaranteed", "no_answer"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing to change.
+
+    Attributes
+    ----------
+    name, label, unit
+        The column, what people call it, and its unit ("" where there is none, or where the label or a percent sign
+        says it).
+    move
+        "raise", "lower", or "change" for categories.
+    before, after
+        The values in words. `after` has every digit: read back, it is the number that was certified.
+    value
+        The number or the category itself.
+    share
+        Its share of the advice's cost, between 0 and 1.
+    """
+
+    name: str
+    label: str
+    unit: str
+    move: str
+    before: str
+    after: str
+    value: Label
+    share: float
+
+
+@dataclass(frozen=True)
+class Detail:
+    """Something that has to stay as it is."""
+
+    name: str
+    label: str
+    unit: str
+    value: str
+
+
+@dataclass(frozen=True)
+class MainReason:
+    """A reason for the decision: the schema's code and text, or no code and the column's label."""
+
+    code: str
+    text: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Δ: how far a later model may lie from today's.
+
+    Attributes
+    ----------
+    radius
+        How far, rounded down to three digits, so that what is said is not more than what is proven.
+    largest
+        The largest radius where each layer has its own, else "".
+    norm
+        "inf" where each number moves by itself; "1", "2", ... where `radius` is for all of them together.
+    biases
+        Whether the biases move too.
+    """
+
+    radius: str
+    largest: str
+    norm: str
+    biases: bool
+
+
+@dataclass(frozen=True)
+class Time:
+    """How long a guarantee lasts: nothing, a date the sender commits to, or a number of retrainings.
+
+    Attributes
+    ----------
+    until
+        The date that the sender commits to, or "".
+    retrainings, period, confidence, through
+        Kept through so many retrainings (0: nothing is said), one a "day", "week", "month", "quarter" or "year", with
+        this confidence ("95%"), the last of them on this date (or "").
+    """
+
+    until: str = ""
+    retrainings: int = 0
+    period: str = ""
+    confidence: str = ""
+    through: str = ""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything that a template can say.
+
+    Attributes
+    ----------
+    language
+        "en", "de", ...
+    date, sender, name, subject
+        When, from whom, to whom and about what, as the caller says; "" where nothing was said.
+    key, certificate
+        What to quote in enquiries: the person's key, and the id of the certificate ("" where there is none).
+    target
+        The class that was asked for, as the model calls it.
+    outcome
+        "guaranteed" only where the advice is proven to survive Δ; "not_guaranteed" for any other advice; "no_answer".
+    verdict
+        "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no advice, or where nothing was certified.
+    reasons
+        The main reasons, the largest share first; none without advice.
+    changes, unchanged
+        What to change, the largest share first, and what has to stay.
+    limits
+        None where nothing was certified.
+    time
+        Empty unless the outcome is "guaranteed".
+    why_none
+        Without an answer: "fixed" where nothing can be changed, "proven" where no answer can exist, "not_found".
+    """
+
+    language: str
+    date: str
+    sender: str
+    name: str
+    subject: str
+    key: str
+    certificate: str
+    target: str
+    outcome: str
+    verdict: str
+    reasons: tuple[MainReason, ...]
+    changes: tuple[Change, ...]
+    unchanged: tuple[Detail, ...]
+    limits: Limits | None
+    time: Time
+    why_none: str

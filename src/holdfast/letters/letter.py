@@ -1,0 +1,192 @@
+"""`Letter` and `write_letter`: what one person is told, as text and as a page."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.errors import InvalidInputError
+from holdfast.generators import Recourse
+from holdfast.letters.compose import Batch, Circumstances, compose
+from holdfast.letters.contents import Contents
+from holdfast.letters.templates import Templates
+from holdfast.promises.expiry import Expiry
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A letter to one person.
+
+    Attributes
+    ----------
+    key
+        The person's key.
+    text, html
+        The letter as plain text, and as one self-contained HTML page.
+    contents
+        What it says, as plain values.
+    """
+
+    key: str
+    text: str
+    html: str
+    contents: Contents
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether the letter promises anything: only where the advice is proven to survive Δ."""
+        return self.contents.outcome == "guaranteed"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        # In a frame, so that neither page styles the other.
+        style = "width:100%;height:40em;border:1px solid #767676;background:#fff"
+        return f'<iframe sandbox srcdoc="{escape(self.html)}" style="{style}" title="{escape(self.key)}"></iframe>'
+
+
+def write_letter(
+    recourse: Recourse,
+    row: int,
+    *,
+    key: str | None = None,
+    name: str | None = None,
+    sender: str | None = None,
+    subject: str | None = None,
+    date: datetime.date | str | None = None,
+    until: datetime.date | str | None = None,
+    expiry: Expiry | None = None,
+    language: str = "en",
+    templates: str | os.PathLike[str] | None = None,
+    certified: bool = True,
+) -> Letter:
+    """The letter to the person in a row: what was decided, what to change, what is guaranteed, and until when.
+
+    Only advice with the verdict ROBUST is worded as a guarantee. Values to reach are written with every digit and read
+    back before the letter is handed out. docs/letters.md has examples, and the variables of the templates.
+
+    Parameters
+    ----------
+    recourse, row
+        What `explain` returned, and the row, counted from 0.
+    key
+        What the person quotes in enquiries; the row's label in the index if not given.
+    name, sender, subject
+        Who is written to, who writes (may have several lines), and about what ("your loan application").
+    date
+        The date of the letter, today if not given.
+    until
+        A date until which the sender commits to what is guaranteed.
+    expiry
+        In place of a date: what `promise_expiry` says of the promises, one for each row of `recourse`. With neither,
+        no time is claimed; neither is used where nothing is guaranteed.
+    language, templates
+        "en", "de", or one for which the folder `templates` has the words; see `write_templates`.
+    certified
+        Quote the id of the certificate of what is guaranteed, which is made and checked for this.
+
+    Raises
+    ------
+    InvalidInputError
+        The person has the class already, or the advice breaks a constraint or changes a protected attribute.
+
+    Examples
+    --------
+    >>> from holdfast import FeatureSpace, Network, PlausibleChanges, explain
+    >>> from holdfast.generators import RNCE
+    >>> people = pd.DataFrame({"debt": [9000, 1000], "savings": [0, 5000]}, index=["A-17", "A-18"])
+    >>> space = FeatureSpace.from_frame(people, reasons={"debt": ("19", "Too much debt")}, units={"debt": "EUR"})
+    >>> network = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> advice = explain(
+    ...     network, people, target=1, changes=PlausibleChanges(0.1), generator=RNCE(people), space=space
+    ... )
+    >>> letter = advice.letter(0, date="2026-11-16")
+    >>> letter.key, letter.guaranteed, [(change.label, change.after) for change in letter.contents.changes]
+    ('A-17', True, [('debt', '1,000'), ('savings', '5,000')])
+    >>> [reason.code for reason in letter.contents.reasons]
+    ['19', '']
+    """
+    if not isinstance(recourse, Recourse):
+        raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
+    row = checked_row(recourse, row)
+    found = Templates.find(language, templates)
+    about = circumstances(
+        recourse, found, sender=sender, subject=subject, date=date, until=until, expiry=expiry, certified=certified
+    )
+    label = one_line(recourse.factuals.index[row] if key is None else key, "key")
+    return fill_in(Batch.read(recourse, [row]), 0, label, name, about, found)
+
+
+def fill_in(batch: Batch, place: int, key: str, name: str | None, about: Circumstances, templates: Templates) -> Letter:
+    """One letter of a batch."""
+    contents = compose(batch, place, key, "" if name is None else one_line(name, f"{key}: name"), about)
+    return Letter(key, templates.render("txt", contents), templates.render("html", contents), contents)
+
+
+def circumstances(
+    recourse: Recourse,
+    templates: Templates,
+    *,
+    sender: str | None,
+    subject: str | None,
+    date: datetime.date | str | None,
+    until: datetime.date | str | None,
+    expiry: Expiry | None,
+    certified: bool,
+) -> Circumstances:
+    """What the caller says about all letters of a batch, checked."""
+    written = datetime.date.today() if date is None else _day(date, "date")
+    last = None if until is None else _day(until, "until")
+    if last is not None and last < written:
+        raise InvalidInputError(f"until: expected a day not before the letter's, {written}, got {last}")
+    if last is not None and expiry is not None:
+        raise InvalidInputError("until: expected a date or an expiry, got both")
+    if expiry is not None:
+        if not isinstance(expiry, Expiry):
+            raise InvalidInputError(f"expiry: expected what promise_expiry returned, got {expiry!r}")
+        if len(expiry.radius) != len(recourse):
+            raise InvalidInputError(
+                f"expiry: expected one promise for each of the {len(recourse)} rows, got {len(expiry.radius)}"
+            )
+    return Circumstances(
+        code=templates.code,
+        language=templates.language,
+        date=written,
+        sender="" if sender is None else "\n".join(one_line(line, "sender") for line in sender.splitlines() if line),
+        subject="" if subject is None else one_line(subject, "subject"),
+        until=last,
+        expiry=expiry,
+        certified=certified,
+    )
+
+
+def checked_row(recourse: Recourse, row: Any) -> int:
+    """A row, counted from 0; from the end if negative."""
+    if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -len(recourse) <= row < len(recourse):
+        raise InvalidInputError(f"row: expected one of the {len(recourse)} rows, counted from 0, got {row!r}")
+    return int(row) % len(recourse)
+
+
+def one_line(value: Any, argument: str) -> str:
+    """A value as one line of text that can be seen."""
+    text = str(value).strip()
+    if not text or not text.isprintable():
+        raise InvalidInputError(f"{argument}: expected a line of text, got {value!r}")
+    return text
+
+
+def _day(value: Any, argument: str) -> datetime.date:
+    try:
+        stamp = pd.Timestamp(value)
+        if isinstance(value, bool | int | float) or pd.isna(stamp):
+            raise ValueError("no date")
+        return stamp.date()
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{argument}: expected a date such as '2026-11-16', got {value!r}") from error
