@@ -20,6 +20,7 @@ from holdfast.cli import app
 from holdfast.errors import InvalidInputError
 from holdfast.promises import Ledger, Status, audit
 from holdfast.promises.audit_compare import compare, same_encoding
+from holdfast.promises.ledger_read import TermsReader
 from holdfast.promises.ledger_terms import Terms
 from ledger_cases import DELTA, make_lender, random_network, random_people, record
 
@@ -151,8 +152,8 @@ def test_inside_delta_no_promise_is_opened(tmp_path, lender, monkeypatch):
         def opened(*_):
             raise AssertionError("a promise was opened")
 
-        monkeypatch.setattr(Ledger, "points", opened)
-        monkeypatch.setattr(Ledger, "counterfactual_rows", opened)
+        monkeypatch.setattr(TermsReader, "points", opened)
+        monkeypatch.setattr(TermsReader, "counterfactual_rows", opened)
         result = audit(ledger, moved(lender.network, DELTA), batch=100)
         assert len(result) == len(ledger) == 50 * sure.sum()
         assert (result.status == "KEPT_FOR_CERTAIN").all()
@@ -161,18 +162,18 @@ def test_inside_delta_no_promise_is_opened(tmp_path, lender, monkeypatch):
 
 
 def test_outside_delta_no_more_than_a_batch_is_in_memory_and_raw_rows_are_not_read(tmp_path, lender, monkeypatch):
-    sizes, read = [], Ledger.points
+    sizes, read = [], TermsReader.points
     with Ledger(tmp_path / "L") as ledger:
         for _ in range(30):
             record(ledger, lender, radius=False)
 
-        def counted(self, terms, first, last):
-            points = read(self, terms, first, last)
+        def counted(self, first, last):
+            points = read(self, first, last)
             sizes.append(len(points))
             return points
 
-        monkeypatch.setattr(Ledger, "points", counted)
-        monkeypatch.setattr(Ledger, "counterfactual_rows", lambda *_: pytest.fail("raw rows were read"))
+        monkeypatch.setattr(TermsReader, "points", counted)
+        monkeypatch.setattr(TermsReader, "counterfactual_rows", lambda *_: pytest.fail("raw rows were read"))
         result = audit(ledger, random_network(lender.space.n_variables, seed=5, hidden=(4, 3)), batch=100)
     n = len(lender.promised)
     kept = served(random_network(6, seed=5, hidden=(4, 3)), lender.space, lender.promised)
@@ -256,7 +257,7 @@ def test_a_refitted_scaler_is_folded_into_the_first_layer(tmp_path, seed):
 
 def test_the_rounding_of_both_encodings_is_paid_for(lender):
     """v - (a u + c), in exact fractions at every promised row, never exceeds what the comparison allows for."""
-    from holdfast.promises.audit_compare import _change, _encoding_error
+    from holdfast.promises.audit_fold import _change, _encoding_error
 
     people = random_people(300, seed=4)
     old = hf.FeatureSpace.from_frame(people, scale="standard")
@@ -348,10 +349,10 @@ def test_a_moved_threshold_is_a_moved_bias(tmp_path, old, new):
 
 def test_fixed_biases_do_not_cover_a_moved_threshold(lender):
     terms = Terms(lender.network, lender.space, hf.PlausibleChanges(1.0, biases=False))
-    found = compare(terms, lender.network, 0.51, lender.space, lambda: np.ones(6))
+    found = compare(terms, lender.network, 0.51, lender.space, None)
     assert not found.within(terms.changes)
     assert found.distance(np.inf, False) == np.inf
-    same = compare(terms, lender.network, 0.5, lender.space, lambda: np.ones(6))
+    same = compare(terms, lender.network, 0.5, lender.space, None)
     assert same.within(terms.changes)
 
 

@@ -22,7 +22,8 @@ from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises import Ledger, audit
 from holdfast.promises.certificate import checker_model
-from holdfast.promises.ledger_store import COLUMNS, Entry, Page, Store
+from holdfast.promises.ledger_entries import COLUMNS, Entry, Page
+from holdfast.promises.ledger_store import Store
 from ledger_cases import DELTA, make_lender, random_network, record
 
 runner = CliRunner()
@@ -177,6 +178,7 @@ TAMPERING = {
     "raw row": ("UPDATE promises SET counterfactual = '[9000.0,0,\"full\",0.5]' WHERE number = 7", "entry 7"),
     "factual": ("UPDATE promises SET factual = '[9000.0,0,\"full\",0.5]' WHERE number = 7", "entry 7"),
     "points": ("UPDATE pages SET points = zeroblob(length(points))", "entry 1"),
+    "reach in the page": ("UPDATE pages SET reach = zeroblob(length(reach))", "page 1"),
     "radius in the page": ("UPDATE pages SET radii = zeroblob(length(radii))", "page 1"),
     "verdict in the page": ("UPDATE pages SET verdicts = zeroblob(length(verdicts))", "page 1"),
     "keys in the page": ("UPDATE pages SET keys = replace(keys, 'p1', 'q1')", "page 1"),
@@ -185,7 +187,7 @@ TAMPERING = {
     "a hash that is no blob": ("UPDATE promises SET hash = 'none' WHERE number = 7", "promises 7"),
     "a size that is no number": ("UPDATE pages SET size = 'many'", "pages 1"),
     "size of the page": ("UPDATE pages SET size = size - 1", "page 1"),
-    "a page twice": ("INSERT INTO pages SELECT 2, 0, terms, date, target, '[]', '', '', '' FROM pages", "pages 2"),
+    "a page twice": ("INSERT INTO pages SELECT 2, 0, terms, date, target, '', '', '', '[]', '' FROM pages", "pages 2"),
     "pages removed": ("DELETE FROM pages", "entry 1"),
     "target": ("UPDATE promises SET target = '0' WHERE number = 7", "entry 7"),
     "hash": ("UPDATE promises SET hash = zeroblob(32) WHERE number = 7", "entry 7"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pandas as pd
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -31,6 +33,7 @@ from holdfast.cli.options import (
 from holdfast.cli.recourse import read_schema
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
+from holdfast.promises.ledger_read import BATCH
 
 app = typer.Typer(
     help="Every promise that was made, in a file that shows when it was tampered with.", no_args_is_help=True
@@ -65,6 +68,10 @@ def add(
     no_radius: Annotated[
         bool, typer.Option("--no-radius", help="Do not compute each promise's certified radius.")
     ] = False,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Leave out what is recorded already (same key, date, terms, class and advice)."),
+    ] = False,
     index: Index = None,
     drop: Drop = None,
     trust_pickle: TrustPickle = False,
@@ -93,36 +100,60 @@ def add(
                 date=date,
                 threshold=threshold,
                 radius=not no_radius,
+                once=once,
             )
         console = Console(highlight=False)
         skipped = receipt.skipped + len(advice) - len(answered)
         console.print(f"{receipt.added:,} promises recorded, {skipped:,} rows without an answer skipped.")
+        if once:
+            console.print(f"{receipt.repeated:,} were recorded already.")
         console.print(f"{receipt.total:,} promises in {escape(str(ledger))}", soft_wrap=True)
         console.print(f"head {receipt.head}", soft_wrap=True)
         console.print("Keep the head elsewhere: with it, `ledger verify --head` also sees entries cut off at the end.")
 
 
 @app.command()
-def show(ledger: LedgerFile, debug: Debug = False) -> None:
-    """How many promises there are, under which models and Δ."""
+def show(
+    ledger: LedgerFile,
+    key: Annotated[str | None, typer.Option(help="Show the promises made to this person instead.")] = None,
+    debug: Debug = False,
+) -> None:
+    """How many promises there are, under which models and Δ; or, with --key, someone's promises one by one."""
     with plain_errors(debug), Ledger(ledger, create=False) as book:
+        console = Console(highlight=False)
+        if key is not None:
+            _show_person(console, key, book.find(key))
+            return
         table = Table()
         for heading in ("model", "delta", "threshold", "promises", "robust", "from", "to"):
             table.add_column(heading, justify="right" if heading in ("promises", "robust") else "left", no_wrap=True)
         last = len(book)
         for terms in book.terms:
-            parts = list(book.overview(terms, last=last))
-            dates = [date for part in parts for date in (min(part.dates), max(part.dates))] or ["none"]
+            reading = book.under(terms)
+            count, robust, dates = 0, 0, ["none"]
+            for part in reading.overview(reading.pages(last), BATCH):
+                days = [*part.labels.dates, *(dates if count else ())]
+                count, robust, dates = count + len(part), robust + int(part.robust.sum()), [min(days), max(days)]
             radii = [] if terms.changes is None else np.atleast_1d(terms.changes.delta).tolist()
             delta = ", ".join(f"{radius:.4g}" for radius in radii) or "none"
             table.add_row(
-                terms.model_hash[:12], escape(delta), f"{terms.threshold:g}", f"{sum(map(len, parts)):,}",
-                f"{sum(int(part.robust.sum()) for part in parts):,}", min(dates), max(dates),
+                terms.model_hash[:12], escape(delta), f"{terms.threshold:g}", f"{count:,}", f"{robust:,}",
+                dates[0], dates[-1],
             )  # fmt: skip
-        console = Console(highlight=False)
         console.print(f"{last:,} promises")
         console.print(table)
         console.print(f"head {book.head}", soft_wrap=True)
+
+
+def _show_person(console: Console, key: str, promises: pd.DataFrame) -> None:
+    console.print(f"{len(promises):,} promises to {escape(key)}")
+    for row in promises.to_dict("records"):
+        before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
+        changes = [f"{name} {before[name]} -> {value}" for name, value in after.items() if before[name] != value]
+        verdict = "" if row["verdict"] is None else f", {row['verdict']} for delta {row['delta']}"
+        radius = "" if np.isnan(row["radius"]) else f", radius {row['radius']:.4g}"
+        made = f"{row['number']}, {row['date']}: class {row['target']} from model {row['model'][:12]}{verdict}{radius}"
+        console.print(escape(f"{made}: {'; '.join(changes) or 'nothing to change'}"), soft_wrap=True)
 
 
 @app.command()

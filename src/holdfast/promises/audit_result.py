@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.network import Floats
+from holdfast.promises.ledger_pages import Labels
 from holdfast.promises.ledger_terms import Terms
 
 
@@ -55,6 +57,10 @@ class Group:
         Whether the new model certainly lies in Δ.
     totals
         How many promises have each status.
+    margin_error
+        How far a margin here may be off from that of running the new model on the row as it reads it. Not 0 where a
+        changed scaling was taken into the parameters: each margin is larger than that, or was computed from the row
+        in raw units after all.
     """
 
     terms: Terms
@@ -63,6 +69,7 @@ class Group:
     distance: float
     inside: bool
     totals: dict[Status, int]
+    margin_error: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """The group as plain JSON-able data."""
@@ -78,6 +85,7 @@ class Group:
             "not_comparable": self.why_not,
             "distance": self.distance if np.isfinite(self.distance) else None,
             "inside": self.inside,
+            "margin_error": self.margin_error,
             "totals": {str(status): count for status, count in self.totals.items()},
         }
 
@@ -88,13 +96,14 @@ class Audit:
 
     Attributes
     ----------
-    numbers, keys, dates, targets
-        Where each promise stands in the ledger, whose it is, when it was made and which class it promised.
+    labels
+        Whose each promise is, when it was made and which class it promised, as the ledger had it when it was audited;
+        `keys`, `dates` and `targets` have them one by one.
     codes
         The status of each as a position in `Status`; `status` has the members.
     margin
-        How far the promised class lies above its strongest rival under the new model, in logits; nan where there was
-        no need to run it.
+        How far the promised class lies above its strongest rival under the new model, in logits, up to
+        `Group.margin_error`; nan where there was no need to run it.
     radius_left
         How far the model may move from here before the promise can break; None unless asked for, nan where it was not
         computed.
@@ -107,10 +116,7 @@ class Audit:
         The ledger's head when it was audited.
     """
 
-    numbers: NDArray[np.int64]
-    keys: NDArray[Any]
-    dates: NDArray[Any]
-    targets: NDArray[Any]
+    labels: Labels
     codes: NDArray[np.int8]
     margin: Floats
     radius_left: Floats | None
@@ -122,6 +128,30 @@ class Audit:
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Where each promise stands in the ledger: 1, 2, ..."""
+        return self.labels.numbers
+
+    @cached_property
+    def _said(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        return self.labels.of(np.arange(len(self)))
+
+    @property
+    def keys(self) -> NDArray[Any]:
+        """Whose promise each is."""
+        return self._said[0]
+
+    @property
+    def dates(self) -> NDArray[Any]:
+        """When each was made, ISO 8601."""
+        return self._said[1]
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """Which class each promised."""
+        return self._said[2]
 
     @property
     def status(self) -> NDArray[Any]:
@@ -147,26 +177,21 @@ class Audit:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each promise, indexed by its number."""
-        frame = pd.DataFrame(
-            {
-                "key": self.keys,
-                "date": self.dates,
-                "target": self.targets,
-                "status": np.array([str(status) for status in STATUSES], dtype=object)[self.codes],
-                "margin": self.margin,
-            },
-            index=pd.Index(self.numbers, name="number"),
-        )
+        frame = self._frame(np.arange(len(self)), self._said)
         return frame if self.radius_left is None else frame.assign(radius_left=self.radius_left)
 
     def contact_list(self) -> pd.DataFrame:
         """Whose promise is not kept: one row for each such promise."""
         rows = np.flatnonzero(self.broken)
+        return self._frame(rows, self.labels.of(rows))
+
+    def _frame(self, rows: NDArray[np.intp], said: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> pd.DataFrame:
+        keys, dates, targets = said
         return pd.DataFrame(
             {
-                "key": self.keys[rows],
-                "date": self.dates[rows],
-                "target": self.targets[rows],
+                "key": keys,
+                "date": dates,
+                "target": targets,
                 "status": np.array([str(status) for status in STATUSES], dtype=object)[self.codes[rows]],
                 "margin": self.margin[rows],
             },

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from holdfast.errors import InvalidInputError, MissingExtraError
-from holdfast.promises.ledger_rows import Promises
+from holdfast.promises.ledger_rows import FRAME_COLUMNS, Promises
 
 _ENDINGS = (".csv", ".csv.gz", ".parquet")
 
@@ -38,14 +38,8 @@ def _as_text(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(target=[str(label) for label in frame["target"]])
 
 
-_EMPTY = [
-    *("number", "key", "date", "model", "terms", "threshold", "target"),
-    *("delta", "norm", "verdict", "radius", "factual", "counterfactual"),
-]
-
-
 def _write_csv(frames: Iterable[pd.DataFrame], path: Path) -> int:
-    pd.DataFrame(columns=_EMPTY).to_csv(path, index=False)
+    pd.DataFrame(columns=list(FRAME_COLUMNS)).to_csv(path, index=False)
     count = 0
     for frame in frames:
         frame.to_csv(path, index=False, header=False, mode="a")
@@ -62,7 +56,7 @@ def _write_parquet(frames: Iterable[pd.DataFrame], path: Path) -> int:
     numbers: dict[str, Any] = {
         "number": pyarrow.int64(), "threshold": pyarrow.float64(), "radius": pyarrow.float64()
     }  # fmt: skip
-    schema = pyarrow.schema([(name, numbers.get(name, pyarrow.string())) for name in _EMPTY])
+    schema = pyarrow.schema([(name, numbers.get(name, pyarrow.string())) for name in FRAME_COLUMNS])
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:
         for frame in frames:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,11 @@ from holdfast.features import FeatureSpace
 from holdfast.network import Floats
 from holdfast.promises.ledger_terms import Terms
 
+# What is said of a promise in a table of promises.
+FRAME_COLUMNS = (
+    *("number", "key", "date", "model", "terms", "threshold", "target"),
+    *("delta", "norm", "verdict", "radius", "factual", "counterfactual"),
+)
 encode_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -53,13 +58,14 @@ def rows_from_json(space: FeatureSpace, texts: Sequence[str]) -> pd.DataFrame:
             raise ValueError(f"{len(rows)} rows of {len(columns)} values")
         table: dict[Any, Any] = {}
         for feature, column in zip(space.features, columns, strict=True):
-            table[feature.name] = _objects(column) if feature.labelled else np.array(column, dtype=np.float64)
+            table[feature.name] = as_objects(column) if feature.labelled else np.array(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise FileFormatError(f"expected rows of {len(space.features)} values as JSON, got: {error}") from error
     return pd.DataFrame(table)
 
 
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
+def as_objects(values: Sequence[Any]) -> NDArray[Any]:
+    """One object for each value, whatever it is."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -143,43 +149,12 @@ class Promises:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Overview:
-    """What a ledger says of some promises without opening them: one array for each column."""
-
-    numbers: NDArray[np.int64]
-    keys: NDArray[Any]
-    dates: NDArray[Any]
-    targets: NDArray[Any]
-    robust: NDArray[np.bool_]
-    radius: Floats
-
-    def __len__(self) -> int:
-        return int(self.numbers.shape[0])
-
-    @classmethod
-    def of(cls, pages: Sequence[tuple[Any, ...]], last: int) -> Overview:
-        """From pages of (first, size, date, target as JSON, keys as JSON, verdicts, radii), up to a number."""
-        firsts, counts, dates, targets, keys, verdicts, radii = zip(*pages, strict=True)
-        starts = np.cumsum([0, *counts])[:-1]
-        numbers = np.repeat(np.array(firsts, dtype=np.int64) - starts, counts) + np.arange(sum(counts))
-        try:
-            names = _objects(json.loads(f"[{','.join(text[1:-1] for text in keys if text != '[]')}]"))
-            robust = np.frombuffer(b"".join(verdicts), dtype=np.uint8) == 1
-            radius = np.frombuffer(b"".join(radii), dtype="<f8")
-            labels = [json.loads(text) for text in targets]
-        except (TypeError, ValueError) as error:
-            raise FileFormatError(
-                f"pages {firsts[0]} to {firsts[-1]}: expected what a ledger writes: {error}"
-            ) from error
-        if not len(names) == len(robust) == len(radius) == len(numbers):
-            raise FileFormatError(f"pages {firsts[0]} to {firsts[-1]}: expected as many keys and radii as promises")
-        when, wanted = (np.repeat(_objects(column), counts) for column in (dates, labels))
-        inside = numbers <= last
-        whole = cls(numbers, names, when, wanted, robust, radius)
-        if inside.all():
-            return whole
-        return cls(*(getattr(whole, field.name)[inside] for field in fields(cls)))
+def promises_frame(batches: Sequence[Promises]) -> pd.DataFrame:
+    """All of them in one table, which has its columns even if there are none, in the order of the ledger."""
+    if not batches:
+        return pd.DataFrame(columns=list(FRAME_COLUMNS))
+    frame = pd.concat([batch.to_frame() for batch in batches])
+    return frame.sort_values("number", ignore_index=True)
 
 
 def _with_names(space: FeatureSpace, texts: Sequence[str]) -> list[str]:

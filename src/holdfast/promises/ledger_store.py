@@ -1,10 +1,9 @@
 """The ledger's file: an SQLite database that is only ever added to.
 
 The rollback journal (SQLite's default) keeps everything in one file that can be copied and mailed, and appends are what
-it does best. Beside the entries lie *pages*: what an audit looks at, up to some thousands of promises in one row, as
-arrays that are read at the speed of memory. A transaction takes the write lock before it reads the end of the chain, so
-two writers never build on the same entry; a process that dies leaves a journal that the next one to open the file rolls
-back.
+it does best. Beside the entries lie their pages, which an audit reads (`ledger_entries`). A transaction takes the write
+lock before it reads the end of the chain, so two writers never build on the same entry; a process that dies leaves a
+journal that the next one to open the file rolls back.
 """
 
 from __future__ import annotations
@@ -13,17 +12,14 @@ import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
-from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.promises.ledger_rows import encode_json
+from holdfast.promises.ledger_entries import COLUMNS, Entry, Page, chain_hash, pages_of
 
 _APPLICATION_ID = 0x486F4C64
 _VERSION = 1
@@ -52,11 +48,13 @@ CREATE TABLE pages (
   terms INTEGER NOT NULL REFERENCES terms (id),
   date TEXT NOT NULL,
   target TEXT NOT NULL,
-  keys TEXT NOT NULL,
+  reach BLOB NOT NULL,
   verdicts BLOB NOT NULL,
   radii BLOB NOT NULL,
+  keys TEXT NOT NULL,
   points BLOB NOT NULL
 );
+CREATE INDEX promises_by_key ON promises (key);
 CREATE INDEX pages_by_terms ON pages (terms, first, size);
 """
 _GUARD = """
@@ -69,8 +67,10 @@ _GUARDS = tuple(
     for event in ("UPDATE", "DELETE")
 )
 _STATEMENTS = (*(part for part in _SCHEMA.split(";") if part.strip()), *_GUARDS)
+_RECORDED = (
+    "SELECT 1 FROM promises WHERE key = ? AND date = ? AND target = ? AND counterfactual = ? AND terms = ? LIMIT 1"
+)
 _DEFINITIONS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%'"
-COLUMNS = ("number", "key", "date", "terms", "target", "verdict", "radius", "factual", "counterfactual")
 _TYPES = {
     "terms": {"id": "'integer'", "hash": "'text'"},
     "promises": {
@@ -80,72 +80,9 @@ _TYPES = {
     },
     "pages": {
         "first": "'integer'", "size": "'integer'", "terms": "'integer'", "date": "'text'", "target": "'text'",
-        "keys": "'text'", "verdicts": "'blob'", "radii": "'blob'", "points": "'blob'",
+        "reach": "'blob'", "verdicts": "'blob'", "radii": "'blob'", "keys": "'text'", "points": "'blob'",
     },
 }  # fmt: skip
-# The byte that stands for a verdict in a page.
-VERDICT_CODES: dict[str | None, int] = {"UNKNOWN": 0, "ROBUST": 1, "NOT_ROBUST": 2, None: 3}
-# How many promises at most are in a page.
-PAGE = 4096
-
-
-class Entry(NamedTuple):
-    """A promise as it is stored, its point in a page; `terms` is the number of its terms in this file."""
-
-    number: int
-    key: str
-    date: str
-    terms: int
-    target: str
-    verdict: str | None
-    radius: float | None
-    factual: str
-    counterfactual: str
-    point: bytes
-
-
-def chain_hash(previous: bytes, entry: Entry, terms: str) -> bytes:
-    """sha256 over the hash of the entry before, everything this entry says, and the hash of its terms."""
-    said = encode_json((entry.number, entry.key, entry.date, terms, *entry[4:9]))
-    return hashlib.sha256(previous + said.encode() + b"\n" + entry.point).digest()
-
-
-class Page(NamedTuple):
-    """Promises in a row with the same terms, date and target; the points come last, so that others are read without."""
-
-    first: int
-    size: int
-    terms: int
-    date: str
-    target: str
-    keys: str
-    verdicts: bytes
-    radii: bytes
-    points: bytes
-
-    @classmethod
-    def of(cls, entries: Sequence[Entry]) -> Page:
-        """The page of some entries."""
-        head = entries[0]
-        return cls(
-            head.number,
-            len(entries),
-            head.terms,
-            head.date,
-            head.target,
-            encode_json([entry.key for entry in entries]),
-            bytes(VERDICT_CODES.get(entry.verdict, 255) for entry in entries),
-            np.array([np.nan if entry.radius is None else entry.radius for entry in entries], dtype="<f8").tobytes(),
-            b"".join(entry.point for entry in entries),
-        )
-
-
-def pages_of(entries: Iterable[Entry]) -> Iterator[Page]:
-    """The pages that hold these entries."""
-    for _, run in groupby(entries, lambda entry: (entry.terms, entry.date, entry.target)):
-        alike = list(run)
-        for start in range(0, len(alike), PAGE):
-            yield Page.of(alike[start : start + PAGE])
 
 
 @cache
@@ -247,6 +184,11 @@ class Store:
             ),
         ]
 
+    def unguarded(self) -> list[str]:
+        """The guards against UPDATE and DELETE that are missing."""
+        found = {name for kind, name, _ in self.query(_DEFINITIONS) if kind == "trigger"}
+        return [] if self._blank else [name for kind, name in _definitions() if kind == "trigger" and name not in found]
+
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
@@ -320,8 +262,13 @@ class Store:
         content = found[0][0]
         return content.encode() if isinstance(content, str) else bytes(content)
 
-    def append(self, terms: str, objects: dict[str, bytes], entries: Sequence[Entry]) -> tuple[int, bytes]:
-        """Write the entries (their numbers and terms are filled in here) and return the new head."""
+    def append(
+        self, terms: str, objects: dict[str, bytes], entries: Sequence[Entry], *, once: bool = False
+    ) -> tuple[int, int, bytes]:
+        """Write the entries (their numbers and terms are filled in here): how many, and the number and hash at the end.
+
+        With `once`, those that are recorded already are left out.
+        """
         with self._complaints(), self.writing():
             if self._is_blank():
                 self._create()
@@ -331,6 +278,8 @@ class Store:
             write("INSERT OR IGNORE INTO terms (hash) VALUES (?)", (terms,))
             place = int(write("SELECT id FROM terms WHERE hash = ?", (terms,)).fetchone()[0])
             number, head = self.head()
+            if once:
+                entries = self._unrecorded(entries, place)
             numbered = [entry._replace(number=number + i, terms=place) for i, entry in enumerate(entries, 1)]
 
             def chained() -> Iterator[tuple[Any, ...]]:
@@ -343,4 +292,14 @@ class Store:
             self.connection.executemany(f"INSERT INTO promises VALUES ({marks})", chained())
             marks = ", ".join("?" * len(Page._fields))
             self.connection.executemany(f"INSERT INTO pages VALUES ({marks})", pages_of(numbered))
-        return number + len(numbered), head
+        return len(numbered), number + len(numbered), head
+
+    def _unrecorded(self, entries: Sequence[Entry], place: int) -> list[Entry]:
+        """The entries of which no other, here or before, has the key, date, terms, target and x'."""
+        new: dict[tuple[str, ...], Entry] = {}
+        for entry in entries:
+            new.setdefault((entry.key, entry.date, entry.target, entry.counterfactual), entry)
+        find = self.connection.execute
+        return [
+            entry for said, entry in new.items() if find(_RECORDED, (*said, place)).fetchone() is None
+        ]  # fmt: skip

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
+from holdfast.promises.ledger_entries import COLUMNS, Entry, Page, chain_hash, pages_of
 from holdfast.promises.ledger_rows import rows_from_json
-from holdfast.promises.ledger_store import COLUMNS, Entry, Page, Store, chain_hash, pages_of
+from holdfast.promises.ledger_store import Store
 from holdfast.promises.ledger_terms import Terms
 
 _BATCH = 10_000
@@ -29,12 +30,16 @@ class Verification:
         What is wrong, as sentences; empty if nothing is.
     known_head
         The number of the entry whose hash is the head that was noted down; None if none was given or it is not there.
+    warnings
+        What is not as a ledger leaves it although every entry is what was written. So far that is one thing: that the
+        guards against UPDATE and DELETE are missing, which do not go away by themselves.
     """
 
     entries: int
     head: str
     faults: tuple[str, ...]
     known_head: int | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def intact(self) -> bool:
@@ -45,7 +50,8 @@ class Verification:
         if self.faults:
             return f"{self.entries:,} promises, NOT intact: {'; '.join(self.faults)}"
         until = "" if self.known_head is None else f"; the head noted down is that of entry {self.known_head:,}"
-        return f"{self.entries:,} promises, chain intact{until}; head {self.head}"
+        beware = "".join(f"; warning: {warning}" for warning in self.warnings)
+        return f"{self.entries:,} promises, chain intact{until}; head {self.head}{beware}"
 
 
 def verify(store: Store, head: str | None) -> Verification:
@@ -97,7 +103,17 @@ def verify(store: Store, head: str | None) -> Verification:
     if wanted is not None and known is None:
         faults.append(f"no entry has the head that was noted down, {wanted[:12]}: entries after it, or it, are missing")
     count, last = store.count(), store.head()[1].hex()
-    return Verification(count, last, tuple(faults), known)
+    return Verification(count, last, tuple(faults), known, tuple(_warnings(store)))
+
+
+def _warnings(store: Store) -> list[str]:
+    missing = store.unguarded()
+    if not missing:
+        return []
+    return [
+        f"the guards against UPDATE and DELETE are missing ({', '.join(missing)}), so someone took them away; each "
+        "entry fits the one before it, and only a head noted down earlier shows that they were not all written anew"
+    ]
 
 
 def _groups(store: Store) -> Iterator[tuple[list[Page], list[Any]]]:

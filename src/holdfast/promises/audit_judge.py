@@ -1,0 +1,193 @@
+"""A new model before promises made under the same terms: which are certain, and what running it says of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators.reading import model_points, own_columns
+from holdfast.importers import Model
+from holdfast.network import Floats, Network
+from holdfast.promises.audit_compare import compare, same_encoding
+from holdfast.promises.audit_fold import Fold, fold
+from holdfast.promises.audit_reading import accepted_rows, readable_rows, reading_of
+from holdfast.promises.audit_result import BROKEN, CERTAIN, KEPT, STATUSES, UNREADABLE, Group
+from holdfast.promises.ledger import Ledger
+from holdfast.promises.ledger_pages import Overview
+from holdfast.promises.ledger_terms import Terms, at_threshold
+from holdfast.verify import certified_radius
+
+
+@dataclass(frozen=True, eq=False)
+class Newcomer:
+    """The new model, how its caller says that it reads raw values, and its threshold."""
+
+    loaded: Model
+    space: FeatureSpace | None
+    threshold: float
+
+    @cached_property
+    def decision(self) -> Network:
+        """The network whose class is the decision: the threshold is in its last bias."""
+        return at_threshold(self.loaded.network, self.threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What became of some promises; `left` is nan where no radius was asked for or found."""
+
+    codes: NDArray[np.int8]
+    margin: Floats
+    left: Floats
+
+    @classmethod
+    def of(cls, certain: NDArray[np.bool_]) -> Findings:
+        """Those that are certain, and the others as if they could not be read."""
+        codes = np.where(certain, CERTAIN, UNREADABLE).astype(np.int8)
+        return cls(codes, np.full(len(certain), np.nan), np.full(len(certain), np.nan))
+
+    def note(self, places: NDArray[np.intp], margin: Floats, kept: NDArray[np.bool_]) -> None:
+        """What running the model said."""
+        self.margin[places] = margin
+        self.codes[places] = np.where(kept, KEPT, BROKEN)
+
+
+class Judge:
+    """The new model before the promises made under the same terms."""
+
+    def __init__(self, newcomer: Newcomer, terms: Terms, ledger: Ledger, last: int, batch: int) -> None:
+        self.newcomer, self.terms, self.ledger, self.last, self.batch = newcomer, terms, ledger, last, batch
+        self.promises = ledger.under(terms)
+        self.space = reading_of(newcomer.loaded, newcomer.space, terms.space, self._example)
+        if newcomer.space is not None and newcomer.loaded.preprocess is not None:
+            self._check_same_reading(newcomer.space)
+        self.same = self.space is not None and same_encoding(terms.space, self.space)
+        network, folded = newcomer.loaded.network, self._fold()
+        self.comparison = compare(terms, network, newcomer.threshold, self.space, folded)
+        self.distance = self.comparison.distance(terms.norm, terms.biases)
+        self.inside = terms.changes is not None and self.comparison.within(terms.changes)
+        self.fold = folded.at(newcomer.threshold) if isinstance(folded, Fold) else None
+        self.slack = 0.0 if self.fold is None else self.fold.margin_error
+        self.used_fold = False
+
+    def _example(self) -> pd.DataFrame:
+        """Some of the promised rows."""
+        promises = next(self.ledger.promises(batch=1000, terms=self.terms, last=self.last), None)
+        return pd.DataFrame(columns=list(self.terms.space.names)) if promises is None else promises.counterfactuals
+
+    def _check_same_reading(self, space: FeatureSpace) -> None:
+        """Hold the caller's space against the model's own preprocessing, on every promised row."""
+        for promises in self.ledger.promises(batch=self.batch, terms=self.terms, last=self.last):
+            readable = readable_rows(space, promises.counterfactuals)
+            if readable.any():
+                model_points(self.newcomer.loaded, promises.counterfactuals[readable], space)
+
+    def _fold(self) -> Fold | str | None:
+        if self.same or self.space is None:
+            return None
+        return fold(self.terms.space, self.space, self.newcomer.loaded.network, self.promises.reach(self.last))
+
+    def judge(self, rows: Overview, radius: bool) -> Findings:
+        """The promises that their own certificate or radius covers are certain; on the others the model is run."""
+        certain = (rows.radius > self.distance) | (rows.robust & self.inside)
+        found, undecided = Findings.of(certain), ~certain
+        if self.fold is not None and not radius:
+            self._run_folded(self.fold, rows, undecided, found)
+        if radius or undecided.any():
+            self._run(rows, undecided, radius, found)
+        return found
+
+    def _run_folded(self, folded: Fold, rows: Overview, undecided: NDArray[np.bool_], found: Findings) -> None:
+        """Decide by the stored points wherever rounding cannot have made the difference; the rest stays undecided."""
+        if not (undecided.any() and np.isfinite(self.slack)):
+            return
+        stored = self._stored(rows)
+        for label, mine in rows.by_target():
+            asked = np.flatnonzero(mine & undecided)
+            if not asked.size:
+                continue
+            margin, kept = _verdicts(folded.network, label, _take(stored, asked))
+            clear = np.abs(margin) > self.slack
+            found.note(asked[clear], margin[clear], kept[clear])
+            undecided[asked[clear]] = False
+            self.used_fold |= bool(clear.any())
+
+    def _run(self, rows: Overview, undecided: NDArray[np.bool_], radius: bool, found: Findings) -> None:
+        """Run the model on what it reads of the promises that are undecided."""
+        wanted = np.flatnonzero(undecided | radius)
+        network = self.newcomer.decision
+        if self.same:
+            points, readable = _take(self._stored(rows), wanted), np.ones(len(wanted), dtype=np.bool_)
+        else:
+            points, readable = self._read_again(rows.numbers[wanted])
+        for label, mine in rows.by_target():
+            asked = np.flatnonzero(readable & (mine & undecided)[wanted])
+            if asked.size:
+                found.note(wanted[asked], *_verdicts(network, label, _take(points, asked)))
+            kept = np.flatnonzero(readable & (mine & (found.codes <= KEPT))[wanted])
+            if radius and network.rectified and kept.size:
+                found.left[wanted[kept]] = certified_radius(network, points[kept], label).lower
+
+    def _stored(self, rows: Overview) -> Floats:
+        """The promised rows as the model of that day read them."""
+        points = self.promises.points(int(rows.numbers[0]), int(rows.numbers[-1]))
+        if len(points) != len(rows):
+            raise FileFormatError(f"pages from {rows.numbers[0]} on: expected {len(rows)} points, got {len(points)}")
+        return points
+
+    def _read_again(self, numbers: NDArray[np.int64]) -> tuple[Floats, NDArray[np.bool_]]:
+        """Promised rows as the new model reads them from raw units, and which of them it can read."""
+        frame, loaded = self.promises.counterfactual_rows(numbers), self.newcomer.loaded
+        points = np.zeros((len(numbers), loaded.network.n_features))
+        if self.space is None:
+            promised = self.terms.space.restore(self.terms.space.numbers(frame))
+            readable = accepted_rows(loaded, promised, self.terms.space)
+            if readable.any():
+                points[readable] = loaded.variables(own_columns(loaded, promised[readable]))
+            return points, readable
+        try:
+            return self.space.encode(frame), np.ones(len(numbers), dtype=np.bool_)
+        except InvalidInputError:
+            readable = readable_rows(self.space, frame)
+            if readable.any():
+                points[readable] = self.space.encode(frame[readable])
+        return points, readable
+
+    def group(self, totals: NDArray[np.int64]) -> Group:
+        """What is said of these promises together."""
+        found, counts = self.comparison, dict(zip(STATUSES, totals.tolist(), strict=True))
+        error = self.slack if self.used_fold else 0.0
+        return Group(self.terms, found.how, found.why_not, self.distance, self.inside, counts, error)
+
+
+def _take(points: Floats, rows: NDArray[np.intp]) -> Floats:
+    """Some rows; the table itself where that is all of them."""
+    return points if len(rows) == len(points) else points[rows]
+
+
+def _verdicts(network: Network, label: Any, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """How far the class with this label lies above its strongest rival, and whether it is the network's choice."""
+    target, logits = _class_index(network, label), network.logits(points)
+    if network.n_outputs == 1:
+        margin = logits[:, 0] if target == 1 else -logits[:, 0]
+        # A logit of 0 is class 1.
+        return margin, margin >= 0.0 if target == 1 else margin > 0.0
+    margin = logits[:, target] - np.delete(logits, target, axis=1).max(axis=1)
+    return margin, (margin > 0.0) | ((margin == 0.0) & (logits.argmax(axis=1) == target))
+
+
+def _class_index(network: Network, label: Any) -> int:
+    try:
+        return network.class_index(label)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"model: expected one with the class {label!r}, which was promised, got the classes "
+            f"{network.classes.tolist()}"
+        ) from error

@@ -1,0 +1,150 @@
+"""Writing to a ledger: what is promised is checked and certified, then appended."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidInputError
+from holdfast.network import Floats
+from holdfast.promises.ledger_entries import Entry
+from holdfast.promises.ledger_rows import encode_json, rows_as_json, rows_from_json
+from holdfast.promises.ledger_store import Store
+from holdfast.promises.ledger_terms import Terms
+from holdfast.verify import certified_radius, certify
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an `add` wrote.
+
+    Attributes
+    ----------
+    added
+        So many promises were recorded.
+    skipped
+        Rows without an answer, which promise nothing.
+    total, head
+        How many promises the ledger has now, and the hash of the last.
+    repeated
+        With `once`: rows that were recorded already, and were not recorded again.
+    """
+
+    added: int
+    skipped: int
+    total: int
+    head: str
+    repeated: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """Promises that are to be recorded: x and x' in raw units, row by row, the classes promised, and to whom."""
+
+    terms: Terms
+    factuals: pd.DataFrame
+    counterfactuals: pd.DataFrame
+    targets: NDArray[np.intp]
+    keys: NDArray[Any]
+    date: str | datetime.date | None
+
+    def entries(self, radius: bool) -> list[Entry]:
+        """Checked and certified; where they go in the chain is for the store to say."""
+        terms, space, targets = self.terms, self.terms.space, self.targets
+        before, after = rows_as_json(space, self.factuals), rows_as_json(space, self.counterfactuals)
+        points = space.encode(rows_from_json(space, after))
+        # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
+        if not same_bits(points, space.encode(self.counterfactuals)):
+            raise InvalidInputError("counterfactuals: expected rows that survive being written down, got other values")
+        broken = np.flatnonzero(terms.decision.predict_index(points) != targets)
+        if broken.size:
+            raise InvalidInputError(
+                f"counterfactuals: expected rows with the class that is promised, got another class today for "
+                f"{broken.size} of {len(self.keys)}, the first with the key {self.keys[broken[0]]!r}"
+            )
+        labels, when = terms.decision.classes[targets], _iso(self.date)
+        # The same row may be promised to many.
+        _, firsts, places = np.unique(
+            np.column_stack([points, targets]), axis=0, return_index=True, return_inverse=True
+        )
+        verdicts, radii = _proven(terms, points[firsts], labels[firsts], radius)
+        verdicts, radii = verdicts[places.ravel()], radii[places.ravel()]
+        return [
+            Entry(
+                0, key, when, 0, encode_json(label), None if verdict is None else str(verdict), known, x, x_new, point
+            )
+            for key, label, verdict, known, x, x_new, point in zip(
+                self.keys, labels.tolist(), verdicts, _finite(radii), before, after, _blobs(points), strict=True
+            )
+        ]
+
+
+def record(store: Store, draft: Draft, *, skipped: int, radius: bool, once: bool) -> Receipt:
+    """Check, certify and write; the lock is held for the writing alone."""
+    if not isinstance(radius, bool):
+        raise InvalidInputError(f"radius: expected True or False, for radii are computed here, got {radius!r}")
+    if not isinstance(once, bool):
+        raise InvalidInputError(f"once: expected True or False, got {once!r}")
+    if not len(draft.keys):
+        return Receipt(0, skipped, store.count(), store.head()[1].hex())
+    entries = draft.entries(radius)
+    added, total, head = store.append(draft.terms.hash, draft.terms.objects(), entries, once=once)
+    return Receipt(added, skipped, total, head.hex(), len(entries) - added)
+
+
+def _blobs(points: Floats) -> list[bytes]:
+    content, width = np.ascontiguousarray(points, dtype="<f8").tobytes(), 8 * points.shape[1]
+    return [content[start : start + width] for start in range(0, len(content), width)]
+
+
+def same_bits(a: Floats, b: Floats) -> bool:
+    """Whether two tables of numbers are the same to the last bit."""
+    return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+
+
+def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
+    """The keys as text, one for each row."""
+    names = np.array([str(key) for key in keys], dtype=object)
+    if names.shape != (n,):
+        raise InvalidInputError(f"keys: expected one for each of the {n} rows, got {len(names)}")
+    return names
+
+
+def _proven(terms: Terms, points: Floats, labels: NDArray[Any], radius: bool) -> tuple[NDArray[Any], Floats]:
+    """The verdicts, None without Δ, and the certified radii, nan without a way to compute them.
+
+    An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
+    """
+    network, n = terms.decision, len(points)
+    verdicts, radii = np.full(n, None, dtype=object), np.full(n, np.nan)
+    if terms.changes is not None:
+        verdicts = certify(network, points, labels, terms.changes).verdict
+    if radius and network.rectified and not (network.hidden and terms.norm != np.inf):
+        radii = certified_radius(network, points, labels, norm=terms.norm, biases=terms.biases).lower
+    return verdicts, radii
+
+
+def _finite(radii: Floats) -> list[float | None]:
+    """What SQLite and JSON can hold: nothing for nan, and the largest float for a point that no change can reach."""
+    return [None if np.isnan(radius) else min(radius, sys.float_info.max) for radius in radii.tolist()]
+
+
+def _iso(date: str | datetime.date | None) -> str:
+    if date is None:
+        return datetime.datetime.now(datetime.UTC).date().isoformat()
+    if isinstance(date, str):
+        try:
+            datetime.datetime.fromisoformat(date)
+        except ValueError as error:
+            raise InvalidInputError(f"date: expected one such as '2026-11-16', got {date!r}") from error
+        return date
+    if not isinstance(date, datetime.date):
+        raise InvalidInputError(f"date: expected a date or text in ISO 8601, got {date!r}")
+    return date.isoformat()
