@@ -79,7 +79,7 @@ def recourse_from(
     if len(factuals) == 0:
         raise InvalidInputError("factuals: expected at least one row, got none")
     loaded = load_model(model)
-    space = find_space(loaded, counterfactuals, space, factuals)
+    given, space = space, find_space(loaded, counterfactuals, space, factuals)
     for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
         missing = [name for name in space.names if name not in table.columns]
         if missing:
@@ -106,7 +106,7 @@ def recourse_from(
     return Recourse(
         counterfactuals=_beside(factuals, table, rows, space),
         found=found,
-        reason=_sentences(found, reasons, space, points, before),
+        reason=_sentences(found, reasons, given, points, before),
         cost_l1=cost,
         verdict=verdict,
         optimality_gap=unknown,
@@ -163,11 +163,11 @@ def _refuse_other_class(other: NDArray[np.bool_], index: pd.Index) -> None:
 def _sentences(
     found: NDArray[np.bool_],
     reasons: Sequence[Any] | pd.Series | None,
-    space: FeatureSpace,
+    space: FeatureSpace | None,
     points: Floats,
     before: Floats,
 ) -> NDArray[Any]:
-    """The caller's reasons where there is no answer, and broken constraints where there is one."""
+    """The caller's reasons where there is no answer; where there is one, constraints of the caller's that it breaks."""
     given = [None] * len(found) if reasons is None else list(reasons)
     if len(given) != len(found):
         raise InvalidInputError(f"reasons: expected one for each of the {len(found)} rows, got {len(given)}")
@@ -176,7 +176,7 @@ def _sentences(
         text = given[row]
         sentences[row] = text.strip() if isinstance(text, str) and text.strip() else _UNSAID
     rows = np.flatnonzero(found)
-    if rows.size:
+    if rows.size and space is not None:
         for row in rows[~space.satisfied(points[rows], before[rows])].tolist():
             broken = space.violations(points[[row]], before[[row]])[0]
             sentences[row] = f"the advice breaks a constraint: {sentence_list(broken)}"

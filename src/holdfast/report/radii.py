@@ -1,0 +1,107 @@
+"""How far the model may move before each piece of advice breaks, in agreement with the verdicts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.generators import Recourse
+from holdfast.network import Floats
+from holdfast.report.contents import Curve
+from holdfast.verify import Verdict, certified_radius
+
+# Some advice no model breaks; a radius is a number that a page can show.
+FAR = 1e6
+
+
+@dataclass(frozen=True)
+class Radii:
+    """For each row: proven safe for every delta < `lower`; a counter-model exists at `upper`; nan where not known.
+
+    `unknown` says why there are none, in a sentence; "" where there are.
+    """
+
+    lower: Floats
+    upper: Floats
+    norm: float = math.inf
+    biases: bool = True
+    unknown: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether radii were computed."""
+        return not self.unknown
+
+
+def radii_of(recourse: Recourse, *, wanted: bool = True) -> Radii:
+    """The certified radii of the rows with an answer, in the norm of the recourse's Δ."""
+    n, network, changes = len(recourse), recourse.network, recourse.changes
+    norm = math.inf if changes is None else changes.norm
+    biases = changes is None or changes.biases
+    nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), norm, biases)
+    if not wanted:
+        return replace(nothing, unknown="Certified radii were not asked for.")
+    if not network.rectified:
+        return replace(
+            nothing,
+            unknown="No certified radius is known for a model with a hidden layer that has no activation, so there is "
+            "no curve over delta; the verdicts stand.",
+        )
+    if network.hidden and norm != math.inf:
+        return replace(
+            nothing,
+            unknown=f"With hidden layers a certified radius is known for changes in the norm ∞ only, not in norm "
+            f"{norm:g}, so there is no curve over delta; the verdicts stand.",
+        )
+    rows = np.flatnonzero(recourse.found)
+    if not rows.size:
+        return nothing
+    # Many people may be told the same.
+    asked = np.column_stack([recourse.points[rows], recourse.targets[rows]])
+    _, firsts, places = np.unique(asked, axis=0, return_index=True, return_inverse=True)
+    points, targets = recourse.points[rows][firsts], recourse.targets[rows][firsts]
+    found = certified_radius(network, points, network.classes[targets], norm=norm, biases=biases)
+    lower, upper = nothing.lower.copy(), nothing.upper.copy()
+    lower[rows], upper[rows] = found.lower[places.ravel()], found.upper[places.ravel()]
+    return replace(nothing, lower=_in_agreement(recourse, np.minimum(lower, FAR)), upper=upper)
+
+
+def _in_agreement(recourse: Recourse, lower: Floats) -> Floats:
+    """The radii with what the verdicts prove beside them; what is UNKNOWN is never counted as safe.
+
+    A radius is found to within a tolerance, a verdict is not: advice that is ROBUST at delta is safe for every delta up
+    to and including it.
+    """
+    if recourse.changes is None:
+        return lower
+    deltas = np.atleast_1d(recourse.changes.delta)
+    least, most = float(deltas.min()), float(deltas.max())
+    robust = recourse.robust
+    broken = np.array([verdict is Verdict.NOT_ROBUST for verdict in recourse.verdict], dtype=np.bool_)
+    undecided = np.array([verdict is Verdict.UNKNOWN for verdict in recourse.verdict], dtype=np.bool_)
+    if (lower[broken] > most).any():
+        row = int(np.flatnonzero(broken)[np.argmax(lower[broken])])
+        raise HoldfastError(f"row {row}: its radius contradicts its counter-model; please report this as a bug")
+    result = lower.copy()
+    result[robust] = np.maximum(lower[robust], np.nextafter(least, np.inf))
+    result[undecided] = np.minimum(lower[undecided], most)
+    return result
+
+
+def survival_curve(radii: Floats) -> Curve | None:
+    """For every delta the share of these radii that exceed it.
+
+    Examples
+    --------
+    >>> survival_curve(np.array([0.25, 0.0, 0.5, 0.25]))
+    Curve(x=(0.0, 0.25, 0.5), y=(0.75, 0.25, 0.0))
+    """
+    if radii.size == 0:
+        return None
+    ordered = np.sort(radii)
+    steps = np.unique(np.append(0.0, ordered[ordered < FAR]))
+    above = ordered.size - np.searchsorted(ordered, steps, side="right")
+    return Curve(tuple(steps.tolist()), tuple((above / ordered.size).tolist()))

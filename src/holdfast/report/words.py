@@ -1,0 +1,184 @@
+"""The report's sentences: what was promised, how sure it is, and what the guarantee does not say.
+
+docs/guarantee.md is where the statements come from.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.changes import PlausibleChanges
+from holdfast.generators import Recourse
+from holdfast.report import numbers
+from holdfast.report.contents import Calibrated, Method
+from holdfast.report.radii import Radii
+
+
+def facts_of(recourse: Recourse, method: Method, date: str) -> tuple[tuple[str, str], ...]:
+    """The model, Δ, the target and the date, as pairs."""
+    from holdfast.promises.certificate import checker_model
+
+    network = recourse.network
+    layers = " + ".join(map(str, network.hidden))
+    build = f"{layers} hidden neurons" if layers else "no hidden layer"
+    changes = recourse.changes
+    return (
+        ("Advice by", method.name),
+        ("People", numbers.count(len(recourse))),
+        ("Promised", capital(classes_of(recourse))),
+        ("Model", f"{build}, {network.n_parameters:,} parameters"),
+        ("Model's SHA-256", checker_model(network).sha256),
+        ("Plausible models (Δ)", "none stated" if changes is None else capital(plausible(changes))),
+        (
+            "Cost",
+            f"mean absolute change over the model's {recourse.space.n_variables} variables"
+            + (", weighted by column" if any(weight != 1.0 for weight in recourse.space.weights) else ""),
+        ),
+        ("Written", date),
+    )
+
+
+def promise_of(
+    recourse: Recourse, method: Method, calibrated: Calibrated | None, needed: NDArray[np.bool_]
+) -> tuple[str, ...]:
+    """What was promised and how sure it is, for someone who reads nothing else."""
+    found, asked = method.found, int(needed.sum())
+    wanted = classes_of(recourse)
+    if not asked:
+        return (f"All {len(recourse):,} people have {wanted} already, so nobody needed advice.",)
+    sentences = [f"{_of(found, asked, 'people')} who do not have {wanted} today {_were(found)} told what to change."]
+    if not found:
+        return (*sentences, "Nothing was promised, so nothing can break.")
+    sentences[0] += f" Today's model gives {wanted} to everyone who does."
+    changes = recourse.changes
+    if changes is None:
+        sentences.append("No set of plausible models was stated, so nothing is proven about the next model.")
+    else:
+        sentences.append(
+            f"{_of(method.robust, found, 'promises')} {_are(method.robust)} proven to hold under every model in Δ, "
+            f"that is, {plausible(changes)}."
+        )
+        broken = found - method.robust - method.unknown
+        if broken == 1:
+            sentences.append("1 is not: some model in Δ breaks it, and that person's page shows one.")
+        elif broken:
+            sentences.append(
+                f"{broken:,} are not: for each of them some model in Δ breaks the promise, and the person's page shows "
+                "one."
+            )
+        if method.unknown:
+            sentences.append(
+                f"{method.unknown:,} {_are(method.unknown)} undecided: neither a proof nor a counter-model was found. "
+                "They are not counted as safe."
+            )
+    if calibrated is not None and changes is not None and calibrated.delta <= np.min(changes.delta):
+        sentences.append(f"The calibrated delta, {numbers.delta(calibrated.delta)}, is no larger than Δ's.")
+    elif calibrated is not None and method.survival is not None:
+        survive = sum(radius is not None and radius > calibrated.delta for radius in method.radii)
+        sentences.append(
+            f"{_of(survive, found, 'promises')} {_are(survive)} proven to hold at the calibrated delta, "
+            f"{numbers.delta(calibrated.delta)}."
+        )
+    return tuple(sentences)
+
+
+def limits_of(recourse: Recourse, method: Method, radii: Radii, *, needed: NDArray[np.bool_]) -> list[str]:
+    """What the guarantee does not say, and what is particular about these figures."""
+    changes = recourse.changes
+    limits = []
+    if changes is not None:
+        limits += [
+            "That the next model lies in Δ is an assumption about how you retrain. A model trained from scratch, with "
+            "another seed, is typically nowhere near today's, however alike their decisions.",
+            "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or a moved "
+            "decision threshold is another change, and not covered.",
+        ]
+    limits += [
+        "A promise is about the very values advised. Someone who ends up elsewhere, even better off, is not covered.",
+        "Whether the advice is good, possible or fair is for those who give it to judge. Differences between groups "
+        "are described here, not explained.",
+        "A certificate holds for the model in float64, as it was certified, rounding included. A server that computes "
+        "in another arithmetic may differ by its own rounding.",
+        "Figures are rounded for reading, a radius always downwards.",
+    ]
+    if radii.unknown:
+        limits.append(radii.unknown)
+    elif method.found:
+        limits.append(
+            "A radius is a proven lower bound: the promise is safe for every smaller delta. The true one is at most "
+            "0.000001 larger, save for promises that are undecided."
+        )
+    if changes is not None and changes.per_layer and radii.known:
+        limits.append(
+            "Δ has a radius for each layer, while radii and curves let every layer move by the same delta; the line "
+            "marks the largest layer's radius, so that shares there can lie below the share that is proven for Δ."
+        )
+    if method.unknown:
+        limits.append(
+            f"{method.unknown:,} undecided {_plural(method.unknown, 'promise')} never "
+            f"{'counts' if method.unknown == 1 else 'count'} as safe, and a radius of theirs is not said to exceed Δ's."
+        )
+    already = int((~needed).sum())
+    if already:
+        limits.append(
+            f"{already:,} {_plural(already, 'person', 'people')} in the table had the class already, and got no advice."
+        )
+    told_off = int(sum(bool(text) for text in recourse.reason[recourse.found]))
+    if told_off:
+        limits.append(
+            f"{told_off:,} {_plural(told_off, 'piece')} of advice come with a remark, such as a constraint that "
+            "the advice breaks; see the person's page."
+        )
+    return limits
+
+
+def plausible(changes: PlausibleChanges) -> str:
+    """Δ in words.
+
+    Examples
+    --------
+    >>> plausible(PlausibleChanges(0.0052))
+    "every model whose weights and biases each lie within 0.0052 of today's"
+    >>> plausible(PlausibleChanges((0.01, 0.02), biases=False))
+    "every model whose weights each lie within 0.01, 0.02 (layer by layer) of today's"
+    """
+    radii = changes.delta if isinstance(changes.delta, tuple) else (changes.delta,)
+    delta = ", ".join(f"{radius:g}" for radius in radii) + (" (layer by layer)" if changes.per_layer else "")
+    moving = "weights and biases" if changes.biases else "weights"
+    if changes.norm == math.inf:
+        return f"every model whose {moving} each lie within {delta} of today's"
+    return f"every model whose {moving} together lie within {delta} of today's in the {changes.norm:g}-norm"
+
+
+def classes_of(recourse: Recourse) -> str:
+    """The class that was promised, in words."""
+    wanted = np.unique(recourse.targets)
+    if wanted.size == 1:
+        return f"class {recourse.network.classes[wanted[0]]}"
+    return "the class that they asked for"
+
+
+def capital(text: str) -> str:
+    """The text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
+def _of(part: int, whole: int, what: str) -> str:
+    if part == whole:
+        return f"All {whole:,} {what}" if whole > 1 else {"people": "The one person"}.get(what, "The one promise")
+    return f"{part:,} of {whole:,} {what} ({numbers.part_of(part, whole)})"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _plural(count: int, one: str, many: str = "") -> str:
+    return one if count == 1 else many or f"{one}s"
