@@ -78,7 +78,24 @@ def world():
 
 
 @pytest.fixture(scope="module")
-def results(world):
+def promises(world, tmp_path_factory):
+    """What the ledger, the audit of a model that moved far, and the look ahead have to show."""
+    network, *_, advice = world
+    with hf.Ledger(tmp_path_factory.mktemp("ledger") / "promises.ledger") as ledger:
+        receipt = ledger.add(advice, date="2026-11-16")
+        moved = network.with_parameters(network.weights, [network.biases[0] - 0.2])
+        yield {
+            "ledger": ledger,
+            "receipt": receipt,
+            "verification": ledger.verify(),
+            "audit": hf.audit(ledger, moved),
+            "audit of the same model": hf.audit(ledger, network),
+            "expiry": hf.promise_expiry([0.1, 2.5, 90.0], [1.0, 2.0, 3.0, 2.0], confidence=0.5, start="2026-11-16"),
+        }
+
+
+@pytest.fixture(scope="module")
+def results(world, promises):
     network, space, table, rejected, changes, advice = world
     hopeless = hf.explain(
         network, rejected, target=EVIL, changes=hf.PlausibleChanges(50.0), generator=hf.RNCE(table), space=space
@@ -100,6 +117,7 @@ def results(world):
         "delta": hf.delta_calibrated([0.1, 0.2, 0.3, 0.4], coverage=0.5),
         "retrained": retrained,
         "space": space.constrained(rules=["income <= 30000"]),
+        **promises,
     }
 
 
@@ -181,6 +199,39 @@ def test_network_shows_its_layers():
     network = hf.Network([np.ones((3, 2)), np.full((2, 3), -4.0)], [np.zeros(3), np.zeros(2)])
     rows = Page(network._repr_html_()).rows[1:]
     assert rows == [["hidden 1", "2", "3", "relu", "9", "1"], ["output", "3", "2", "none: logits", "8", "4"]]
+
+
+def test_an_audit_shows_whom_to_write_to(promises):
+    audit = promises["audit"]
+    contacts = audit.contact_list()
+    assert 0 < len(contacts) < len(audit)
+    page = Page(audit._repr_html_())
+    assert f"{len(contacts)} of {len(audit)} promises are not kept" in page.text
+    assert [row[:2] for row in page.rows[1:]] == [
+        [str(number), key] for number, key in contacts["key"].head(HEAD).items()
+    ]
+    same = promises["audit of the same model"]
+    assert f"All {len(same)} promises are kept" in Page(same._repr_html_()).text
+
+
+def test_expiry_says_how_long_each_promise_lasts(promises):
+    expiry = promises["expiry"]
+    rows = Page(expiry._repr_html_()).rows[1:]
+    assert [row[2] for row in rows] == [expiry.describe(i) for i in range(3)]
+    assert repr(expiry).startswith("Expiry(3 promises with 50%: 2 kept through the next retraining")
+
+
+def test_a_ledger_shows_its_head_and_can_be_looked_at_when_closed(promises, tmp_path):
+    ledger = promises["ledger"]
+    for name in ("ledger", "receipt", "verification"):
+        assert ledger.head in promises[name]._repr_html_()
+    with hf.Ledger(tmp_path / "other.ledger") as other:
+        pass
+    assert "It cannot be shown" in other._repr_html_()
+    assert repr(other).endswith("closed, or no longer to be read)")
+    faulty = replace(promises["verification"], faults=("entry 3: <altered>",))
+    assert "NOT intact" in faulty._repr_html_()
+    assert "entry 3: &lt;altered&gt;" in faulty._repr_html_()
 
 
 def _first(result, n):

@@ -256,11 +256,56 @@ def test_wrong_options_are_refused(advice):
         advice.plot("cost", radius=[1.0])
 
 
+# ------------------------------------------------------------------ promises
+
+
+@pytest.fixture(scope="module")
+def audited(linear, tmp_path_factory):
+    """Promises under two different Δ, and a model that moved further than the smaller one."""
+    network, points = linear
+    denied = points - np.array([2.0, 0.0, 0.0])
+    moved = network.with_parameters([network.weights[0] + np.array([0.04, 0.0, 0.0])], [network.biases[0] - 0.15])
+    with hf.Ledger(tmp_path_factory.mktemp("ledger") / "promises.ledger") as ledger:
+        for delta in (0.01, 0.2):
+            advice = hf.explain(
+                network, denied, target=1, changes=hf.PlausibleChanges(delta), generator=hf.NNCE(points)
+            )
+            ledger.add(advice, date="2026-11-16")
+        return hf.audit(ledger, moved)
+
+
+def test_an_audit_is_drawn_status_by_status_for_each_of_the_terms(audited):
+    ax = audited.plot()
+    statuses = pd.Series(audited.status)
+    assert statuses.nunique() > 1
+    for bar in ax.containers:
+        words, count = bar.get_label().split(": ")
+        assert (
+            sum(patch.get_width() for patch in bar) == int(count) == (statuses == words.upper().replace(" ", "_")).sum()
+        )
+    assert sum(patch.get_width() for bar in ax.containers for patch in bar) == len(audited)
+    assert [label.get_text().split("\n")[0] for label in ax.get_yticklabels()] == [
+        "made for delta = 0.01", "made for delta = 0.2",
+    ]  # fmt: skip
+
+
+def test_expiry_is_drawn_as_far_as_the_history_reaches():
+    radii = np.array([0.5, 1.5, 2.5, 9.0])
+    expiry = hf.promise_expiry(radii, [1.0] * 5, horizon=4, confidence=0.6)
+    ax = expiry.plot()
+    dots = next(drawn for drawn in ax.lines if drawn.get_marker() == "o")
+    # Each retraining moves the model by 1, and five of them speak of two ahead: the model drifts by 1, then by 2.
+    np.testing.assert_allclose(dots.get_xdata(), [0, 1, 2])
+    np.testing.assert_allclose(dots.get_ydata(), [100.0, 75.0, 50.0])
+    assert line(ax, "here the history ends").get_xdata()[0] == 2.5
+    assert "no promises to draw" in [text.get_text() for text in replace(expiry, radius=np.empty(0)).plot().texts]
+
+
 # ------------------------------------------------------------------ all of them
 
 
 @pytest.fixture(scope="module")
-def pictures(linear, advice):
+def pictures(linear, advice, audited):
     network, points = linear
     return {
         "certificates": hf.certify(network, points, 1, CHANGES).plot,
@@ -268,6 +313,8 @@ def pictures(linear, advice):
         "changes": lambda ax=None: advice.plot("changes", ax),
         "cost": lambda ax=None: advice.plot("cost", ax),
         "survival": lambda ax=None: advice.plot("survival", ax),
+        "audit": audited.plot,
+        "expiry": hf.promise_expiry([0.5, 1.5, 9.0], [1.0] * 5, horizon=4, confidence=0.6).plot,
         "delta": hf.delta_calibrated([0.1, 0.2, 0.3], coverage=0.5).plot,
     }
 
@@ -312,7 +359,7 @@ def test_greys_and_one_red_are_all_there_is(pictures):
     for name, draw in pictures.items():
         ax = draw()
         colours = [line.get_color() for line in ax.lines]
-        colours += [colour[:3] for lines in ax.collections for colour in lines.get_colors()]
+        colours += [colour[:3] for lines in ax.collections for colour in lines.get_edgecolor()]
         for colour in colours:
             red, green, blue = to_rgb(colour)
             assert red == green == blue or to_rgb(CHOSEN) == (red, green, blue), name

@@ -12,14 +12,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from rich.console import Console
 from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
+from holdfast.drawing import new_figure
 from holdfast.generators import GCE, MCE, NNCE, PROTO, RBR, RNCE, ROAR, STCE, Closest, Generator, Robust
 
 OUT = Path(__file__).resolve().parent.parent / "images" / "methods.png"
@@ -90,8 +89,7 @@ def draw(
     today = network.logits(everywhere).reshape(GRID, GRID)
     robust = hf.certify(network, everywhere, 1, DELTA, progress=False).robust.reshape(GRID, GRID)
     accepted = network.predict(space.encode(people)) == 1
-    figure = Figure(figsize=(10.4, 8.8), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure("the picture of the methods", (10.4, 8.8))
     panels = figure.subplots(3, 4, sharex=True, sharey=True)
     for axes, (name, answer) in zip(panels.flat, answers.items(), strict=True):
         axes.contourf(income, savings, robust.astype(float), levels=[0.5, 1.5], colors=[ROBUST_SHADE])

@@ -102,7 +102,7 @@ def show(
     """
     shown = pd.DataFrame() if table is None else table.iloc[:most]
     count = (0 if table is None else len(table)) if total is None else total
-    caption = f"{count:,} {rows}" if count <= len(shown) else f"first {len(shown):,} of {count:,} {rows}"
+    caption = f"{rows}: {count:,}" if count <= len(shown) else f"first {len(shown):,} of {count:,} {rows}"
     columns = [(_label("row" if shown.index.name is None else shown.index.name), "left")]
     columns += [(_label(name), _side(dtype)) for name, dtype in shown.dtypes.items()]
     cells = [[_lines(value) for value in shown.iloc[:, i]] for i in range(shown.shape[1])]

@@ -71,7 +71,9 @@ class ChosenDelta(ABC):
     @never_fails
     def _repr_html_(self) -> str:
         chosen, _, known = str(self).partition("; ")
-        return show(chosen, [("what is known", known), ("norm", self.norm)], self.evidence, rows="measurements")
+        # Seeds are names, not quantities.
+        table = self.evidence.astype({name: str for name in self.evidence.columns if name == "seed"})
+        return show(chosen, [("what is known", known), ("norm", self.norm)], table, rows="measurements")
 
     @property
     def shown(self) -> str:

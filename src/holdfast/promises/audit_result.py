@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.network import Floats
+from holdfast.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_pages import Labels
 from holdfast.promises.ledger_terms import Terms
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Status(StrEnum):
@@ -34,6 +37,11 @@ class Status(StrEnum):
             Status.BROKEN: "the new model was run on the promised row and gives it another class",
             Status.UNREADABLE: "the new model cannot read the promised row: a column or a category is missing",
         }[self]
+
+    @property
+    def words(self) -> str:
+        """The status in a word or three, for tables and pictures."""
+        return self.name.lower().replace("_", " ")
 
 
 STATUSES = tuple(Status)
@@ -217,8 +225,37 @@ class Audit:
         found = ", ".join(f"{count} {status.name}" for status, count in self.totals.items() if count)
         return f"Audit({len(self)} promises: {found or 'none'})"
 
+    @property
+    def words(self) -> str:
+        """The outcome in one sentence."""
+        broken = int(self.broken.sum())
+        return (
+            f"{broken:,} of {len(self):,} promises are not kept" if broken else f"All {len(self):,} promises are kept"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """How many promises are kept for certain, kept, broken and unreadable, a bar for each of the terms."""
+        from holdfast.promises.plots import draw_audit
+
+        return draw_audit(self, ax)
+
+    @never_fails
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p><pre>{json.dumps(self.to_dict(), indent=1)}</pre>"
+        rows = np.flatnonzero(self.broken)
+        # Whose promises are not kept; if all are, a few of those that are.
+        shown = (rows if rows.size else np.arange(len(self)))[:HEAD]
+        table = self._frame(shown, self.labels.of(shown))
+        table["status"] = [Status(name).words for name in table["status"]]
+        distances = [group.distance for group in self.groups]
+        facts = [
+            *((status.words, count) for status, count in self.totals.items()),
+            ("distance from the models of the promises", max(distances) if distances else None),
+            ("new model", self.model[:12]),
+            ("threshold", self.threshold),
+            ("ledger's head", self.head[:12]),
+        ]
+        count, what = (rows.size, "promises that are not kept") if rows.size else (len(self), "promises")
+        return show(self.words, facts, table, total=count, rows=what)
 
 
 def totals_of(codes: NDArray[np.int8]) -> dict[Status, int]:

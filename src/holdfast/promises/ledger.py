@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 
 from holdfast.changes import PlausibleChanges
-from holdfast.errors import InvalidInputError
+from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import find_space, model_points
 from holdfast.importers import load_model
+from holdfast.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_export import export
 from holdfast.promises.ledger_read import BATCH, Reader, TermsReader
 from holdfast.promises.ledger_record import Draft, Receipt, read_keys, record, same_bits
@@ -79,7 +80,22 @@ class Ledger:
         return self._store.count()
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self._store.path)!r}: {len(self):,} promises, head {self.head[:12]})"
+        try:
+            number, head = self.end
+        except HoldfastError:
+            return f"Ledger({str(self._store.path)!r}: closed, or no longer to be read)"
+        return f"Ledger({str(self._store.path)!r}: {number:,} promises, head {head[:12]})"
+
+    @never_fails
+    def _repr_html_(self) -> str:
+        number, head = self.end
+        terms = ["no Δ" if own.changes is None else own.changes.words for own in self.terms]
+        facts = [
+            ("file", self._store.path),
+            ("made under", "; ".join(terms[:HEAD]) + "; …" * (len(terms) > HEAD)),
+            ("head, to be kept elsewhere", head),
+        ]
+        return show(f"A ledger of {number:,} promises", facts)
 
     @property
     def head(self) -> str:

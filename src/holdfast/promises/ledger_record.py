@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats
+from holdfast.notebook import never_fails, show
 from holdfast.promises.ledger_entries import Entry
 from holdfast.promises.ledger_rows import encode_json, rows_as_json, rows_from_json
 from holdfast.promises.ledger_store import Store
@@ -42,6 +43,16 @@ class Receipt:
     total: int
     head: str
     repeated: int = 0
+
+    @never_fails
+    def _repr_html_(self) -> str:
+        facts = [
+            ("rows without an answer", self.skipped),
+            ("recorded already", self.repeated or None),
+            ("promises in the ledger", self.total),
+            ("head, to be kept elsewhere", self.head),
+        ]
+        return show(f"{self.added:,} promises recorded", facts)
 
 
 @dataclass(frozen=True, eq=False)

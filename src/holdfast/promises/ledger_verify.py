@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
+from holdfast.notebook import never_fails, show
 from holdfast.promises.ledger_entries import COLUMNS, Entry, Page, chain_hash, pages_of
 from holdfast.promises.ledger_rows import rows_from_json
 from holdfast.promises.ledger_store import Store
@@ -52,6 +53,16 @@ class Verification:
         until = "" if self.known_head is None else f"; the head noted down is that of entry {self.known_head:,}"
         beware = "".join(f"; warning: {warning}" for warning in self.warnings)
         return f"{self.entries:,} promises, chain intact{until}; head {self.head}{beware}"
+
+    @never_fails
+    def _repr_html_(self) -> str:
+        facts = [
+            ("head", self.head),
+            ("the head noted down is that of entry", self.known_head),
+            *(("warning", warning) for warning in self.warnings),
+        ]
+        state = "the chain is intact" if self.intact else "NOT intact"
+        return show(f"{self.entries:,} promises, {state}", facts, notes=self.faults)
 
 
 def verify(store: Store, head: str | None) -> Verification:

@@ -8,32 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.cli.demo.story import Findings
-from holdfast.errors import MissingExtraError
+from holdfast.drawing import DARK, INK, headline, new_figure, percent, tidy
 from holdfast.network import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DARK, LIGHT, INK = "black", "0.75", "0.25"
+# Two hundred broken promises side by side must not outweigh the ones that survive.
+LIGHT = "0.75"
 
 
 def draw(findings: Findings, path: Path) -> None:
     """Left: every promise, today and in the worst case. Right: for every delta, the share that survives; below it how
     far the updates moved that delta was calibrated on.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plot", "the demo's picture") from error
-    figure = Figure(figsize=(11, 4.8), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1, wspace=0.04))
-    FigureCanvasAgg(figure)
+    figure = new_figure("the demo's picture", (11, 4.8), w_pad=0.15, h_pad=0.1, wspace=0.04)
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
     for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.yaxis.set_major_formatter("{x:.0f}%")
-        axes.set_ylim(0, 100)
+        percent(tidy(axes))
     _every_promise(left, findings)
     _survival(right, findings)
     figure.savefig(path, dpi=150)
@@ -55,7 +47,7 @@ def _every_promise(axes: Axes, findings: Findings) -> None:
     axes.set_xlabel("one line for each promise, the most fragile first")
     axes.set_ylabel("probability of acceptance")
     axes.legend(loc="lower right", frameon=False, fontsize="small", ncols=2, handlelength=1.2)
-    _title(axes, f"{robust.sum()} of {len(order)} promises survive every model within delta = {findings.delta:g}")
+    headline(axes, f"{robust.sum()} of {len(order)} promises survive every model within delta = {findings.delta:g}")
 
 
 def _survival(axes: Axes, findings: Findings) -> None:
@@ -75,11 +67,7 @@ def _survival(axes: Axes, findings: Findings) -> None:
     axes.annotate(words, (moved.max(), 4), (7, 0), textcoords="offset points", va="center", color=INK, fontsize="small")
     axes.set_xlabel("delta: how far each parameter may move")
     axes.set_ylabel("promises that provably survive")
-    _title(axes, "The further it may move, the fewer survive")
-
-
-def _title(axes: Axes, text: str) -> None:
-    axes.set_title(text, loc="left", fontweight="bold", fontsize="medium", pad=12)
+    headline(axes, "The further it may move, the fewer survive")
 
 
 def _probability(margin: Floats) -> Floats:
