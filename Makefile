@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 VENV_STAMP := $(VENV)/.stamp-venv
 DEMO_STAMP := $(VENV)/.stamp-demo
 DEV_STAMP := $(VENV)/.stamp-dev
+DOCS_STAMP := $(VENV)/.stamp-docs
 
 # Small matrices: threads inside numpy only get in the way of the processes around it.
 export OMP_NUM_THREADS ?= 1
@@ -21,7 +22,7 @@ export MKL_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo figures test lint setup bench clean
+.PHONY: help demo docs figures test lint setup bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,10 +30,15 @@ help: ## show this list
 demo: $(DEMO_STAMP) ## loan applicants, their promises, and which of them survive retraining; writes out/demo.png
 	$(BIN)/holdfast demo --out $(OUT)
 
+docs: $(DOCS_STAMP) ## the documentation as a site; open out/site/index.html
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d $(OUT)/site-doctrees docs $(OUT)/site
+	@echo "open $(OUT)/site/index.html"
+
 figures: demo ## the demo, and its picture into the documents
 	cp $(OUT)/demo.png docs/images/demo.png
 	$(BIN)/python bench/delta_picture.py
 	$(BIN)/python docs/figures/methods.py
+	$(BIN)/python docs/figures/mathematics.py
 
 test: lint ## every check and every test
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
@@ -67,4 +73,8 @@ $(DEMO_STAMP): pyproject.toml | $(VENV_STAMP)
 
 $(DEV_STAMP): pyproject.toml | $(VENV_STAMP)
 	$(PIP) install --editable . --group dev
+	@touch $@
+
+$(DOCS_STAMP): pyproject.toml | $(VENV_STAMP)
+	$(PIP) install --editable . --group docs
 	@touch $@

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from pages import pages
 
 OPTIONAL = ["torch", "onnx", "onnxruntime", "matplotlib", "skops", "gurobipy", "typer"]
 
@@ -58,34 +59,10 @@ def test_library_prints_nothing(root):
     assert calls == []
 
 
-def code_blocks(text, language):
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-DOCUMENTS = [f"docs/{path.name}" for path in (Path(__file__).parent.parent / "docs").glob("*.md")]
-# Pages whose Python runs, one a line.
-PAGES = [
-    "README.md",
-    "docs/guarantee.md",
-    "docs/certificates.md",
-    "docs/datasets.md",
-    "docs/delta.md",
-    "docs/benchmarking.md",
-    "docs/methods.md",
-]
+PAGES = ["CHANGELOG.md", "CONTRIBUTING.md", *pages(Path(__file__).parents[1])]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_python_in_the_documents_runs(root, page, tmp_path, monkeypatch):
-    blocks = code_blocks((root / page).read_text(encoding="utf-8"), "python")
-    assert blocks, f"{page} has no Python example"
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
-
-
-@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *sorted(DOCUMENTS)])
 def test_links_between_the_documents_lead_somewhere(root, page):
     text = (root / page).read_text(encoding="utf-8")
     links = [link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]

@@ -1,38 +1,20 @@
 """docs/promises.md from top to bottom, as a new user would: Python and shell in their order, on the heloc table."""
 
-import re
-import shlex
-from pathlib import Path
-
 import pandas as pd
-from typer.testing import CliRunner
 
-from holdfast.cli import app
 from holdfast.promises import Ledger, audit
-
-
-def run_line(line):
-    """A command of the page; it exits with what its comment says, else with 0."""
-    command, _, comment = line.partition(" #")
-    command = re.sub(r'"\$\(cat (\S+)\)"', lambda found: Path(found[1]).read_text(encoding="utf-8"), command)
-    words = shlex.split(command)
-    assert words[0] == "holdfast"
-    done = CliRunner().invoke(app, words[1:])
-    assert done.exit_code == (3 if "exits with 3" in comment else 0), done.output
-    return done
+from pages import Page, blocks
 
 
 def test_the_page_on_promises_runs_from_training_to_audit(root, data_dir, tmp_path, monkeypatch):
-    page = (root / "docs" / "promises.md").read_text(encoding="utf-8")
+    text = (root / "docs" / "promises.md").read_text(encoding="utf-8")
     monkeypatch.setenv("HOLDFAST_DATA", str(data_dir))
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    page = Page("docs/promises.md", tmp_path)
     shown = []
-    for language, block in re.findall(r"^```(python|sh)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        if language == "python":
-            exec(compile(block, "docs/promises.md", "exec"), names)
-        else:
-            shown += [run_line(line).output for line in re.sub(r"\\\n\s*", " ", block).strip().splitlines()]
+    for block in blocks(text):
+        page.run([block])
+        shown.append(page.printed)
     # What the page says in words.
     with Ledger("promises.ledger") as ledger:
         assert len(ledger) == 200

@@ -43,7 +43,7 @@ class MeasuredView(NotedView):
     def cost_l1(self, table: Table, factuals: Table) -> Floats:
         """The mean absolute change over the model's variables, each times its column's weight.
 
-        sum_v weight_v |x'_v - x_v| / n_variables: with all weights 1 (the default) this is the paper's.
+        ``sum_v weight_v |x'_v - x_v| / n_variables``: with all weights 1 (the default) this is the paper's.
         """
         points = self.points(table)
         own = self.points(factuals, points.shape[0])

@@ -1,0 +1,67 @@
+"""What the site computes when it is built: the commands' reference, and formulas in docstrings as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from sphinx.application import Sphinx
+
+from holdfast.cli import app as holdfast_commands
+
+CLI_PAGE = "reference/cli"
+
+
+# Typer brings a copy of click in some versions and uses the package in others, so its commands go untyped here.
+def command_pages(command: Any, words: tuple[str, ...], level: int = 2) -> Iterator[str]:
+    """The command and those below it, as Markdown."""
+    yield f"{'#' * level} {' '.join(words)}\n\n{(command.help or '').strip()}\n"
+    if hasattr(command, "commands"):
+        for name, below in command.commands.items():
+            yield from command_pages(below, (*words, name), level + 1)
+        return
+    context = command.make_context(" ".join(words), [], resilient_parsing=True)
+    yield f"```text\n{' '.join([*words, *command.collect_usage_pieces(context)])}\n```\n"
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    rows = [f"| `{cell(name)}` | {cell(text)} |\n" for name, text in filter(None, records)]
+    yield "| option | what |\n|---|---|\n" + "".join(rows)
+
+
+def cell(text: str) -> str:
+    """Text that stays in its cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def fill_page(_: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the commands below what the page says."""
+    if docname == CLI_PAGE:
+        commands: Any = typer.main.get_command(holdfast_commands)
+        for name, command in commands.commands.items():
+            source[0] += "\n" + "\n".join(command_pages(command, ("holdfast", name)))
+
+
+def keep_formulas(_: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+    """An indented paragraph before a docstring's first section is a formula or a table: its lines stay as they are."""
+    underline = next((i for i, line in enumerate(lines) if line and not line.strip("-")), len(lines) + 1)
+    text, rest = lines[: underline - 1], lines[underline - 1 :]
+    kept: list[str] = []
+    for line in text:
+        if line.startswith("    ") and (not kept or not kept[-1]) and not _inside_formula(kept):
+            kept += ["::", ""]
+        kept.append(line)
+    lines[:] = kept + rest
+
+
+def _inside_formula(lines: list[str]) -> bool:
+    """Whether the last line with something on it is indented already."""
+    last = next((line for line in reversed(lines) if line), "")
+    return last.startswith("    ")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Hook in."""
+    app.connect("source-read", fill_page)
+    # Before napoleon turns sections into field lists, which are indented as well.
+    app.connect("autodoc-process-docstring", keep_formulas, priority=400)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

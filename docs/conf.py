@@ -1,0 +1,57 @@
+"""The site that `make docs` builds: Markdown pages, and the reference out of the docstrings. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import holdfast
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "_ext"))
+
+project = "holdfast"
+author = "The holdfast developers"
+copyright = author
+version = release = holdfast.__version__
+language = "en"
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "holdfast_site"]
+exclude_patterns = ["_ext", "figures"]
+# `name` in a docstring is a name of ours, and a link where the reference has it.
+default_role = "py:obj"
+
+# Mathematics is written in plain characters, so that a page reads the same here, in an editor and without a network.
+myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_block", "deflist"]
+# Attributes of several classes share a name; the reference does not guess which one a text means.
+suppress_warnings = ["ref.python"]
+
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+# What a signature says, in place of what it stands for.
+autodoc_type_aliases = {name: name for name in ("Floats", "Space", "Names", "Orders", "Range", "Rules", "ArrayLike")}
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 88
+python_display_short_literal_types = True
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+# Parameters that share a description are listed together, as they are written.
+napoleon_use_param = False
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = f"holdfast {release}"
+html_static_path = ["_static"]
+html_css_files = ["holdfast.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b5394", "color-brand-content": "#0b5394"},
+    "dark_css_variables": {"color-brand-primary": "#8ab8e6", "color-brand-content": "#8ab8e6"},
+}
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+# What a block prints is there to be compared, not to be copied.
+copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highlight-json pre"

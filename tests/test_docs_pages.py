@@ -1,0 +1,121 @@
+"""Every page of the documentation runs as it stands, from top to bottom, and prints what it says it prints."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.datasets import make_loans
+from pages import DIRECTIVES, INSTALLS, RUN, SHOWN, Block, Page, blocks, commands, pages, same_output
+
+ROOT = Path(__file__).parents[1]
+PAGES = pages(ROOT)
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+WITH_CODE = [page for page, text in TEXTS.items() if RUN & {block.language for block in blocks(text)}]
+# docs/promises.md has a test of its own, which also checks what the page says in words.
+ELSEWHERE = {"docs/promises.md"}
+# Tables that are not ours to ship: without them the test of the page is skipped.
+PUBLIC = re.compile(r"datasets(?:\.load\(\"| )(?:adult|compas|gmc|heloc)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_run_or_is_no_code(page):
+    found = blocks(TEXTS[page])
+    known = RUN | SHOWN | DIRECTIVES
+    assert [(block.line, block.language) for block in found if block.language not in known] == []
+    marked = [block for block in found if block.mark and block.language not in DIRECTIVES]
+    assert [block.line for block in marked if (block.language, block.mark) != ("sh", "once")] == []
+
+
+def test_what_is_not_run_only_installs():
+    once = {page: [block for block in blocks(text) if block.mark == "once"] for page, text in TEXTS.items()}
+    assert [page for page, found in once.items() if found] == ["docs/tutorial.md"]
+    lines = [command for block in once["docs/tutorial.md"] for command, _ in commands(block)]
+    assert lines
+    assert [line for line in lines if not line.startswith(INSTALLS)] == []
+
+
+@pytest.mark.parametrize("page", [page for page in WITH_CODE if page not in ELSEWHERE])
+def test_page_runs(page, tmp_path, monkeypatch, request):
+    if PUBLIC.search(TEXTS[page]):
+        monkeypatch.setenv("HOLDFAST_DATA", str(request.getfixturevalue("data_dir")))
+    monkeypatch.chdir(tmp_path)
+    if page in GIVEN:
+        GIVEN[page]()
+    else:
+        assert list(tmp_path.iterdir()) == []
+    Page(page, tmp_path).run(blocks(TEXTS[page]))
+
+
+def files_of_the_readme():
+    """What its commands read: a lender's table, schema and model, advice, and the model that comes next."""
+    from skl2onnx import to_onnx
+    from sklearn.neural_network import MLPClassifier
+
+    people = make_loans(300).rename_axis("id")
+    X, y = people.drop(columns="accepted"), people["accepted"]
+    space = hf.FeatureSpace.from_frame(X, immutable=["age", "dependants"])
+    points = space.encode(X).astype("float32")
+    for name, labels in {"model.onnx": y, "new.onnx": 1 - y}.items():
+        clf = MLPClassifier((4,), learning_rate_init=0.02, max_iter=50, tol=1e-2, random_state=0).fit(points, labels)
+        Path(name).write_bytes(to_onnx(clf, points[:1]).SerializeToString())
+    for name in ("space.json", "schema.json"):
+        Path(name).write_text(json.dumps(space.to_dict()), encoding="utf-8")
+    network = hf.load_network("model.onnx")
+    network.save("model.npz")
+    denied = X[network.predict(space.encode(X)) == 0].head(5)
+    changes = hf.PlausibleChanges(0.02)
+    advice = hf.explain(network, denied, target=1, changes=changes, generator=hf.RNCE(X), space=space)
+    denied.to_csv("people.csv")
+    advice.to_frame().to_csv("recourse.csv")
+    hf.write_certificates(advice, "certificates.jsonl")
+    space_points = space.encode(advice.counterfactuals)
+    Path("points.csv").write_text(
+        "\n".join(",".join(map(str, row)) for row in [space.variables, *space_points.tolist()]), encoding="utf-8"
+    )
+
+
+def files_of_the_benchmark():
+    """A table of people with its schema."""
+    people = make_loans(300)
+    people.to_csv("people.csv", index=False)
+    space = hf.FeatureSpace.from_frame(people.drop(columns="accepted"), immutable=["age", "dependants"])
+    Path("schema.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
+
+
+# Pages that speak of files which the reader has.
+GIVEN = {"README.md": files_of_the_readme, "docs/benchmarking.md": files_of_the_benchmark}
+
+
+# ---------------------------------------------------------------------- the runner itself
+
+
+def test_a_wrong_figure_is_seen(tmp_path):
+    page = "```python\nprint('cost', 0.5)\n```\n\n```console\ncost 0.7\n```\n"
+    with pytest.raises(AssertionError, match=r"expected\ncost 0\.7\n\ngot\ncost 0\.5"):
+        Page("page", tmp_path).run(blocks(page))
+
+
+def test_a_command_that_fails_is_seen(tmp_path):
+    for line in ("holdfast certify --model nowhere.npz", "false", "holdfast --version   # exits with 3"):
+        with pytest.raises(AssertionError, match="expected exit code"):
+            Page("page", tmp_path).run([Block("sh", "", line, 1)])
+    with pytest.raises(AssertionError, match="expected a target nothing"):
+        Page("page", tmp_path).run([Block("sh", "", "make nothing", 1)])
+
+
+def test_words_and_numbers_of_an_output():
+    assert same_output("12 rows ... head ...", "12 rows, some of them in a longer\ntext head 0af3") is False
+    assert same_output("12 rows, ... head ...", "12 rows, some of them in a longer\ntext head 0af3")
+    assert same_output("delta = 0.00874: 1,200", "delta =  0.0088: 1,210\n")
+    assert not same_output("delta = 0.00874", "delta = 0.0092")
+    assert not same_output("20 robust", "20 broken")
+    assert not same_output("20 robust", "20 robust, 1 broken")
+
+
+def test_indented_code_and_unknown_languages_are_found():
+    found = blocks("text\n\n    indented = 1\n\n~~~ruby\nputs 1\n~~~\n\n1. a list\n\n   ```python\n   x = 1\n   ```\n")
+    assert [block.language for block in found] == ["indented", "ruby", "python"]
+    assert found[2].text == "x = 1\n"
