@@ -1,12 +1,18 @@
 """How long a promise lasts: counted windows, and the stated probability on simulated histories."""
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import holdfast as hf
 from holdfast.errors import InvalidInputError
+from holdfast.importers import Model
 from holdfast.promises import promise_expiry
 
 
@@ -74,6 +80,49 @@ def test_the_stated_probability_holds_for_retrainings_like_those_before(k):
     # At least 0.8, up to three standard errors of what is counted.
     assert held / runs >= confidence - 3 * np.sqrt(0.16 / runs)
     assert k > 1 or held / runs <= confidence + 3 * np.sqrt(0.16 / runs)
+
+
+# ---------------------------------------------------------------- which column is which
+
+
+def named(n, seed, orders):
+    """Retrainings of one model, each with its columns in an order of its own."""
+    networks, path = walk(n, seed, size=3)
+    names = ("age", "debt", "income")
+    models = []
+    for network, order in zip(networks, orders, strict=True):
+        weights = [network.weights[0][:, list(order)]]
+        models.append(
+            Model(network.with_parameters(weights, network.biases), feature_names=tuple(names[i] for i in order))
+        )
+    return models, networks, path
+
+
+def test_columns_in_another_order_are_put_right():
+    orders = [(0, 1, 2), (2, 0, 1), (0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0)]
+    models, networks, _ = named(5, 0, orders)
+    right, found = (promise_expiry([0.1], history, horizon=2, confidence=0.5) for history in (networks, models))
+    np.testing.assert_array_equal(found.drift, right.drift)
+    bare = promise_expiry([0.1], [model.network for model in models], horizon=2, confidence=0.5)
+    assert (bare.drift > 1.3 * right.drift).all()
+    # A network that knows no names is taken to read what the others read.
+    mixed = promise_expiry([0.1], [*models[:-1], networks[0]], horizon=2, confidence=0.5)
+    assert np.isfinite(mixed.drift).all()
+
+
+def test_models_that_read_something_else_are_refused():
+    models, _, _ = named(2, 0, [(0, 1, 2)] * 3)
+    stranger = replace(models[1], feature_names=("age", "debt", "rent"))
+    with pytest.raises(InvalidInputError, match=r"the same columns, got \['age', 'debt', 'rent'\] in number 2 and"):
+        promise_expiry([0.1], [models[0], stranger, models[2]])
+    rng = np.random.default_rng(0)
+    tables = [pd.DataFrame(rng.normal(size=(40, 2)) * scale, columns=["debt", "income"]) for scale in (1, 1, 3)]
+    fitted = [make_pipeline(StandardScaler(), LogisticRegression()).fit(X, X["income"] > 0) for X in tables]
+    with pytest.raises(InvalidInputError, match="the same preprocessing, got another in number 1"):
+        promise_expiry([0.1], fitted)
+    scaler = fitted[0][0]
+    shared = [make_pipeline(scaler, LogisticRegression().fit(scaler.transform(X), X["income"] > 0)) for X in tables]
+    assert promise_expiry([0.1], shared, confidence=0.5).known == 2
 
 
 @pytest.mark.parametrize(

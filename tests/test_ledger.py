@@ -618,3 +618,108 @@ def test_an_audit_of_pages_that_do_not_fit_says_so(path, lender, change):
     tamper(path, f"UPDATE pages SET {change}")
     with pytest.raises(FileFormatError, match="expected"):
         audit(path, random_network(6, seed=5, hidden=(3, 3)))
+
+
+# ---------------------------------------------------------------- once, and for whom
+
+
+def test_an_add_repeated_with_once_records_nothing_twice(path, lender):
+    with Ledger(path) as ledger:
+        first = record(ledger, lender, once=True, radius=False)
+        again = record(ledger, lender, once=True, radius=False)
+        assert (first.added, first.repeated) == (40, 0)
+        assert (again.added, again.repeated, again.total, again.head) == (0, 40, 40, first.head)
+        # Whatever is said differently is another promise.
+        other = hf.PlausibleChanges(2 * DELTA)
+        for options in ({"date": "2026-11-17"}, {"changes": other}, {"keys": [f"q{i}" for i in range(40)]}):
+            assert record(ledger, lender, once=True, radius=False, **options).added == 40
+        swapped = lender.promised.iloc[::-1].set_axis(lender.promised.index)
+        ledger.add_frame(
+            lender.network, lender.people, swapped, target=1, changes=lender.changes, space=lender.space, once=True,
+            date="2026-11-16", radius=False,
+        )  # fmt: skip
+        same = (swapped.to_numpy() == lender.promised.to_numpy()).all(axis=1).sum()
+        assert len(ledger) == 5 * 40 - same
+        assert record(ledger, lender, radius=False).added == 40
+        assert ledger.verify().intact
+
+
+def test_once_takes_a_row_that_comes_twice_once_and_adds_the_rest(path, lender):
+    twice = [*range(10), *range(5)]
+    options = {
+        "target": 1, "changes": lender.changes, "space": lender.space, "date": "2026-11-16", "radius": False,
+    }  # fmt: skip
+    with Ledger(path) as ledger:
+        receipt = ledger.add_frame(
+            lender.network, lender.people.iloc[twice], lender.promised.iloc[twice], once=True, **options
+        )
+        assert (receipt.added, receipt.repeated, len(ledger)) == (10, 5, 10)
+        receipt = ledger.add_frame(lender.network, lender.people, lender.promised, once=True, **options)
+        assert (receipt.added, receipt.repeated, len(ledger)) == (30, 10, 40)
+        assert sorted(key for batch in ledger.promises() for key in batch.keys) == sorted(lender.promised.index)
+        assert ledger.verify().intact
+        with pytest.raises(InvalidInputError, match="once: expected True or False"):
+            record(ledger, lender, once="yes")
+
+
+def test_someones_promises_are_found_by_key(path, lender):
+    other = make_lender(seed=3, hidden=(5, 4))
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+        record(ledger, other, keys=list(range(len(other.promised))), radius=False, changes=None)
+        record(ledger, lender, date="2026-12-01")
+        person = lender.promised.index[3]
+        found = ledger.find(person)
+        assert found["number"].tolist() == [4, len(ledger) - 40 + 4]
+        assert found["date"].tolist() == ["2026-11-16", "2026-12-01"]
+        whole = pd.concat([batch.to_frame() for batch in ledger.promises()], ignore_index=True)
+        pd.testing.assert_frame_equal(found, whole[whole["key"] == person].reset_index(drop=True), check_dtype=False)
+        assert ledger.find(7)["model"].tolist() == [checker_model(other.network).sha256]
+        nobody = ledger.find("p'; DROP TABLE promises")
+        assert (len(nobody), list(nobody)) == (0, list(found))
+        plan = ledger._store.query("EXPLAIN QUERY PLAN SELECT * FROM promises WHERE key = ?", ("x",))
+        assert "promises_by_key" in plan[0][-1]
+
+
+def test_the_commands_know_once_and_a_person(files, lender):
+    index = ["--index", "person"]
+    assert run(files, "explain", "--candidates", files / "others.csv", "--out", files / "r.csv", *index).exit_code == 0
+    add = ["ledger", "add", files / "r.csv", "--ledger", files / "L", "--date", "2026-11-16", "--once", *index]
+    first, again = run(files, *add), run(files, *add)
+    assert "12 promises recorded" in first.output
+    assert "0 promises recorded" in again.output
+    assert "12 were recorded already" in again.output
+    key = lender.people.index[2]
+    shown = runner.invoke(app, ["ledger", "show", "--ledger", str(files / "L"), "--key", key])
+    assert shown.exit_code == 0, shown.output
+    with Ledger(files / "L") as ledger:
+        (row,) = ledger.find(key).to_dict("records")
+    assert f"1 promises to {key}" in shown.output
+    text = " ".join(shown.output.split())
+    before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
+    assert any(before[name] != after[name] for name in after)
+    for name in after:
+        assert (f"{name} {before[name]} -> {after[name]}" in text) == (before[name] != after[name])
+    assert "0 promises to nobody" in runner.invoke(
+        app, ["ledger", "show", "--ledger", str(files / "L"), "--key", "nobody"]
+    ).output  # fmt: skip
+
+
+# ---------------------------------------------------------------- guards
+
+
+def test_missing_guards_are_named_beside_an_intact_chain(path, lender):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+        assert ledger.verify().warnings == ()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TRIGGER promises_DELETE")
+    with Ledger(path) as ledger:
+        result = ledger.verify()
+        assert result.intact
+        assert "guards against UPDATE and DELETE are missing (promises_DELETE)" in result.warnings[0]
+        record(ledger, lender, radius=False)
+        assert ledger.verify().warnings == result.warnings
+    shown = runner.invoke(app, ["ledger", "verify", "--ledger", str(path)])
+    assert shown.exit_code == 0
+    assert "warning: the guards against UPDATE and DELETE are missing" in " ".join(shown.output.split())

@@ -59,13 +59,13 @@ def audit(
         for path in (out, contacts):
             tables.check_output(path)
         classifier = read_model(model, trust_pickle=trust_pickle)
-        earlier = [read_model(path, trust_pickle=trust_pickle).network for path in history or ()]
+        earlier = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
         space = None if schema is None else read_schema(schema)[0]
         started = time.perf_counter()
         result = audit_ledger(ledger, classifier, space=space, threshold=threshold, radius=radius or bool(earlier))
         expiry = None
         if earlier and result.radius_left is not None and len(result):
-            models = [*earlier, classifier.network]
+            models = [*earlier, classifier]
             expiry = promise_expiry(
                 result.radius_left, models, horizon=horizon, confidence=confidence, period=period
             )  # fmt: skip

@@ -14,8 +14,8 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,8 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.calibration import delta_calibrated, least_history
 from holdfast.changes import parameter_distance
 from holdfast.errors import InvalidInputError
-from holdfast.importers import load_network
-from holdfast.network import Floats
+from holdfast.importers import Model, load_model
+from holdfast.importers.preprocessing import same_preprocessing
+from holdfast.network import Floats, Network
+from holdfast.notebook import HEAD, never_fails, show
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _PERIODS = {
     "day": lambda n: pd.DateOffset(days=n),
@@ -36,7 +41,7 @@ _PERIODS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Expiry:
     """How long promises last.
 
@@ -113,6 +118,32 @@ class Expiry:
         frame = pd.DataFrame(columns)
         return frame if self.start is None else frame.assign(through=np.array(self.through, dtype=object))
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The share of promises kept through the next 1, 2, ... retrainings, as far as the history reaches."""
+        from holdfast.promises.plots import draw_expiry
+
+        return draw_expiry(self, ax)
+
+    def __repr__(self) -> str:
+        kept = int((self.retrainings >= 1).sum()) if self.known else 0
+        ahead = f"{kept} kept through the next retraining, {self.known} of {len(self.drift)} retrainings in sight"
+        return f"Expiry({len(self.radius)} promises with {100 * self.confidence:.4g}%: {ahead})"
+
+    @never_fails
+    def _repr_html_(self) -> str:
+        kept = int((self.retrainings >= 1).sum()) if self.known else 0
+        head = replace(self, radius=self.radius[:HEAD])
+        said = [head.describe(row) for row in range(len(head.radius))]
+        facts = [
+            ("probability", f"{100 * self.confidence:.4g}%"),
+            ("retrainings that the history can speak of", f"{self.known} of {len(self.drift)}"),
+            ("how often", f"one a {self.period}"),
+            ("last model in use since", self.start),
+        ]
+        headline = f"{kept:,} of {len(self.radius):,} promises are kept through the next retraining"
+        table = pd.DataFrame({"radius": head.radius, "the promise is": said})
+        return show(headline, facts, table, total=len(self.radius), rows="promises")
+
 
 def promise_expiry(
     radius: ArrayLike,
@@ -139,10 +170,11 @@ def promise_expiry(
         Certified radii around the *last* model of the history: what ``audit(..., radius=True)`` gives as
         ``radius_left``.
     history
-        Models in the order in which they were in use (anything that `load_network` takes), all of one shape and with
-        the same preprocessing. Or n numbers, the distance of each from the one before; the distance over several
-        retrainings is then at most their sum. Or a table of n rows: independent runs, with the distance from the start
-        after 1, 2, ... retrainings, as one gets by simulating them.
+        Models in the order in which they were in use (anything that `load_model` takes), all of one shape and with the
+        same preprocessing, else they are refused. Where they know their columns by name, these have to be the same;
+        columns in another order are put right. Or n numbers, the distance of each from the one before; the distance
+        over several retrainings is then at most their sum. Or a table of n rows: independent runs, with the distance
+        from the start after 1, 2, ... retrainings, as one gets by simulating them.
     horizon
         How many retrainings to look ahead at most.
     confidence
@@ -200,7 +232,7 @@ def _windows(history: Any, norm: float) -> tuple[Callable[[int], Floats], bool]:
         if runs.ndim != 2:
             raise InvalidInputError(f"history: expected rows of distances of one length, got shape {runs.shape}")
         return lambda k: runs[:, :k].max(axis=1) if k <= runs.shape[1] else np.empty(0), True
-    networks = [load_network(model) for model in items]
+    networks = _alike([load_model(model) for model in items])
     if len(networks) < 2:
         raise InvalidInputError("history: expected at least two models, each the retraining of the one before")
 
@@ -211,6 +243,33 @@ def _windows(history: Any, norm: float) -> tuple[Callable[[int], Floats], bool]:
         return np.array(far) * (1.0 + 1e-12)
 
     return between, False
+
+
+def _alike(models: list[Model]) -> list[Network]:
+    """The networks with their variables in the order of the last model that names them, where that is known.
+
+    A parameter is compared with the one in its place, so that the same place has to mean the same thing.
+    """
+    named = next((model for model in reversed(models) if model.feature_names is not None), models[-1])
+    names, networks = named.feature_names or (), []
+    for i, model in enumerate(models):
+        network, own = model.network, model.feature_names
+        if own is not None and own != names:
+            if model.preprocess is not None or sorted(own) != sorted(names) or len(set(own)) != len(own):
+                raise InvalidInputError(
+                    f"history: expected models that read the same columns, got {list(own)} in number {i + 1} and "
+                    f"{list(names)} later"
+                )
+            order = [own.index(name) for name in names]
+            weights = [network.weights[0][:, order], *network.weights[1:]]
+            network, model = network.with_parameters(weights, network.biases), replace(model, feature_names=names)
+        if not same_preprocessing(model, models[-1]):
+            raise InvalidInputError(
+                f"history: expected models with the same preprocessing, got another in number {i + 1}: behind a scaler "
+                "or encoder that was fitted anew, parameters mean something else and their distances nothing"
+            )
+        networks.append(network)
+    return networks
 
 
 def _blocks(steps: Floats, k: int) -> Floats:
