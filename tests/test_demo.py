@@ -9,13 +9,13 @@ import holdfast as hf
 from holdfast.cli import app
 from holdfast.cli.demo.story import (
     FIXED,
-    costliest_changes,
     examine,
     make_promises,
     pick_broken,
     train_lender,
     watch_updates,
 )
+from holdfast.report.counter import costliest_changes
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +98,10 @@ def test_the_command_writes_the_picture_and_what_it_suggests_runs(tmp_path):
     assert "of 15 promises survive" in told.output
     assert "So the next update moves none by more than delta = " in " ".join(told.output.split())
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Advice to rejected loan applicants" in page
+    assert "nearest neighbour" in page
+    assert "report.html" in told.output
     suggested = next(line for line in told.output.splitlines() if line.strip().startswith("holdfast certify"))
     again = runner.invoke(app, suggested.split()[1:])
     assert again.exit_code == 0, again.output

@@ -9,12 +9,12 @@ from rich.console import Console
 
 from holdfast.cli.demo import pages
 from holdfast.cli.demo.figure import draw
-from holdfast.cli.demo.recourse import find_advice, show_advice
+from holdfast.cli.demo.recourse import find_advice, report_advice, show_advice
 from holdfast.cli.demo.story import examine, make_promises, pick_broken, train_lender, watch_updates
 
 
 def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, seed: int) -> None:
-    """Tell the story on stdout, and leave the picture, the network and the promises in the folder `out`.
+    """Tell the story on stdout, and leave the picture, the report, the network and the promises in the folder `out`.
 
     Without a delta the one that the lender's own updates calibrate.
     """
@@ -34,6 +34,7 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     show_advice(console, find_advice(lender, advice, delta), delta)
     out.mkdir(parents=True, exist_ok=True)
     draw(findings, out / "demo.png")
+    report_advice(lender, advice, updates, delta, out / "report.html")
     lender.network.save(out / "model.npz")
     lender.variables_frame(advice.after).to_csv(out / "promises.csv")
     pages.show_files(console, out, delta, time.perf_counter() - started)

@@ -19,8 +19,8 @@ from holdfast.cli.demo.story import (
     Lender,
     Promises,
     Updates,
-    costliest_changes,
 )
+from holdfast.report.counter import costliest_changes
 
 UNITS = {
     "income": "€ a year",
@@ -104,10 +104,11 @@ def show_broken(console: Console, lender: Lender, promises: Promises, findings: 
 
 
 def show_files(console: Console, out: Path, delta: float, seconds: float) -> None:
-    """Where the picture is, and what to try next."""
+    """Where the picture and the report are, and what to try next."""
     folder = escape(str(out))
     console.rule("To look at")
-    console.print(f"picture  {folder}/demo.png")
+    console.print(f"picture  {folder}/demo.png", soft_wrap=True)
+    console.print(f"report   {folder}/report.html  (open it in a browser)", soft_wrap=True)
     console.print("the same from the command line:")
     console.print(
         f"  holdfast certify --model {folder}/model.npz --data {folder}/promises.csv --index applicant --target 1 "

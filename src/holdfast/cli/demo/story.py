@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
@@ -17,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 import holdfast as hf
-from holdfast.calibration import delta_calibrated
+from holdfast.calibration import CalibratedDelta, delta_calibrated
 from holdfast.datasets.loans import CATEGORICAL, LABEL, make_loans
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats
@@ -103,11 +102,16 @@ def train_lender(n: int, seed: int) -> Lender:
 
 @dataclass(frozen=True)
 class Updates:
-    """How far each of some monthly updates moved the model, and the delta that this calibrates."""
+    """How far each of some monthly updates moved the model, and the delta that this calibrates, rounded up."""
 
     distances: Floats
-    guaranteed: float
+    calibrated: CalibratedDelta
     delta: float
+
+    @property
+    def guaranteed(self) -> float:
+        """With which probability the next update stays within delta, at least."""
+        return self.calibrated.guaranteed
 
 
 def watch_updates(lender: Lender, seed: int) -> Updates:
@@ -120,7 +124,7 @@ def watch_updates(lender: Lender, seed: int) -> Updates:
         lender.pipeline, people, labels, how="incremental", share=1 / MONTHS, n=MONTHS, disjoint=True, seed=seed
     )
     calibrated = delta_calibrated(updated, coverage=COVERAGE)
-    return Updates(updated.distances(), calibrated.guaranteed, _rounded_up(float(calibrated)))
+    return Updates(updated.distances(), calibrated, _rounded_up(float(calibrated)))
 
 
 def _rounded_up(delta: float) -> float:
@@ -177,52 +181,3 @@ def _asks_efforts_only(before: pd.Series, after: pd.Series) -> bool:
         and all(before[name] <= after[name] for name in ("income", "savings"))
         and all(before[name] >= after[name] for name in ("debt", "card_utilisation", "missed_payments"))
     )
-
-
-@dataclass(frozen=True)
-class ParameterChange:
-    """One parameter, today and in the counter-model, and what its change does to one person's score."""
-
-    layer: int
-    source: str
-    neuron: int
-    today: float
-    changed: float
-    effect: float
-
-
-def costliest_changes(
-    network: hf.Network, witness: hf.Network, point: Floats, names: list[str], n: int
-) -> list[ParameterChange]:
-    """The `n` parameter changes that lower this point's logit most, each measured alone and to first order."""
-    found: list[ParameterChange] = []
-    values, inputs = point, list(names)
-    for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
-        today = np.column_stack([weight, bias])
-        changed = np.column_stack([witness.weights[layer], witness.biases[layer]])
-        effect = np.outer(_sensitivity(network, values, layer), np.append(values, 1.0)) * (changed - today)
-        for neuron, column in _smallest(effect, n):
-            source = [*inputs, "bias"][column]
-            cell = (neuron, column)
-            found.append(ParameterChange(layer, source, neuron, today[cell], changed[cell], effect[cell]))
-        values = np.maximum(weight @ values + bias, 0.0)
-        inputs = [f"neuron {i + 1}" for i in range(weight.shape[0])]
-    return sorted(found, key=lambda change: change.effect)[:n]
-
-
-def _sensitivity(network: hf.Network, values: Floats, layer: int) -> Floats:
-    """The gradient of the logit with respect to the preactivations of a layer, given that layer's inputs."""
-    rest = hf.Network(network.weights[layer:], network.biases[layer:])
-    active = []
-    for weight, bias in zip(rest.weights[:-1], rest.biases[:-1], strict=True):
-        values = np.maximum(weight @ values + bias, 0.0)
-        active.append(values > 0.0)
-    gradient = np.ones(1)
-    for weight, mask in zip(rest.weights[:0:-1], active[::-1], strict=True):
-        gradient = (gradient @ weight) * mask
-    return gradient
-
-
-def _smallest(effect: Floats, n: int) -> NDArray[np.intp]:
-    order = np.argsort(effect, axis=None)[:n]
-    return np.column_stack(np.unravel_index(order, effect.shape))

@@ -1,0 +1,101 @@
+"""The report as a file."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from holdfast.calibration.result import ChosenDelta
+from holdfast.errors import InvalidInputError
+from holdfast.generators import Recourse
+from holdfast.report.gather import gather
+from holdfast.report.groups import Groups
+from holdfast.report.page import render
+
+
+def write_report(
+    recourse: Recourse,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    name: str | None = None,
+    others: Mapping[str, Recourse] | None = None,
+    calibrated: ChosenDelta | float | None = None,
+    groups: Groups = (),
+    keys: Sequence[Any] | pd.Index | None = None,
+    date: str | datetime.date | None = None,
+    radii: bool = True,
+    counter_models: bool | int = True,
+    progress: bool | None = None,
+) -> Path:
+    """Write what was promised, and how sure it is, as one HTML page that needs nothing else.
+
+    Parameters
+    ----------
+    recourse
+        What `explain` returned.
+    path
+        Where the page goes, in a folder that exists; a page that is there already is replaced.
+    title, name
+        The page's heading, and what the method is called.
+    others
+        Other methods' recourse for the same people and model, to compare costs and survival with. What was made under
+        another Δ is certified anew under this one's.
+    calibrated
+        The delta that retraining was measured to stay within: what `delta_calibrated` and its like return, or a number.
+    groups
+        Attributes to compare people by, beside the space's protected ones: columns of the people's table, or
+        ``{"sex": labels}`` with a label for each person. Numbers are cut into a few bands.
+    keys
+        What each person is called; their index by default.
+    date
+        When it was written; today by default. The same date gives the same page.
+    radii
+        Compute certified radii, which the curves are drawn from; a large model may take long.
+    counter_models
+        True: for everyone with an answer, the model that comes closest to breaking it. A number: for so many of the
+        most fragile.
+    progress
+        Show a progress bar on stderr; by default for long tables if stderr is a terminal.
+
+    Returns
+    -------
+    pathlib.Path
+        The page.
+    """
+    target = check_folder(path)
+    contents = gather(
+        recourse, title=title, name=name, others=others, calibrated=calibrated, groups=groups, keys=keys, date=date,
+        radii=radii, counter_models=counter_models, progress=progress,
+    )  # fmt: skip
+    write_page(target, render(contents))
+    return target
+
+
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """Refuse what cannot be written before any work is done."""
+    target = Path(path)
+    if target.is_dir():
+        raise InvalidInputError(f"{target}: expected the name of a file, got a folder")
+    if not target.absolute().parent.is_dir():
+        raise InvalidInputError(
+            f"{target}: expected a file in an existing folder, got {target.parent}, which is not there"
+        )
+    return target
+
+
+def write_page(path: Path, page: str) -> None:
+    """Beside `path` first, then renamed: whoever looks sees the old page or the whole new one."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(page, encoding="utf-8", newline="\n")
+        os.replace(partial, path)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)

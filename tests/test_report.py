@@ -1,0 +1,724 @@
+"""What the report says is what an independent computation says: shares, radii, costs, moves, groups, counter-models."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import holdfast as hf
+from holdfast.cli import app
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.generators.stated import recourse_from
+from holdfast.report import gather, write_report
+from holdfast.report.counter import costliest_changes, margin_direction
+from recourse_cases import make_case
+
+DATE = "2026-11-16"
+CASES = [
+    ("logistic regression", "mixed"),
+    ("two layers", "mixed"),
+    ("two layers", "categorical"),
+    ("three classes", "mixed"),
+]
+
+
+def advice(case, generator=None, changes="case", people=None):
+    changes = case.changes if changes == "case" else changes
+    generator = hf.NNCE(case.candidates) if generator is None else generator
+    people = case.people if people is None else people
+    return hf.explain(
+        case.network, people, target=case.target, changes=changes, generator=generator, space=case.space, progress=False
+    )
+
+
+@pytest.fixture(scope="module")
+def case():
+    return make_case("two layers", "mixed", n_people=40)
+
+
+@pytest.fixture(scope="module")
+def naive(case):
+    return advice(case)
+
+
+@pytest.fixture(scope="module")
+def robust(case):
+    return advice(case, hf.RNCE(case.candidates))
+
+
+@pytest.fixture(scope="module")
+def contents(robust, naive):
+    return gather(robust, name="robust", others={"naive": naive}, date=DATE)
+
+
+def value_at(curve, delta):
+    """A step function read off by hand."""
+    return [y for x, y in zip(curve.x, curve.y, strict=True) if x <= delta][-1]
+
+
+# ---------------------------------------------------------------------- methods and their curves
+
+
+@pytest.mark.parametrize(("network", "space"), CASES)
+@pytest.mark.parametrize("which", [hf.NNCE, hf.RNCE])
+def test_the_curve_is_the_share_that_certify_proves(network, space, which):
+    case = make_case(network, space, n_people=16)
+    told = advice(case, which(case.candidates))
+    method = gather(told, date=DATE).methods[0]
+    points, label = told.points[told.found], case.network.classes[case.target]
+    for delta in (0.001, 0.004, 0.01, 0.03):
+        certs = hf.certify(case.network, points, label, hf.PlausibleChanges(delta))
+        assert value_at(method.survival, delta) == pytest.approx(certs.robust.mean())
+    at_delta = value_at(method.survival, case.changes.delta)
+    assert at_delta * method.found == pytest.approx(method.robust)
+
+
+def test_methods_count_what_was_found_and_proven(contents, robust, naive):
+    assert [method.name for method in contents.methods] == ["robust", "naive"]
+    for method, told in zip(contents.methods, (robust, naive), strict=True):
+        frame = told.to_frame()
+        assert method.found == frame["found"].sum()
+        assert method.robust == (frame["verdict"] == "ROBUST").sum()
+        assert method.unknown == (frame["verdict"] == "UNKNOWN").sum()
+        assert method.mean_cost == pytest.approx(frame["cost_l1"].mean())
+        assert method.median_cost == pytest.approx(frame["cost_l1"].median())
+        radius = hf.certified_radius(told.network, told.points[told.found], 1)
+        given = np.array([r for r in method.radii if r is not None])
+        assert (given <= radius.upper + 1e-12).all()
+        assert (given >= radius.lower - 1e-12).all()
+        assert method.median_radius == pytest.approx(np.median(radius.lower), abs=2e-6)
+        assert [cost is None for cost in method.costs] == (~told.found).tolist()
+        assert [r is None for r in method.radii] == (~told.found).tolist()
+
+
+def test_radii_and_verdicts_agree(case):
+    told = advice(case, hf.RNCE(case.candidates, line_search=True))
+    for person in gather(told, date=DATE).people:
+        if person.verdict == "ROBUST":
+            assert person.radius > case.changes.delta
+        elif person.verdict:
+            assert person.radius <= case.changes.delta
+
+
+def test_a_method_made_under_another_delta_is_certified_under_this_one(case, robust, naive):
+    same = gather(robust, others={"naive": naive}, date=DATE).methods[1]
+    for other in (advice(case, changes=None), advice(case, changes=hf.PlausibleChanges(0.05))):
+        assert gather(robust, others={"naive": other}, date=DATE).methods[1] == same
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda case, told: dataclasses.replace(told, targets=1 - told.targets), "target"),
+        (lambda case, told: dataclasses.replace(told, factuals=told.factuals.set_axis(range(40))), "other keys"),
+        (lambda case, told: dataclasses.replace(told, factuals=told.factuals.assign(age=18)), "other values"),
+        (lambda case, told: advice(case, people=case.people.head(7)), "40 people, got 7"),
+        (lambda case, told: 5, "what `explain` returns"),
+    ],
+)
+def test_other_people_cannot_be_compared(case, robust, naive, spoil, message):
+    with pytest.raises(InvalidInputError, match=message):
+        gather(robust, others={"naive": spoil(case, naive)})
+
+
+def test_another_model_cannot_be_compared(case, robust, naive):
+    network = hf.Network([2.0 * w for w in case.network.weights], case.network.biases)
+    with pytest.raises(InvalidInputError, match="another model"):
+        gather(robust, others={"x": dataclasses.replace(naive, network=network)})
+    with pytest.raises(InvalidInputError, match="name of its own"):
+        gather(robust, name="x", others={"x": naive})
+
+
+# ---------------------------------------------------------------------- people and columns
+
+
+def test_people_say_what_the_tables_say(contents, robust, case):
+    names = [column.name for column in contents.columns]
+    assert names == list(case.space.names)
+    for row, person in enumerate(contents.people):
+        assert list(person.before) == case.people[names].iloc[row].tolist()
+        assert person.cost == (robust.cost_l1[row] if robust.found[row] else None)
+        if not robust.found[row]:
+            assert (person.after, person.advice, person.verdict, person.counter) == ((), (), "", None)
+            assert person.reason == robust.reason[row] != ""
+            continue
+        assert list(person.after) == robust.counterfactuals[names].iloc[row].tolist()
+        assert "; ".join(person.advice) == robust.describe(row)
+        assert person.verdict == robust.verdict[row].name
+        place = int(robust.found[:row].sum())
+        assert person.worst_margin == robust.certificates.margin_lower[place]
+
+
+def test_whole_numbers_stay_whole_although_someone_has_no_answer(contents, robust):
+    assert not robust.found.all()
+    kinds = {column.name: type(contents.people[0].before[i]) for i, column in enumerate(contents.columns)}
+    assert kinds == {
+        "age": int, "income": int, "savings": float, "months_of_history": int, "months_in_job": int,
+        "job": str, "home": str, "guarantor": bool,
+    }  # fmt: skip
+    after = next(person.after for person in contents.people if person.after)
+    assert [type(value) for value in after] == list(kinds.values())
+
+
+def test_columns_say_what_a_person_can_do(contents):
+    moves = {column.name: column.moves for column in contents.columns}
+    assert moves["age"] == "fixed"
+    assert moves["months_of_history"] == "only up"
+    assert moves["income"] == "up or down, in steps of 250"
+    assert moves["home"] == "any category"
+    assert moves["job"] == "only up"
+
+
+def test_moves_by_hand(contents, robust):
+    before, after = robust.factuals[robust.found], robust.counterfactuals[robust.found]
+    found = {moves.column.name: moves for moves in contents.moves}
+    assert "age" not in found
+    assert [moves.changed for moves in contents.moves] == sorted((m.changed for m in contents.moves), reverse=True)
+    for name in ("income", "savings", "months_of_history", "months_in_job"):
+        step = after[name].astype(float).to_numpy() - before[name].to_numpy()
+        step = step[step != 0]
+        moves = found[name]
+        assert (moves.changed, moves.up, moves.down) == (len(step), (step > 0).sum(), (step < 0).sum())
+        assert (moves.low, moves.median, moves.high) == pytest.approx(
+            (np.quantile(step, 0.1), np.median(step), np.quantile(step, 0.9))
+        )
+    for name in ("job", "home"):
+        pairs = pd.DataFrame({"old": before[name].to_numpy(), "new": after[name].to_numpy()})
+        pairs = pairs[pairs["old"] != pairs["new"]]
+        assert found[name].changed == len(pairs)
+        counted = pairs.value_counts().to_dict()
+        assert {(old, new): count for old, new, count in found[name].swaps}.items() <= counted.items()
+        assert found[name].swaps[0][2] == max(counted.values())
+
+
+def test_columns_go_by_their_labels(case):
+    space = case.space.constrained(labels={"income": "yearly income"}, units={"income": "USD"})
+    told = hf.explain(
+        case.network, case.people, target=1, changes=case.changes, generator=hf.NNCE(case.candidates), space=space
+    )
+    contents = gather(told, date=DATE)
+    column = next(column for column in contents.columns if column.name == "income")
+    assert (column.label, column.unit) == ("yearly income", "USD")
+    assert any(text.startswith("raise yearly income from ") for person in contents.people for text in person.advice)
+
+
+# ---------------------------------------------------------------------- groups
+
+
+def test_groups_are_what_pandas_says(case, robust):
+    sex = pd.Series(np.where(np.arange(40) % 3 == 0, "f", "m"), index=case.people.index)
+    slices = gather(robust, groups={"sex": sex}, date=DATE).slices
+    needed = ~pd.Series(robust.reason).str.startswith("already").to_numpy()
+    frame = pd.DataFrame(
+        {"sex": sex.to_numpy(), "cost": robust.cost_l1, "found": robust.found, "robust": robust.robust}
+    )[needed]
+    expected = frame.groupby("sex").agg(
+        people=("found", "size"),
+        found=("found", "sum"),
+        robust=("robust", "sum"),
+        mean=("cost", "mean"),
+        median=("cost", "median"),
+    )
+    assert [one.attribute for one in slices] == ["sex"]
+    assert [group.name for group in slices[0].groups] == ["f", "m"]
+    for group in slices[0].groups:
+        row = expected.loc[group.name]
+        assert (group.people, group.found, group.robust) == (row["people"], row["found"], row["robust"])
+        assert (group.mean_cost, group.median_cost) == pytest.approx((row["mean"], row["median"]))
+    assert "Fewer than 30 people" in slices[0].note
+    assert "already" in slices[0].note
+
+
+def test_protected_attributes_of_the_space_come_first_and_ages_in_bands(case):
+    people = case.people.assign(sex=["f", "m"] * 20)
+    told = hf.explain(
+        case.network, people, target=1, changes=case.changes, generator=hf.NNCE(case.candidates),
+        space=case.space.constrained(protected=["age", "sex"]),
+    )  # fmt: skip
+    age, sex, home = gather(told, groups=["home"], date=DATE).slices
+    assert [age.attribute, sex.attribute, home.attribute] == ["age", "sex", "home"]
+    assert 3 <= len(age.groups) <= 7
+    assert age.groups[0].name.startswith("under ")
+    assert age.groups[-1].name.endswith(" and over")
+    edges = [int(group.name.removesuffix(" and over").split(" to ")[0]) for group in age.groups[1:]]
+    needed = np.array([not text.startswith("already") for text in told.reason])
+    counts = np.histogram(people["age"][needed], [-np.inf, *edges, np.inf])[0]
+    assert [group.people for group in age.groups] == counts.tolist()
+    assert sum(group.people for group in sex.groups) == sum(group.people for group in home.groups) == needed.sum()
+
+
+def test_groups_with_gaps_and_with_many_labels(case, robust):
+    labels = pd.Series([None, *(f"l{i:02}" for i in range(20)), *["common"] * 19], index=case.people.index)
+    groups = gather(robust, groups={"x": labels}, date=DATE).slices[0]
+    assert "11 commonest of 21 groups" in groups.note
+    names = [group.name for group in groups.groups]
+    assert names[-1] == "not stated"
+    assert "all others" in names
+    needed = int((~pd.Series(robust.reason).str.startswith("already")).sum())
+    assert sum(group.people for group in groups.groups) == needed
+
+
+def test_groups_go_by_key_where_keys_are_unique(case):
+    people = case.people.set_axis([f"p{i}" for i in range(40)])
+    told = advice(case, people=people)
+    sex = pd.Series(["f", "m"] * 20, index=people.index)
+    mixed = sex.sample(frac=1.0, random_state=0)
+    assert gather(told, groups={"sex": mixed}, date=DATE).slices == gather(told, groups={"sex": sex}, date=DATE).slices
+    with pytest.raises(InvalidInputError, match="got none for 'p0'"):
+        gather(told, groups={"sex": sex.drop("p0")})
+    with pytest.raises(InvalidInputError, match="columns of the people's table, got 'sex'"):
+        gather(told, groups="sex")
+    with pytest.raises(InvalidInputError, match="each of 40 people, got 3"):
+        gather(told, groups={"sex": ["f", "m", "f"]})
+
+
+def test_repeated_keys_need_the_peoples_own_index(robust):
+    assert not robust.factuals.index.is_unique
+    with pytest.raises(InvalidInputError, match="keys are repeated"):
+        gather(robust, groups={"sex": pd.Series(["f"] * 40)})
+
+
+# ---------------------------------------------------------------------- what could not be found
+
+
+def test_missing_rows_keep_their_reasons():
+    case = make_case("logistic regression", "mixed", n_people=14)
+    fixed = case.space.constrained(immutable=[name for name in case.space.names if name != "home"])
+    told = hf.explain(
+        case.network, case.people, target=1, changes=case.changes, generator=hf.Closest(), space=fixed, progress=False
+    )
+    contents = gather(told, date=DATE)
+    absent = pd.Series(told.reason[~told.found]).value_counts()
+    said = {("proven: " if one.proven else "") + one.reason: one.people for one in contents.missing}
+    assert said == absent.to_dict()
+    assert any(one.proven for one in contents.missing)
+    assert [one.people for one in contents.missing] == sorted(absent, reverse=True)
+    for person, reason in zip(contents.people, told.reason, strict=True):
+        assert person.reason == reason
+
+
+def test_many_reasons_are_put_together(naive):
+    reasons = np.array([f"{'proven: ' if i % 2 else ''}reason {i}" for i in range(40)], dtype=object)
+    told = nobody_found(naive, reasons)
+    missing = gather(told, date=DATE).missing
+    # In the order of the alphabet, since each is there once; "proven: reason 1" comes before "reason 0".
+    assert [one.reason for one in missing[:20]] == sorted(f"reason {i}" for i in range(1, 40, 2))
+    assert all(one.proven and one.people == 1 for one in missing[:20])
+    assert [(one.people, one.proven) for one in missing[20:]] == [(20, False)]
+
+
+def nobody_found(told, reasons):
+    n = len(told)
+    return dataclasses.replace(
+        told, found=np.zeros(n, dtype=bool), reason=reasons, cost_l1=np.full(n, np.nan), certificates=None,
+        verdict=np.full(n, None, dtype=object), points=np.full(told.points.shape, np.nan),
+    )  # fmt: skip
+
+
+def test_nobody_found(naive):
+    contents = gather(nobody_found(naive, np.full(40, "out of reach", dtype=object)), date=DATE)
+    method = contents.methods[0]
+    assert (method.found, method.robust, method.mean_cost, method.median_radius) == (0, 0, None, None)
+    assert contents.missing[0].people == 40
+    assert contents.promise[0].startswith("0 of 40 people (0%) who do not have class 1 today")
+    assert all(moves.changed == 0 for moves in contents.moves)
+
+
+def test_nobody_in_need(naive):
+    contents = gather(nobody_found(naive, np.full(40, "already classified as 1", dtype=object)), groups="home")
+    assert contents.promise == ("All 40 people have class 1 already, so nobody needed advice.",)
+    assert contents.slices[0].groups == ()
+
+
+def test_no_rows(naive):
+    empty = dataclasses.replace(naive, found=naive.found[:0], factuals=naive.factuals.head(0))
+    with pytest.raises(InvalidInputError, match="at least one person"):
+        gather(empty)
+    with pytest.raises(InvalidInputError, match="what `explain` returns"):
+        gather([1, 2])
+
+
+# ---------------------------------------------------------------------- counter-models
+
+
+@pytest.mark.parametrize(("network", "space"), CASES)
+def test_counter_models_are_as_close_as_the_radius_and_inside_only_where_broken(network, space):
+    case = make_case(network, space, n_people=12)
+    told = advice(case)
+    seen = set()
+    for row, person in enumerate(gather(told, date=DATE).people):
+        if not told.found[row]:
+            assert person.counter is None
+            continue
+        counter = person.counter
+        seen.add(counter.inside)
+        assert counter.inside == (person.verdict == "NOT_ROBUST")
+        assert counter.distance == pytest.approx(person.radius, abs=2e-6)
+        assert counter.margin_today >= 0
+        assert counter.margin_counter <= 0
+        logits = case.network.logits(told.points[[row]])[0]
+        margin = logits[0] if len(logits) == 1 else logits[case.target] - np.delete(logits, case.target).max()
+        assert counter.margin_today == pytest.approx(margin)
+        assert all(change.effect < 0 for change in counter.changes)
+        assert all(abs(change.changed - change.today) <= counter.distance * (1 + 1e-9) for change in counter.changes)
+        assert len(counter.changes) == 4
+    assert seen
+
+
+def test_the_changes_that_cost_most_are_those_of_a_finite_difference():
+    case = make_case("three classes", "continuous", n_people=6)
+    told = advice(case)
+    row = int(np.flatnonzero(told.found)[0])
+    point = told.points[row]
+    radius = hf.certified_radius(case.network, point[None], case.target).upper[0]
+    witness = hf.certify(case.network, point[None], case.target, hf.PlausibleChanges(1.1 * radius)).witness(0)
+    direction = margin_direction(witness, point, case.target)
+    names = [f"v{i}" for i in range(case.network.n_features)]
+    effects = []
+    for layer in range(len(case.network.weights)):
+        for cell in np.ndindex(*case.network.weights[layer].shape):
+            weights = [weight.copy() for weight in case.network.weights]
+            weights[layer][cell] += 1e-7 * (witness.weights[layer][cell] - weights[layer][cell])
+            effects.append(_slope(case.network, hf.Network(weights, case.network.biases), point, direction))
+        for cell in range(len(case.network.biases[layer])):
+            biases = [bias.copy() for bias in case.network.biases]
+            biases[layer][cell] += 1e-7 * (witness.biases[layer][cell] - biases[layer][cell])
+            effects.append(_slope(case.network, hf.Network(case.network.weights, biases), point, direction))
+    found = costliest_changes(case.network, witness, point, names, 6, direction=direction)
+    assert [change.effect for change in found] == pytest.approx(sorted(effects)[:6], abs=1e-6)
+
+
+def _slope(network, moved, point, direction):
+    return ((moved.logits(point[None]) - network.logits(point[None]))[0] @ direction) / 1e-7
+
+
+def test_counter_models_of_the_most_fragile_only(naive):
+    everyone, few = gather(naive, date=DATE), gather(naive, counter_models=5, date=DATE)
+    told = [person for person in few.people if person.counter is not None]
+    assert len(told) == 5
+    radii = sorted(person.radius for person in everyone.people if person.radius is not None)
+    assert max(person.radius for person in told) <= radii[5] + 1e-6
+    assert any("5 most fragile" in limit for limit in few.limits)
+    none = gather(naive, counter_models=False, date=DATE)
+    assert all(person.counter is None for person in none.people)
+
+
+# ---------------------------------------------------------------------- other Δ, and none
+
+
+def test_without_changes_nothing_is_called_proven(case):
+    contents = gather(advice(case, changes=None), date=DATE)
+    assert contents.delta is None
+    assert contents.methods[0].robust == contents.methods[0].unknown == 0
+    assert contents.methods[0].survival is not None
+    assert {person.verdict for person in contents.people} == {""}
+    assert any("nothing is proven" in sentence for sentence in contents.promise)
+    counters = [person.counter for person in contents.people if person.counter is not None]
+    assert counters
+    assert not any(counter.inside for counter in counters)
+
+
+def test_a_radius_for_each_layer(case):
+    changes = hf.PlausibleChanges((0.0, 0.004, 0.012))
+    told = advice(case, changes=changes)
+    contents = gather(told, date=DATE)
+    assert contents.delta == 0.012
+    assert contents.methods[0].robust == told.robust.sum()
+    assert any("each layer" in limit for limit in contents.limits)
+    for person in contents.people:
+        if person.counter is not None:
+            assert person.counter.inside == (person.verdict == "NOT_ROBUST")
+
+
+def test_only_weights_move(case):
+    changes = hf.PlausibleChanges(0.005, biases=False)
+    told = advice(case, changes=changes)
+    method = gather(told, date=DATE).methods[0]
+    for delta in (0.002, 0.005, 0.02):
+        certs = hf.certify(case.network, told.points[told.found], 1, hf.PlausibleChanges(delta, biases=False))
+        assert value_at(method.survival, delta) == pytest.approx(certs.robust.mean())
+
+
+def test_another_norm_has_verdicts_and_no_radii(case):
+    told = advice(case, changes=hf.PlausibleChanges(0.02, norm=2))
+    contents = gather(told, date=DATE)
+    assert contents.methods[0].survival is None
+    assert {person.radius for person in contents.people} == {None}
+    assert any("norm ∞ only" in limit for limit in contents.limits)
+    for person in contents.people:
+        assert (person.counter is not None) == (person.verdict == "NOT_ROBUST")
+    assert contents.methods[0].robust == told.robust.sum()
+
+
+def test_another_norm_without_hidden_layers():
+    case = make_case("logistic regression", "mixed", n_people=12)
+    changes = hf.PlausibleChanges(0.02, norm=2)
+    told = advice(case, changes=changes)
+    contents = gather(told, date=DATE)
+    for delta in (0.01, 0.02, 0.05):
+        certs = hf.certify(case.network, told.points[told.found], 1, hf.PlausibleChanges(delta, norm=2))
+        assert value_at(contents.methods[0].survival, delta) == pytest.approx(certs.robust.mean())
+    for person in contents.people:
+        if person.counter is not None:
+            assert person.counter.inside == (person.verdict == "NOT_ROBUST")
+
+
+def test_hidden_layers_without_activation_have_no_radii(case):
+    network = hf.Network(case.network.weights, case.network.biases, activations=("identity", "relu"))
+    told = hf.explain(
+        network, case.people, target=1, changes=case.changes, generator=hf.NNCE(case.candidates), space=case.space
+    )
+    contents = gather(told, date=DATE)
+    assert contents.methods[0].survival is None
+    assert any("no activation" in limit for limit in contents.limits)
+
+
+def test_unknown_is_never_safe(naive):
+    """All verdicts taken back: the radii may still be known, but none of them is said to exceed Δ's."""
+    outcome = dataclasses.replace(naive.certificates.outcome, verdict=np.zeros(len(naive.certificates), dtype=np.int8))
+    certificates = dataclasses.replace(naive.certificates, outcome=outcome)
+    verdict = naive.verdict.copy()
+    verdict[naive.found] = hf.Verdict.UNKNOWN
+    told = dataclasses.replace(naive, certificates=certificates, verdict=verdict)
+    assert gather(naive, date=DATE).methods[0].robust > 0
+    contents = gather(told, date=DATE)
+    method = contents.methods[0]
+    assert (method.robust, method.unknown) == (0, method.found)
+    assert value_at(method.survival, contents.delta) == 0
+    assert any("undecided" in sentence for sentence in contents.promise)
+    assert any("undecided" in limit for limit in contents.limits)
+
+
+def test_a_radius_that_contradicts_a_verdict_is_a_bug(robust):
+    verdict = robust.verdict.copy()
+    verdict[robust.found] = hf.Verdict.NOT_ROBUST
+    with pytest.raises(HoldfastError, match="contradicts"):
+        gather(dataclasses.replace(robust, verdict=verdict), date=DATE)
+
+
+def test_radii_not_wanted(naive):
+    contents = gather(naive, radii=False, date=DATE)
+    assert contents.methods[0].survival is None
+    assert {person.counter is not None for person in contents.people if person.verdict == "NOT_ROBUST"} == {True}
+
+
+# ---------------------------------------------------------------------- the calibrated delta, sentences, keys
+
+
+def test_a_calibrated_delta(naive):
+    chosen = hf.delta_calibrated([0.001 * i for i in range(1, 10)], coverage=0.8)
+    contents = gather(naive, calibrated=chosen, date=DATE)
+    assert contents.calibrated.delta == float(chosen)
+    assert contents.calibrated.sentence.startswith("Number 8 of 9 distances in rising order; ")
+    assert contents.calibrated.sentence.endswith(".")
+    small = hf.delta_calibrated([0.0001 * i for i in range(1, 10)], coverage=0.8)
+    assert any("is no larger than Δ's" in sentence for sentence in gather(naive, calibrated=small).promise)
+    with pytest.raises(InvalidInputError, match="norm inf, got one in norm 2"):
+        gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
+
+
+def test_a_delta_of_ones_own(case, naive):
+    contents = gather(naive, calibrated=0.0123, date=DATE)
+    assert contents.calibrated.delta == 0.0123
+    survive = int((hf.certified_radius(case.network, naive.points[naive.found], 1).lower > 0.0123).sum())
+    found = int(naive.found.sum())
+    assert any(s.startswith(f"{survive} of {found} promises") and "0.0123" in s for s in contents.promise)
+    for wrong in (0.0, math.nan, -1, True, "0.1"):
+        with pytest.raises(InvalidInputError, match="calibrated: expected a delta"):
+            gather(naive, calibrated=wrong)
+
+
+def test_sentences_count(naive):
+    contents = gather(naive, date=DATE)
+    frame = naive.to_frame()
+    found, safe = int(frame["found"].sum()), int((frame["verdict"] == "ROBUST").sum())
+    needed = int((~frame["reason"].str.startswith("already")).sum())
+    assert needed < 40
+    assert str(found) in contents.promise[0]
+    assert str(needed) in contents.promise[0]
+    assert contents.promise[1].startswith(f"{safe} of {found} promises")
+    assert contents.promise[2].startswith(f"{found - safe} are not")
+    assert dict(contents.facts)["People"] == "40"
+    assert any(limit.startswith(f"{40 - needed} ") and "had the class already" in limit for limit in contents.limits)
+
+
+def test_keys_and_titles_are_the_callers(naive):
+    odd = ['<script>alert("x")</script>', 'O\'Neil & "sons"', "Zoë 王 \u202e", *[f"k{i}" for i in range(37)]]
+    contents = gather(naive, keys=odd, title="<b>T</b>", name="m & n", date=DATE)
+    assert [person.key for person in contents.people] == odd
+    assert (contents.title, contents.methods[0].name) == ("<b>T</b>", "m & n")
+    assert [person.key for person in gather(naive, date=DATE).people][:3] == ["person 0", "person 0", "person 1"]
+    with pytest.raises(InvalidInputError, match="each of the 40 people, got 2"):
+        gather(naive, keys=["a", "b"])
+    with pytest.raises(InvalidInputError, match="date"):
+        gather(naive, date="soon")
+
+
+def test_everything_is_plain(contents):
+    """Only str, numbers, bool and None: what JSON can say."""
+    text = json.dumps(dataclasses.asdict(contents), allow_nan=False)
+    assert len(text) > 1000
+
+
+# ---------------------------------------------------------------------- the page as a file
+
+
+def test_the_page_is_written_whole_and_says_the_same_again(tmp_path, robust, naive):
+    odd = ['<script>alert("x")</script>', *[f"k{i}" for i in range(39)]]
+    options = {"others": {"naïve & plain": naive}, "keys": odd, "date": DATE, "groups": ["home"], "title": "<b>T</b>"}
+    path = robust.report(tmp_path / "report.html", **options)
+    page = path.read_text(encoding="utf-8")
+    assert page.lower().startswith("<!doctype html>")
+    assert "<script>alert" not in page
+    assert "<b>T</b>" not in page
+    assert write_report(robust, tmp_path / "again.html", **options).read_bytes() == path.read_bytes()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["again.html", "report.html"]
+    with pytest.raises(InvalidInputError, match="existing folder"):
+        robust.report(tmp_path / "no" / "report.html")
+    with pytest.raises(InvalidInputError, match="got a folder"):
+        robust.report(tmp_path)
+
+
+@pytest.mark.parametrize(("network", "space"), CASES)
+def test_a_page_for_every_kind_of_model(tmp_path, network, space):
+    case = make_case(network, space)
+    for changes in (case.changes, None):
+        advice(case, changes=changes).report(tmp_path / "report.html", date=DATE)
+        assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+# ---------------------------------------------------------------------- advice from a table
+
+
+def test_stated_advice_is_what_explain_said(case, robust):
+    told = recourse_from(
+        case.network, case.people, robust.counterfactuals, target=1, changes=case.changes, space=case.space,
+        reasons=robust.reason,
+    )  # fmt: skip
+    pd.testing.assert_frame_equal(
+        told.to_frame().drop(columns=["optimality_gap", "lower_bound"]),
+        robust.to_frame().drop(columns=["optimality_gap", "lower_bound"]),
+    )
+    np.testing.assert_array_equal(told.points, robust.points)
+    assert gather(told, date=DATE) == gather(robust, date=DATE)
+
+
+def test_stated_advice_of_another_class_is_refused(case, robust):
+    with pytest.raises(InvalidInputError, match="another class under this model for"):
+        recourse_from(case.network, case.people, robust.counterfactuals, target=0, space=case.space)
+    with pytest.raises(InvalidInputError, match="each of the 40 counterfactuals, got 3"):
+        recourse_from(case.network, case.people.head(3), robust.counterfactuals, target=1, space=case.space)
+    with pytest.raises(InvalidInputError, match="expected the column 'age'"):
+        recourse_from(case.network, case.people, robust.counterfactuals.drop(columns="age"), target=1, space=case.space)
+
+
+def test_stated_advice_that_breaks_a_constraint_says_so(case, robust):
+    narrow = case.space.constrained(immutable=["income", "savings", "home"])
+    told = recourse_from(
+        case.network, case.people, robust.counterfactuals, target=1, changes=case.changes, space=narrow
+    )
+    np.testing.assert_array_equal(told.found, robust.found)
+    remarked = [row for row in np.flatnonzero(told.found) if told.reason[row]]
+    assert remarked
+    for row in np.flatnonzero(told.found):
+        changed = any(
+            told.counterfactuals[name].iloc[row] != told.factuals[name].iloc[row]
+            for name in ("income", "savings", "home")
+        )
+        assert bool(told.reason[row]) == changed
+    assert any("come with a remark" in limit for limit in gather(told, date=DATE).limits)
+
+
+# ---------------------------------------------------------------------- the command
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, case):
+    tmp_path = tmp_path_factory.mktemp("report")
+    case.network.save(tmp_path / "model.npz")
+    (tmp_path / "space.json").write_text(json.dumps(case.space.to_dict()), encoding="utf-8")
+    people = case.people.assign(id=[f"0{i}" for i in range(40)], sex=["f", "m"] * 20)
+    people.to_csv(tmp_path / "people.csv", index=False)
+    case.candidates.to_csv(tmp_path / "train.csv", index=False)
+    for method in ("rnce", "nnce"):
+        done = CliRunner().invoke(
+            app,
+            ["explain", *options(tmp_path), "--delta", "0.005", "--method", method,
+             "--candidates", str(tmp_path / "train.csv"), "--out", str(tmp_path / f"{method}.csv")],
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+    return tmp_path
+
+
+def options(folder):
+    return [
+        "--model", str(folder / "model.npz"), "--data", str(folder / "people.csv"), "--target", "1",
+        "--schema", str(folder / "space.json"), "--index", "id",
+    ]  # fmt: skip
+
+
+def report(folder, *more):
+    command = ["report", str(folder / "rnce.csv"), *options(folder), "--out", str(folder / "report.html"), *more]
+    return CliRunner().invoke(app, command)
+
+
+def test_the_command_writes_what_the_library_writes(files, case):
+    done = report(
+        files, "--delta", "0.005", "--name", "rnce", "--compare", f"nnce={files / 'nnce.csv'}", "--calibrated", "0.004",
+        "--group", "sex", "--title", "Loans", "--date", DATE,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    people = case.people.assign(sex=["f", "m"] * 20).set_axis(pd.Index([f"0{i}" for i in range(40)], name="id"))
+    told, other = (advice(case, generator(case.candidates), people=people) for generator in (hf.RNCE, hf.NNCE))
+    assert f"40 people, {told.found.sum()} with advice, {told.robust.sum()} of them proven" in done.output
+    written = told.report(
+        files / "library.html", name="rnce", others={"nnce": other}, calibrated=0.004, groups=["sex"], title="Loans",
+        date=DATE,
+    )  # fmt: skip
+    assert (files / "report.html").read_text(encoding="utf-8") == written.read_text(encoding="utf-8")
+
+
+def test_the_command_without_a_schema_and_without_delta(tmp_path):
+    network = hf.Network([[[-1.0, 1.0], [0.0, 0.2], [1.0, -1.0]]], [[0.0, 0.0, 0.0]], classes=["yes", "maybe", "no"])
+    people = pd.DataFrame({"debt": [0.7, 0.9, 0.2, 0.8], "income": [0.5, 0.1, 0.1, 0.2]})
+    told = hf.explain(network, people, target="yes", generator=hf.NNCE([[0.7, 0.95], [0.3, 0.4]]))
+    network.save(tmp_path / "model.npz")
+    people.assign(group=list("abca")).to_csv(tmp_path / "people.csv", index=False)
+    told.to_frame().rename_axis("row").to_csv(tmp_path / "advice.csv")
+    done = CliRunner().invoke(
+        app,
+        ["report", str(tmp_path / "advice.csv"), "--model", str(tmp_path / "model.npz"), "--data",
+         str(tmp_path / "people.csv"), "--target", "yes", "--group", "group", "--date", DATE,
+         "--out", str(tmp_path / "report.html")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    told.report(tmp_path / "library.html", groups={"group": list("abca")}, date=DATE)
+    assert (tmp_path / "report.html").read_bytes() == (tmp_path / "library.html").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--compare", "nnce"], "NAME=FILE"),
+        (["--compare", "x=nowhere.csv"], "which is not there"),
+        (["--group", "shoe size"], "'shoe size'"),
+        (["--out", "no/where/report.html"], "existing folder"),
+        (["--target", "7"], "target"),
+    ],
+)
+def test_the_command_names_what_is_wrong(files, more, message):
+    done = report(files, *more)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+def test_the_command_refuses_advice_for_other_people(files):
+    table = pd.read_csv(files / "nnce.csv", dtype={"id": str})
+    table.head(39).to_csv(files / "fewer.csv", index=False)
+    done = report(files, "--compare", f"nnce={files / 'fewer.csv'}")
+    assert done.exit_code == 2
+    assert "same 40 people, got 39" in " ".join(done.output.split())
