@@ -469,6 +469,9 @@ def test_tables_and_pictures_for_people(finished, tmp_path):
     pytest.importorskip("matplotlib")
     finished.plot(tmp_path / "study.png")
     assert (tmp_path / "study.png").stat().st_size > 10_000
+    shown = finished._repr_html_()
+    assert shown.count('<th scope="row"') == len(finished.summary())
+    assert f"{finished.results['method'].nunique()} methods on" in shown
 
 
 X, Y, SPACE = tiny_study.loans(60)
