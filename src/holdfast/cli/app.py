@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import holdfast as hf
-from holdfast.cli import audit, benchmark, check, datasets, ledger, recourse, screens, tables
+from holdfast.cli import audit, benchmark, check, datasets, ledger, letters, recourse, report, screens, tables
 from holdfast.cli.options import (
     BROKEN,
     FILE,
@@ -145,12 +145,14 @@ app.command()(datasets.datasets)
 app.command()(check.check)
 app.add_typer(ledger.app, name="ledger")
 app.command()(audit.audit)
+app.command()(letters.letters)
+app.command()(report.report)
 app.add_typer(benchmark.app, name="benchmark")
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(file_okay=False, help="The folder that the picture goes to.")] = Path("out"),
+    out: Annotated[Path, typer.Option(file_okay=False, help="The folder for picture and report.")] = Path("out"),
     applicants: Annotated[int, typer.Option(min=400, help="How many made-up applicants the model learns from.")] = 4000,
     promises: Annotated[int, typer.Option(min=10, help="How many rejected applicants get advice.")] = 200,
     delta: Annotated[

@@ -54,7 +54,8 @@ def write_letters(
     keys
         What people quote in enquiries: a column of the factuals, or one key for each row; the index if not given.
     names
-        Who is written to: a column of the factuals, one name for each row, or a mapping from key to name.
+        Who is written to: a column of the factuals, one name for each row, or a mapping from key to name; a missing
+        name is left out.
     rows
         Only these rows, counted from 0.
     sender, subject, date, until, expiry, language, templates, certified
@@ -159,9 +160,14 @@ def _names(
         missing = [key for key in keys if key not in by_key]
         if missing:
             raise InvalidInputError(f"names: expected one for every key, got none for {missing[0]!r}")
-        return [str(by_key[key]) for key in keys]
+        return [_name(by_key[key]) for key in keys]
     given = _column(recourse, names, "names")
-    return [str(given[row]) for row in rows]
+    return [_name(given[row]) for row in rows]
+
+
+def _name(given: Any) -> str | None:
+    """A name that is missing is none: nobody is called nan."""
+    return None if given is None or pd.isna(given) or not str(given).strip() else str(given)
 
 
 def _column(recourse: Recourse, given: str | Sequence[Any], argument: str) -> list[Any]:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +55,8 @@ class Templates:
                 raise InvalidInputError(f"templates: expected a folder with templates, got {str(own)!r} without any")
             roots.insert(0, own)
         places = [place for root in roots for place in (root / language, root)]
-        environments = {
-            kind: ImmutableSandboxedEnvironment(
-                loader=FileSystemLoader(places),
-                undefined=StrictUndefined,
-                # By format, not by file name: what words.j2 makes for the page is escaped, for the text it is not.
-                autoescape=kind == "html",
-                keep_trailing_newline=True,
-            )
-            for kind in FORMATS
-        }
+        make = _environment if folder is None else _environment.__wrapped__
+        environments = {kind: make(tuple(places), kind) for kind in FORMATS}
         return cls(language, _read_format(language, places), environments)
 
     def render(self, kind: str, contents: Contents) -> str:
@@ -99,6 +92,18 @@ def write_templates(folder: str | os.PathLike[str]) -> list[Path]:
     except OSError as error:
         raise InvalidInputError(f"templates: expected a folder that can be written, got: {error}") from error
     return [target / file for file in files]
+
+
+@lru_cache
+def _environment(places: tuple[Path, ...], kind: str) -> ImmutableSandboxedEnvironment:
+    """Where templates of a format run; ours are kept, as compiling them takes longer than filling them in."""
+    return ImmutableSandboxedEnvironment(
+        loader=FileSystemLoader(places),
+        undefined=StrictUndefined,
+        # By format, not by file name: what words.j2 makes for the page is escaped, for the text it is not.
+        autoescape=kind == "html",
+        keep_trailing_newline=True,
+    )
 
 
 def _read_format(language: str, places: list[Path]) -> Language:

@@ -1,0 +1,623 @@
+"""Letters: what they say is what was certified, nothing else is promised, and no template or key can do harm."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pickle
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import holdfast as hf
+from holdfast.cli import letters as letters_command
+from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
+from holdfast.features.kinds import Kind
+from holdfast.generators.stated import recourse_from
+from holdfast.letters import Letter, write_letter, write_letters, write_templates
+from holdfast.letters.contents import Limits
+from holdfast.letters.files import file_stems
+from holdfast.letters.language import Language
+from holdfast.letters.templates import Templates
+from recourse_cases import make_case
+
+DAY = "2026-11-16"
+LINE = {
+    "en": re.compile(r"^\* (?P<label>.+?)(?: \([^)]*\))?: (?:raise|lower|change) it from .+? to (?P<value>.+)$", re.M),
+    "de": re.compile(r"^\* (?P<label>.+?)(?: \([^)]*\))?: von .+? auf (?P<value>.+) (?:erhöhen|senken|ändern)$", re.M),
+}
+# What only a guarantee may say.
+GUARANTEE = {"en": "What we promise", "de": "Was wir versprechen"}
+PROVEN = {"en": "proven this with mathematics", "de": "mathematisch bewiesen"}
+NO_PROMISE = {"en": "this is not a promise", "de": "kein Versprechen"}
+
+
+@pytest.fixture(scope="module", params=["mixed", "continuous", "categorical"])
+def advised(request: pytest.FixtureRequest) -> hf.Recourse:
+    """Robust and broken advice in one table, and someone who needs none."""
+    case = make_case("one layer", request.param, n_people=12)
+    people = case.people.set_axis([f"P-{i}" for i in range(len(case.people))])
+    advice = hf.explain(
+        case.network, people, target=case.target, changes=hf.PlausibleChanges(0.02),
+        generator=hf.NNCE(case.candidates), space=case.space,
+    )  # fmt: skip
+    assert {hf.Verdict.ROBUST, hf.Verdict.NOT_ROBUST, None} == set(advice.verdict)
+    return advice
+
+
+LOANS = pd.DataFrame(
+    {
+        "income": [1800.0, 2500.0, 4100.0],
+        "late": [6, 0, 2],
+        "use": [90.0, 12.5, 40.0],
+        "score": [0.1, 0.7, 1.0 / 3.0],
+        "sex": ["f", "m", "f"],
+    },
+    index=["A-1", "A-2", "A-3"],
+)
+NETWORK = hf.Network([np.array([[3.0, -2.0, -1.0, 0.5, 0.0]])], [np.array([0.2])])
+
+
+def loans_space(**notes: Any) -> hf.FeatureSpace:
+    return hf.FeatureSpace.from_frame(
+        LOANS,
+        steps={"income": 50},
+        immutable=["sex"],
+        units={"income": "EUR a month", "use": "%", "late": "payments"},
+        encoding="binary",
+        **notes,
+    )
+
+
+def loans(delta: float | None = 0.05, verdicts: list[Any] | None = None, **notes: Any) -> hf.Recourse:
+    """A-1 is refused and told to become A-2 but for the income; the others are accepted."""
+    space = loans_space(**notes)
+    told = LOANS.copy()
+    told.loc["A-1"] = [3950.0, 0, 12.5, 1.0 / 3.0, "f"]
+    advice = recourse_from(
+        NETWORK, LOANS.iloc[[0]], told.iloc[[0]], target=1, space=space,
+        changes=None if delta is None else hf.PlausibleChanges(delta),
+    )  # fmt: skip
+    return advice if verdicts is None else replace(advice, verdict=np.array(verdicts, dtype=object))
+
+
+def refused(advice: hf.Recourse) -> list[int]:
+    points = advice.space.encode(advice.factuals)
+    return np.flatnonzero(advice.network.predict_index(points) != advice.targets).tolist()
+
+
+# ---------------------------------------------------------------------- what is said is what was certified
+
+
+def read_back(letter: Letter, advice: hf.Recourse, row: int, language: str) -> pd.DataFrame:
+    """The row that a reader of the text would make of it, by other means than the library's own."""
+    thousands, decimal = (",", ".") if language == "en" else (".", ",")
+    table = advice.factuals.iloc[[row]].astype(object).copy()
+    said = {match["label"]: match["value"] for match in LINE[language].finditer(letter.text)}
+    for feature in advice.space.features:
+        text = said.pop(str(feature.name).replace("_", " "), None)
+        if text is None:
+            continue
+        if feature.labelled:
+            words = {"yes": True, "no": False, "ja": True, "nein": False} if True in feature.categories else {}
+            value: Any = words.get(text, text)
+        else:
+            plain = text.removesuffix("%").strip().replace(thousands, "").replace(decimal, ".")
+            value = float(plain) if feature.kind is Kind.CONTINUOUS else int(plain)
+        table[feature.name] = [value]
+    assert not said
+    return table
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_the_numbers_of_a_letter_read_back_are_the_row_that_was_certified(advised: hf.Recourse, language: str) -> None:
+    rows = [row for row in refused(advised) if advised.found[row]]
+    assert len(rows) >= 5
+    for row in rows:
+        letter = advised.letter(row, language=language, date=DAY)
+        table = read_back(letter, advised, row, language)
+        assert np.array_equal(advised.space.encode(table)[0], advised.points[row])
+        again = hf.certify(
+            advised.network, table, advised.network.classes[advised.targets[row]], advised.changes,
+            space=advised.space,
+        )  # fmt: skip
+        assert again.verdict[0] is advised.verdict[row]
+        assert letter.guaranteed is (again.verdict[0] is hf.Verdict.ROBUST)
+
+
+def test_a_value_with_a_long_fraction_is_written_out() -> None:
+    letter = loans().letter(0, date=DAY)
+    assert "score: raise it from 0.1 to 0.3333333333333333\n" in letter.text
+    assert "use: lower it from 90% to 12.5%\n" in letter.text
+    assert "income (EUR a month): raise it from 1,800 to 3,950\n" in letter.text
+    assert "0,3333333333333333" in loans().letter(0, language="de").text
+    assert "3.950" in loans().letter(0, language="de").html
+
+
+def test_a_letter_that_would_say_something_else_is_not_written(tmp_path: Path) -> None:
+    advice = loans()
+    other = replace(advice, points=np.nextafter(advice.points, 2.0))
+    with pytest.raises(HoldfastError, match="A-1: expected the letter to say what was certified"):
+        other.letter(0)
+    (tmp_path / "en").mkdir()
+    said = json.loads((Path(write_templates.__code__.co_filename).parent / "templates/en/format.json").read_text())
+    (tmp_path / "en" / "format.json").write_text(json.dumps(said | {"thousands": "."}))
+    with pytest.raises(FileFormatError, match="different signs for 'decimal' and 'thousands'"):
+        advice.letter(0, templates=tmp_path)
+
+
+LANGUAGES = [Templates.find(code).language for code in ("en", "de")]
+
+
+@given(st.sampled_from(LANGUAGES), st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_read_back(language: Language, value: float) -> None:
+    assert language.read(language.number(value)) == value
+
+
+@given(st.floats(1e-12, 1e6))
+def test_a_radius_is_never_rounded_up(value: float) -> None:
+    shown = LANGUAGES[0].read(LANGUAGES[0].rounded_down(value))
+    assert 0.99 * value <= shown <= value
+
+
+# ---------------------------------------------------------------------- nothing else is promised
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_only_robust_advice_is_a_guarantee(advised: hf.Recourse, language: str) -> None:
+    for row in refused(advised):
+        letter = advised.letter(row, language=language, date=DAY, until="2031-05-07")
+        for text in (letter.text, letter.html):
+            flat = " ".join(text.split())
+            robust = advised.verdict[row] is hf.Verdict.ROBUST
+            assert (GUARANTEE[language] in flat) is robust
+            assert (PROVEN[language] in flat) is robust
+            assert ("2031" in flat) is robust
+            assert (NO_PROMISE[language] in flat) is (bool(advised.found[row]) and not robust)
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize("verdict", [hf.Verdict.UNKNOWN, hf.Verdict.NOT_ROBUST, None])
+def test_advice_that_is_broken_or_unknown_promises_nothing(verdict: Any, language: str) -> None:
+    expiry = hf.promise_expiry([5.0], [0.001] * 60, confidence=0.95)
+    letter = loans(verdicts=[verdict]).letter(0, language=language, expiry=expiry)
+    assert letter.contents.outcome == "not_guaranteed"
+    assert letter.contents.certificate == ""
+    assert letter.contents.time.retrainings == 0
+    for text in (" ".join(letter.text.split()), " ".join(letter.html.split())):
+        assert NO_PROMISE[language] in text
+        assert "retraining" not in text
+        assert "monatlich" not in text
+        assert GUARANTEE[language] not in text
+
+
+def test_without_delta_nothing_is_promised() -> None:
+    letter = loans(delta=None).letter(0)
+    assert not letter.guaranteed
+    assert "We have not checked if the yes would last" in " ".join(letter.text.split())
+    assert letter.contents.limits is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "words"),
+    [
+        ("proven: nothing may change (a immutable), and today's class is another", "fixed", "None of the details"),
+        ("proven: no point within the constraints is accepted by every model in Δ", "proven", "sure to last when we"),
+        ("no point accepted was found in time", "not_found", "This does not prove that there are none"),
+    ],
+)
+def test_a_row_without_an_answer_is_told_so(reason: str, kind: str, words: str) -> None:
+    space = loans_space()
+    gap = LOANS.iloc[[0]].astype(object)
+    gap["income"] = [None]
+    advice = recourse_from(
+        NETWORK, LOANS.iloc[[0]], gap, target=1, space=space, changes=hf.PlausibleChanges(0.05), reasons=[reason]
+    )
+    letter = advice.letter(0, until="2031-05-07")
+    assert letter.contents.why_none == kind
+    assert (letter.contents.changes, letter.contents.reasons) == ((), ())
+    for text in (letter.text, letter.html):
+        flat = " ".join(text.split())
+        assert words in flat
+        assert "2031" not in flat
+        assert "What you can do" not in flat
+        assert "romise" not in flat
+        assert "Δ" not in flat
+
+
+def test_advice_that_nobody_may_be_given_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"A-1: expected advice that leaves protected attributes alone.*'late'"):
+        loans(protected=["late"]).letter(0)
+    fixed = loans()
+    with pytest.raises(InvalidInputError, match="A-1: expected advice within the constraints, got: late is immutable"):
+        replace(fixed, space=fixed.space.constrained(immutable=["late", "sex"])).letter(0)
+    accepted = recourse_from(NETWORK, LOANS.iloc[[1]], LOANS.iloc[[1]], target=1, space=loans_space())
+    with pytest.raises(InvalidInputError, match="A-2: expected someone who was refused"):
+        accepted.letter(0)
+
+
+# ---------------------------------------------------------------------- reasons, time, limits
+
+
+def test_reasons_come_from_what_changes_the_largest_share_first() -> None:
+    advice = loans(
+        reasons={"late": ("38", "Serious delinquency"), "use": ("10", "Card use"), "income": ("10", "Card use")}
+    )
+    letter = advice.letter(0)
+    moved = np.abs(advice.points[0] - advice.space.encode(advice.factuals)[0])
+    shares = dict(zip(["income", "late", "use", "score"], moved / moved.sum(), strict=False))
+    expected = [("10", "Card use", shares["income"] + shares["use"]), ("38", "Serious delinquency", shares["late"])]
+    found = [(reason.code, reason.text, reason.share) for reason in letter.contents.reasons]
+    assert found[:2] == [(code, text, pytest.approx(share)) for code, text, share in expected]
+    assert found[2] == ("", "score", pytest.approx(shares["score"]))
+    assert [change.share for change in letter.contents.changes] == sorted(shares.values(), reverse=True)
+    assert letter.text.index("1. Card use (code 10)") < letter.text.index("2. Serious delinquency (code 38)")
+    assert "does not say how much each detail counted" in " ".join(letter.text.split())
+
+
+def test_labels_units_and_what_must_stay() -> None:
+    letter = loans(labels={"late": "number of missed payments", "sex": "sex as registered"}).letter(0, date=DAY)
+    assert "* number of missed payments: lower it from 6 to 0" in letter.text
+    assert "* sex as registered: f" in letter.text
+    assert [detail.name for detail in letter.contents.unchanged] == ["sex"]
+    assert "16 November 2026" in letter.text
+
+
+def test_how_long_it_holds() -> None:
+    advice = loans()
+    three = hf.promise_expiry([5.0], [0.001] * 60, confidence=0.95, horizon=3, start=DAY)
+    one = hf.promise_expiry([5.0], [0.001] * 20, confidence=0.95, horizon=1, period="week")
+    never = hf.promise_expiry([0.0], [0.001] * 60, confidence=0.95)
+
+    def said(**options: Any) -> str:
+        return " ".join(advice.letter(0, date=DAY, **options).text.split())
+
+    assert (
+        "kept through the next 3 monthly retrainings of the model (to 16 February 2027), with a confidence of 95%."
+        in said(expiry=three)
+    )
+    assert "kept through the next weekly retraining of the model, with a confidence of 95%." in said(expiry=one)
+    assert "die nächsten 3 monatlichen Anpassungen" in said(expiry=three, language="de")
+    assert "die nächste wöchentliche Anpassung" in said(expiry=one, language="de")
+    assert "So we name no date" in said(expiry=never)
+    assert "So we name no date" in said()
+    assert "We keep this promise until 31 January 2027." in said(until="2027-01-31")
+    assert "bis zum 31. Januar 2027." in said(until=datetime.date(2027, 1, 31), language="de")
+    for options, message in (
+        ({"until": "2026-11-15"}, "until: expected a day not before"),
+        ({"until": "soon"}, "until: expected a date such as"),
+        ({"date": 20261116}, "date: expected a date such as"),
+        ({"until": "2027-01-31", "expiry": three}, "got both"),
+        ({"expiry": "3 months"}, "expiry: expected what promise_expiry returned"),
+        (
+            {"expiry": hf.promise_expiry([5.0, 5.0], [0.001] * 60)},
+            "expiry: expected one promise for each of the 1 rows",
+        ),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            advice.letter(0, **({"date": DAY} | options))
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "words"),
+    [
+        (
+            hf.PlausibleChanges(0.0123456),
+            ("0.0123", "", "inf", True),
+            "each number inside the model may move by up to 0.0123.",
+        ),
+        (
+            hf.PlausibleChanges(0.02, 2),
+            ("0.02", "", "2", True),
+            "all numbers inside the model together may move by up to 0.02, measured in",
+        ),
+        (
+            hf.PlausibleChanges(0.02, biases=False),
+            ("0.02", "", "inf", False),
+            "each weight inside the model may move by up to 0.02; the biases stay",
+        ),
+        (
+            hf.PlausibleChanges((0.01, 0.03)),
+            ("0.01", "0.03", "inf", True),
+            "by up to 0.01 to 0.03, depending on the layer.",
+        ),
+    ],
+)
+def test_limits_in_words(changes: hf.PlausibleChanges, limits: tuple[Any, ...], words: str) -> None:
+    letter = replace(loans(), changes=changes).letter(0, certified=False)
+    assert letter.contents.limits == Limits(*limits)
+    assert words in " ".join(letter.text.split())
+
+
+def test_the_certificate_quoted_is_the_one_that_is_written(tmp_path: Path) -> None:
+    advice = loans()
+    written = hf.write_certificates(advice, tmp_path / "certificates.jsonl")
+    letter = advice.letter(0)
+    assert letter.contents.certificate == written["certificate"].iloc[0]
+    assert letter.contents.certificate in letter.text
+    assert advice.letter(0, certified=False).contents.certificate == ""
+
+
+# ---------------------------------------------------------------------- the page, and templates
+
+
+class Page(HTMLParser):
+    """Tags, attributes and visible text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.data = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.data += data
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_the_page_is_one_file_with_headings_and_a_language(language: str) -> None:
+    letter = loans().letter(0, language=language)
+    page = Page(letter.html)
+    names = [tag for tag, _ in page.tags]
+    assert dict(page.tags)["html"] == {"lang": language}
+    assert (names.count("h1"), names.count("main"), names.count("title")) == (1, 1, 1)
+    assert names.count("h2") == 6
+    assert all("scope" in attributes for tag, attributes in page.tags if tag == "th")
+    assert not {"script", "link", "img", "iframe"} & set(names)
+    assert not any({"src", "href"} & set(attributes) for _, attributes in page.tags)
+    for change in letter.contents.changes:
+        assert change.after in page.data
+    # Both formats say the same sentences.
+    for sentence in (letter.contents.certificate, GUARANTEE[language]):
+        assert sentence in page.data
+        assert sentence in letter.text
+
+
+def test_nothing_that_people_are_called_becomes_markup() -> None:
+    bad = "<script>alert(1)</script> & \"'"
+    people = LOANS.assign(sex=["<b>f</b>", "m", "<b>f</b>"])
+    space = hf.FeatureSpace.from_frame(
+        people, labels={"late": f"late {bad}"}, reasons={"use": (bad, bad)}, encoding="binary"
+    )
+    told = people.iloc[[0]].assign(income=4100.0, late=0, use=12.5, sex="m")
+    advice = recourse_from(NETWORK, people.iloc[[0]], told, target=1, space=space, changes=hf.PlausibleChanges(0.01))
+    letter = advice.letter(0, key=bad, name=bad, sender=f"{bad}\n{bad}", subject=bad)
+    page = Page(letter.html)
+    assert not {"script", "b"} & {tag for tag, _ in page.tags}
+    assert page.data.count("<script>alert(1)</script> & \"'") >= 8
+    assert "&lt;" not in page.data
+    assert bad in letter.text
+    assert "<b>f</b>" in letter.text
+    assert "<script" not in letter._repr_html_()
+
+
+def test_own_templates_take_the_place_of_ours(tmp_path: Path) -> None:
+    advice = loans()
+    files = write_templates(tmp_path / "own")
+    assert {path.name for path in files} == {"letter.html.j2", "letter.txt.j2", "words.j2", "format.json"}
+    assert advice.letter(0, date=DAY, templates=tmp_path / "own") == advice.letter(0, date=DAY)
+    with pytest.raises(InvalidInputError, match="which is there already"):
+        write_templates(tmp_path / "own")
+    words = tmp_path / "own" / "en" / "words.j2"
+    words.write_text(words.read_text(encoding="utf-8").replace("The main reasons", "Why & how"), encoding="utf-8")
+    changed = advice.letter(0, templates=tmp_path / "own")
+    assert "Why & how\n---------" in changed.text
+    # A file that is not there is ours.
+    only = tmp_path / "only"
+    only.mkdir()
+    (only / "letter.txt.j2").write_text("{{ letter.key }}: {{ letter.changes[0].after }}", encoding="utf-8")
+    assert advice.letter(0, templates=only).text == "A-1: 0"
+    assert advice.letter(0, templates=only, date=DAY).html == advice.letter(0, date=DAY).html
+
+
+def test_another_language_is_a_folder(tmp_path: Path) -> None:
+    write_templates(tmp_path)
+    (tmp_path / "en").rename(tmp_path / "fr-CH")
+    said = json.loads((tmp_path / "fr-CH" / "format.json").read_text())
+    (tmp_path / "fr-CH" / "format.json").write_text(json.dumps(said | {"thousands": "\u202f", "decimal": ","}))
+    letter = loans().letter(0, language="fr-CH", templates=tmp_path)
+    assert "from 1\u202f800 to 3\u202f950" in letter.text
+    assert '<html lang="fr-CH">' in letter.html
+    for code in ("fr", "../en", "", "x" * 99):
+        with pytest.raises(InvalidInputError, match="language: expected"):
+            loans().letter(0, language=code, templates=tmp_path)
+    with pytest.raises(InvalidInputError, match="templates: expected a folder with templates"):
+        loans().letter(0, templates=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("\n{{ letter.nonsense }}", r"letter.txt.j2, line 2: .*no attribute 'nonsense'"),
+        ("{{ nonsense }}", "'nonsense' is undefined"),
+        ("\n\n{% if %}", r"letter.txt.j2, line 3: "),
+        ("{{ letter.__class__.__mro__ }}", "unsafe|undefined"),
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
+        ("{{ letter.changes[99].after }}", "expected a template that can be filled in"),
+        ("{{ 1 // 0 }}", "zero"),
+        ('{% include "../../../../../../etc/passwd" %}', "expected a template that can be filled in"),
+        ("{{ range(10 ** 9) | list }}", "range"),
+    ],
+)
+def test_a_bad_template_is_an_error_that_says_where(tmp_path: Path, template: str, message: str) -> None:
+    (tmp_path / "letter.txt.j2").write_text(template, encoding="utf-8")
+    with pytest.raises(FileFormatError, match=message):
+        loans().letter(0, templates=tmp_path)
+    with pytest.raises(FileFormatError, match=r"^A-1: "):
+        write_letters(loans(), tmp_path / "letters", templates=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["letter.txt.j2"]
+
+
+def test_letters_pickle_and_compare() -> None:
+    letter = write_letter(loans(), -1, date=DAY)
+    assert pickle.loads(pickle.dumps(letter)) == letter
+    assert str(letter) == letter.text
+    for row in (1, -2, 0.0, True, "0"):
+        with pytest.raises(InvalidInputError, match="row: expected one of the 1 rows"):
+            write_letter(loans(), row)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="recourse: expected"):
+        write_letter("advice", 0)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- folders of them
+
+
+def test_a_folder_of_letters_and_its_manifest(advised: hf.Recourse, tmp_path: Path) -> None:
+    manifest = write_letters(
+        advised, tmp_path / "a" / "letters", date=DAY, names={k: f"N {k}" for k in advised.factuals.index}
+    )
+    written = pd.read_csv(tmp_path / "a" / "letters" / "manifest.csv", keep_default_na=False)
+    pd.testing.assert_frame_equal(written, manifest, check_dtype=False)
+    assert manifest["key"].tolist() == list(advised.factuals.index)
+    for row, entry in enumerate(manifest.itertuples()):
+        if row not in refused(advised):
+            assert (entry.outcome, entry.file) == ("already_accepted", "")
+            continue
+        letter = advised.letter(row, date=DAY, name=f"N {entry.key}")
+        assert (tmp_path / "a" / "letters" / entry.file).read_text(encoding="utf-8") == letter.html
+        assert (tmp_path / "a" / "letters" / entry.text_file).read_text(encoding="utf-8") == letter.text
+        assert (entry.outcome == "guaranteed") is bool(advised.robust[row])
+    names = {path.name for path in (tmp_path / "a" / "letters").iterdir()}
+    assert names == {*manifest["file"], *manifest["text_file"], "manifest.csv"} - {""}
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["letters"]
+    with pytest.raises(InvalidInputError, match="expected a new or empty folder"):
+        write_letters(advised, tmp_path / "a" / "letters")
+    few = write_letters(
+        advised, tmp_path / "few", rows=refused(advised)[:2], keys=[f"k{i}" for i in range(len(advised))]
+    )
+    assert few["key"].tolist() == [f"k{i}" for i in refused(advised)[:2]]
+
+
+def test_all_letters_or_none_and_the_row_is_named(tmp_path: Path) -> None:
+    people = pd.concat([LOANS.iloc[[0]]] * 3).set_axis(["x", "y", "z"])
+    told = people.assign(income=3950.0, late=0, use=12.5)
+    told.loc["y", "sex"] = "m"
+    advice = recourse_from(NETWORK, people, told, target=1, space=loans_space(), changes=hf.PlausibleChanges(0.01))
+    with pytest.raises(InvalidInputError, match=r"^y: expected advice within the constraints, got: sex is immutable"):
+        write_letters(advice, tmp_path / "letters")
+    assert list(tmp_path.iterdir()) == []
+    assert write_letters(advice, tmp_path / "letters", rows=[0, 2])["key"].tolist() == ["x", "z"]
+    for options, message in (
+        ({"keys": ["a", "a", "b"]}, "keys: expected each key once, got 'a' 2 times"),
+        ({"keys": ["a", "b"]}, "keys: expected one for each of the 3 rows, got 2"),
+        ({"keys": "who"}, "keys: expected one of the columns"),
+        ({"keys": ["a", "b\n", "\n"]}, "keys: expected a line of text"),
+        ({"names": {"x": "X"}}, "names: expected one for every key, got none for 'y'"),
+        ({"rows": []}, "rows: expected at least one row"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            write_letters(advice, tmp_path / "other", **options)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_missing_name_is_left_out(tmp_path: Path) -> None:
+    people = pd.concat([LOANS.iloc[[0]]] * 2).set_axis(["x", "y"]).assign(who=["Ada", None])
+    told = people.assign(income=3950.0, late=0, use=12.5)
+    advice = recourse_from(NETWORK, people, told, target=1, space=loans_space(), changes=hf.PlausibleChanges(0.01))
+    write_letters(advice, tmp_path / "letters", names="who")
+    assert "Dear Ada," in (tmp_path / "letters" / "letter-x.txt").read_text(encoding="utf-8")
+    assert "Hello," in (tmp_path / "letters" / "letter-y.txt").read_text(encoding="utf-8")
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), unique=True, max_size=20))
+def test_file_names_are_safe_and_different(keys: list[str]) -> None:
+    stems = file_stems(keys)
+    assert len({stem.lower() for stem in stems}) == len(keys)
+    assert all(re.fullmatch(r"letter-[A-Za-z0-9_-]{1,75}", stem) for stem in stems)
+
+
+def test_a_key_made_to_look_like_another_file_name_gets_its_own() -> None:
+    taken = file_stems(["a/b"])[0].removeprefix("letter-")
+    stems = file_stems(["a/b", taken])
+    assert len(set(stems)) == 2
+    assert file_stems(["A-17", "007"]) == ["letter-A-17", "letter-007"]
+
+
+# ---------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    NETWORK.save(tmp_path / "model.npz")
+    space = loans_space(reasons={"late": ("38", "Serious delinquency")})
+    (tmp_path / "space.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
+    people = LOANS.assign(who=["Ada", "Ben", "Cy"]).rename_axis("id")
+    people.to_csv(tmp_path / "people.csv")
+    advice = hf.explain(
+        NETWORK, LOANS, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.Closest(), space=space
+    )
+    advice.to_frame().rename_axis("id").to_csv(tmp_path / "recourse.csv")
+    return tmp_path
+
+
+def run(files: Path, *arguments: object) -> Any:
+    import typer
+
+    app = typer.Typer()
+    app.command()(letters_command.letters)
+    paths = ["--model", files / "model.npz", "--data", files / "people.csv", "--schema", files / "space.json"]
+    options = [files / "recourse.csv", *paths, "--index", "id", "--target", "1", *arguments]
+    return CliRunner().invoke(app, [str(option) for option in options])
+
+
+def test_the_command_writes_what_the_library_says(files: Path) -> None:
+    result = run(
+        files, "--delta", 0.01, "--out", files / "letters", "--until", "2027-01-31", "--date", DAY, "--name", "who",
+        "--sender", "Bank\\nTown", "--language", "de",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "1 letters: 1 with a guarantee" in result.output
+    assert "2 people have the class already" in result.output
+    space = hf.FeatureSpace.from_dict(json.loads((files / "space.json").read_text()))
+    advice = hf.explain(
+        NETWORK, LOANS, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.Closest(), space=space
+    )
+    own = advice.letter(0, until="2027-01-31", date=DAY, name="Ada", sender="Bank\nTown", language="de")
+    text = (files / "letters" / "letter-A-1.txt").read_text(encoding="utf-8")
+    # The file's certificate is of a row with the column of names in it.
+    assert text.splitlines()[:-1] == own.text.splitlines()[:-1]
+    manifest = pd.read_csv(files / "letters" / "manifest.csv", keep_default_na=False)
+    assert manifest["outcome"].tolist() == ["guaranteed", "already_accepted", "already_accepted"]
+
+
+def test_the_command_turns_a_history_into_retrainings(files: Path) -> None:
+    for i in range(9):
+        hf.PlausibleChanges(1e-4).sample(NETWORK, 1, seed=i)[0].save(files / f"old{i}.npz")
+    history = [part for i in range(9) for part in ("--history", files / f"old{i}.npz")]
+    arguments = ("--delta", 0.01, "--out", files / "letters", *history, "--confidence", 0.9, "--period", "week")
+    assert run(files, *arguments).exit_code == 0
+    text = (files / "letters" / "letter-A-1.txt").read_text(encoding="utf-8")
+    assert "the next weekly retraining of the model, with a confidence of 90%." in " ".join(text.split())
+    both = run(files, *arguments[:2], "--out", files / "more", *history, "--until", "2027-01-31")
+    assert both.exit_code == 2
+    assert "got both" in both.output
+
+
+def test_the_command_copies_templates_out_and_says_what_is_wrong(files: Path) -> None:
+    result = run(files, "--write-templates", files / "own")
+    assert result.exit_code == 0
+    assert (files / "own" / "de" / "words.j2").is_file()
+    assert run(files, "--write-templates", files / "own").exit_code == 2
+    assert run(files, "--out", files / "letters").exit_code == 0
+    assert "this is not a promise" in " ".join((files / "letters" / "letter-A-1.txt").read_text().split())
+    for arguments, message in (
+        (("--out", files / "letters"), "expected a new or empty folder"),
+        (("--out", files / "x", "--language", "fr"), "language: expected one of ['de', 'en']"),
+        (("--out", files / "x", "--name", "nobody"), "expected a column 'nobody' for --name"),
+        (("--out", files / "x", "--until", "soon"), "until: expected a date"),
+    ):
+        result = run(files, *arguments)
+        assert (result.exit_code, message in " ".join(result.output.split())) == (2, True), result.output
+    assert not (files / "x").exists()
