@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,8 @@ def test_page_runs(page, tmp_path, monkeypatch, request):
     else:
         assert list(tmp_path.iterdir()) == []
     Page(page, tmp_path).run(blocks(TEXTS[page]))
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def files_of_the_readme():

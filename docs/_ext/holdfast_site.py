@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +54,18 @@ def keep_formulas(_: Sphinx, _kind: str, _name: str, _object: object, _options: 
     lines[:] = kept + rest
 
 
+def shorten_types(
+    _: Sphinx, _kind: str, _name: str, _object: object, _options: object, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Arrays and our own names for types as a reader would write them."""
+    return tuple(None if text is None else _short(text) for text in (signature, returns))
+
+
+def _short(text: str) -> str:
+    text = re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text)
+    return re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"ndarray[\1]", text)
+
+
 def _inside_formula(lines: list[str]) -> bool:
     """Whether the last line with something on it is indented already."""
     last = next((line for line in reversed(lines) if line), "")
@@ -63,5 +76,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Hook in."""
     app.connect("source-read", fill_page)
     # Before napoleon turns sections into field lists, which are indented as well.
+    app.connect("autodoc-process-signature", shorten_types)
     app.connect("autodoc-process-docstring", keep_formulas, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
