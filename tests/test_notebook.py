@@ -174,6 +174,22 @@ def test_recourse_shows_what_changes_and_nothing_else(world):
     assert {"provably survives", "can be broken"} <= {row[1] for row in rows}
 
 
+def test_a_row_without_an_answer_leaves_the_others_in_their_places(world):
+    *_, advice = world
+    full = Page(advice._repr_html_()).rows
+    found = advice.found.copy()
+    found[[0, 3]] = False
+    reason = np.where(found, "", "there is none")
+    tables = advice.counterfactuals.astype(object).where(pd.Series(found, index=advice.counterfactuals.index), None)
+    gaps = Page(replace(advice, found=found, reason=reason, counterfactuals=tables)._repr_html_()).rows
+    assert [row[1] for row in (gaps[1], gaps[4])] == ["no answer: there is none"] * 2
+    assert not any(gaps[1][3:] + gaps[4][3:])
+    assert gaps[0] == full[0]
+    assert [row for i, row in enumerate(gaps) if i not in (1, 4)] == [
+        row for i, row in enumerate(full) if i not in (1, 4)
+    ]
+
+
 def test_rows_without_an_answer_say_why(results):
     hopeless = results["recourse without an answer"]
     assert not hopeless.found.any()

@@ -35,7 +35,7 @@ _PAGE = """\
 </dl>
 {%- endif %}
 {%- if body %}
-<div role="region" aria-label="{{ caption }}" tabindex="0" style="max-width: 100%; overflow-x: auto">
+<div role="group" aria-label="{{ caption }}" tabindex="0" style="max-width: 100%; overflow-x: auto">
 <table style="border-collapse: collapse; margin: 0.6em 0">
 <caption style="caption-side: top; text-align: left; padding: 0.2em 0; color: inherit">{{ caption }}</caption>
 <thead><tr>
