@@ -48,17 +48,12 @@ class Labels:
         known = list(parts)
         firsts = np.concatenate([np.empty(0, np.int64), *(part.firsts for part in known)])
         sizes = np.concatenate([np.empty(0, np.int64), *(part.sizes for part in known)])
+        order = np.argsort(firsts, kind="stable")
         dates, targets, texts = (
-            [value for part in known for value in getattr(part, name)] for name in ("dates", "targets", "key_texts")
+            tuple(as_objects([value for part in known for value in getattr(part, name)])[order].tolist())
+            for name in ("dates", "targets", "key_texts")
         )
-        order = np.argsort(firsts, kind="stable").tolist()
-        return cls(
-            firsts[order],
-            sizes[order],
-            tuple(dates[i] for i in order),
-            tuple(targets[i] for i in order),
-            tuple(texts[i] for i in order),
-        )
+        return cls(firsts[order], sizes[order], dates, targets, texts)
 
     @property
     def numbers(self) -> NDArray[np.int64]:
@@ -105,11 +100,11 @@ class Overview:
 
     def by_target(self) -> list[tuple[Any, NDArray[np.bool_]]]:
         """Each class that was promised, and which of these promises did."""
-        # 1, 1.0 and True are equal, and not the same.
-        names = [repr(label) for label in self.labels.targets]
-        kinds = dict(zip(names, self.labels.targets, strict=True))
+        # 1, 1.0 and True are equal, and not the same; each is one object for all pages that were read together.
+        kinds = {id(label): label for label in self.labels.targets}
         return [
-            (label, np.repeat([other == name for other in names], self.labels.sizes)) for name, label in kinds.items()
+            (label, np.repeat([other is label for other in self.labels.targets], self.labels.sizes))
+            for label in kinds.values()
         ]
 
     @classmethod
@@ -128,9 +123,7 @@ class Overview:
                 tuple(labels[text] for text in targets),
                 keys,
             )
-            fits = all(len(codes) == size for codes, size in zip(verdicts, sizes, strict=True)) and all(
-                len(blob) == 8 * size for blob, size in zip(radii, sizes, strict=True)
-            )
+            fits = [*map(len, verdicts)] == [*sizes] and [*map(len, radii)] == [8 * size for size in sizes]
         except (TypeError, ValueError) as error:
             raise FileFormatError(
                 f"pages {firsts[0]} to {firsts[-1]}: expected what a ledger writes: {error}"

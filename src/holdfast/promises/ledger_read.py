@@ -40,10 +40,17 @@ class Reader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._read: dict[str, Terms] = {}
 
     def terms(self) -> dict[int, Terms]:
         """What promises were made under, by its number in this file."""
-        return {place: Terms.read(name, self.store.fetch) for place, name in self.store.terms().items()}
+        return {place: self._terms(name) for place, name in self.store.terms().items()}
+
+    def _terms(self, name: str) -> Terms:
+        """Read once and held against their hash, which is all that they can ever be."""
+        if name not in self._read:
+            self._read[name] = Terms.read(name, self.store.fetch)
+        return self._read[name]
 
     def place(self, terms: Terms) -> int:
         """The number of some terms in this file; 0 if it does not have them."""
@@ -74,16 +81,15 @@ class Reader:
 
     def find(self, key: str) -> list[Promises]:
         """The promises made to someone, those under the same terms together."""
-        known, found = self.terms(), []
+        names, found = self.store.terms(), []
         rows = self.store.query(f"SELECT terms, {_ENTRY} FROM promises WHERE key = ? ORDER BY number", (key,))
         for place in dict.fromkeys(row[0] for row in rows):
-            if place not in known:
+            if place not in names:
                 raise FileFormatError(f"key {key!r}: expected a promise with terms, got one without")
-            mine, reading = [row[1:] for row in rows if row[0] == place], self.under(known[place])
-            points = np.concatenate([reading.points(row[0], row[0]) for row in mine])
-            if len(points) != len(mine):
-                raise FileFormatError(f"key {key!r}: expected a point for each of {len(mine)} promises")
-            found.append(_batch(known[place], mine, points))
+            terms, mine = self._terms(names[place]), [row[1:] for row in rows if row[0] == place]
+            # The point of a promise is the encoding of its row, and the row is at hand.
+            points = terms.space.encode(rows_from_json(terms.space, [row[-1] for row in mine]))
+            found.append(_batch(terms, mine, points))
         return found
 
     def _between(self, columns: str, place: int, first: int, last: int) -> list[Any]:
@@ -130,7 +136,7 @@ class TermsReader:
             stop = min(int(np.searchsorted(ends, before + batch)) + 1, len(pages))
             firsts = (int(pages[start, 0]), int(pages[stop - 1, 0]))
             found = self.reader.store.query(_OVERVIEW, (self._place, *firsts))
-            if [row[:2] for row in found] != [tuple(page) for page in pages[start:stop].tolist()]:
+            if [list(row[:2]) for row in found] != pages[start:stop].tolist():
                 raise FileFormatError(f"pages {firsts[0]} to {firsts[1]}: expected a file that is only added to")
             yield Overview.of(found)
             start = stop
