@@ -187,7 +187,7 @@ def _person(i: int, columns: tuple[Column, ...], rng: np.random.Generator) -> Pe
     before = tuple(
         round(float(rng.uniform(*RANGES[k % 6])), 2 if k % 6 == 2 else 0)
         if column.numeric
-        else str(rng.choice(HOUSING))
+        else HOUSING[int(rng.integers(4))]
         for k, column in enumerate(columns)
     )
     key = f"A-{i + 1:05d}"
@@ -198,10 +198,7 @@ def _person(i: int, columns: tuple[Column, ...], rng: np.random.Generator) -> Pe
         column = columns[k]
         if column.moves == "fixed":
             continue
-        step = round(float(rng.uniform(*STEPS[k % 6])))
-        after[k] = (
-            max(before[k] + step, 0.0) if column.numeric else str(rng.choice([x for x in HOUSING if x != before[k]]))
-        )
+        after[k] = _moved(before[k], STEPS[k % 6], rng)
     advice = tuple(
         _sentence(column, old, new) for column, old, new in zip(columns, before, after, strict=True) if old != new
     )
@@ -214,6 +211,12 @@ def _person(i: int, columns: tuple[Column, ...], rng: np.random.Generator) -> Pe
     counter = CounterModel(radius + 1e-6, radius < DELTA, float(rng.gamma(2, 0.4)), -1e-7, changes)
     cost = float(rng.gamma(4.0, 0.08) + 8 * radius)
     return Person(key, before, tuple(after), advice, verdict, cost, radius, 0.01, radius - DELTA, "", counter)
+
+
+def _moved(value: float | str, step: tuple[int, int], rng: np.random.Generator) -> float | str:
+    if isinstance(value, str):
+        return HOUSING[(HOUSING.index(value) + int(rng.integers(1, 4))) % 4]
+    return round(max(value + round(float(rng.uniform(*step))), 0.0), 2)
 
 
 def _sentence(column: Column, old: Value, new: Value) -> str:

@@ -12,6 +12,7 @@ from holdfast.report.contents import Value
 
 NOTHING = "–"
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_PERCENT = ("%", "percent")
 _SMALL, _LARGE = 1e-4, 1000
 
 
@@ -101,21 +102,22 @@ def amount(value: Value, unit: str = "") -> str:
 
 
 def change(value: float | None, unit: str = "") -> str:
-    """A signed change in the caller's unit, to four significant digits.
+    """A signed change in the caller's unit, to four significant digits; of percentages in points.
 
-    >>> change(1250.0, "USD"), change(-0.5)
-    ('+1,250 USD', '−0.5')
+    >>> change(1250.0, "USD"), change(-0.5), change(7, "%")
+    ('+1,250 USD', '−0.5', '+7 points')
     """
     if value is None:
         return NOTHING
-    return with_unit(("+" if value > 0 else "") + figure(value, digits=4), unit)
+    text = ("+" if value > 0 else "") + figure(value, digits=4)
+    return with_unit(text, "points" if unit in _PERCENT else unit)
 
 
 def with_unit(text: str, unit: str) -> str:
     """A number and its unit: a percent sign stands close, anything else apart."""
     if not unit:
         return text
-    return f"{text}%" if unit in ("%", "percent") else f"{text} {unit}"
+    return f"{text}%" if unit in _PERCENT else f"{text} {unit}"
 
 
 def _grouped(number: Decimal) -> str:

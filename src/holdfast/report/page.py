@@ -67,7 +67,7 @@ def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
     first: Method = contents.methods[0]
     result.append(("With advice", numbers.count(first.found), f"{numbers.part_of(first.found, everyone)} of all"))
     if contents.delta is not None:
-        of = f"{numbers.part_of(first.robust, first.found)} of those with advice"
+        of = f"{numbers.part_of(first.robust, first.found)} of those with advice" if first.found else "nobody has advice"
         result.append(("Proven to survive", numbers.count(first.robust), of))
     if first.median_radius is not None:
         beside = "" if contents.delta is None else f"δ is {numbers.delta(contents.delta)}"

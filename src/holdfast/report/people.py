@@ -10,6 +10,7 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Hashable, Iterable
+from decimal import ROUND_DOWN, Context
 from math import isfinite
 from typing import Any
 
@@ -21,6 +22,7 @@ from holdfast.report.contents import Contents, CounterModel, Person, Value
 MOST_PLAIN = 600_000
 # Of a counter-model the costliest changes; the rest is in the model itself.
 MOST_CHANGES = 8
+_DOWN = Context(prec=6, rounding=ROUND_DOWN)
 # Inside <script> a text must not end it, nor open a comment; JSON reads these as the same characters.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -30,7 +32,7 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
     text = json.dumps(_table(contents), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if len(text) <= MOST_PLAIN:
         return Markup(text.translate(_ESCAPES)), "json"
-    packed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
+    packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
     return Markup(base64.b64encode(packed).decode()), "gzip"
 
 
@@ -44,7 +46,7 @@ def _table(contents: Contents) -> dict[str, Any]:
         "keys": [person.key for person in people],
         "verdicts": [person.verdict for person in people],
         "costs": _all(people, lambda person: _short(person.cost)),
-        "radii": _all(people, lambda person: _short(person.radius)),
+        "radii": _all(people, lambda person: _below(person.radius)),
         "gaps": _all(people, lambda person: _short(person.gap)),
         "worst": _all(people, lambda person: _short(person.worst_margin)),
         "reasons": [reasons.code(person.reason) for person in people],
@@ -116,6 +118,13 @@ def _short(number: float | None) -> float | int | None:
     if number is None or not isfinite(number):
         return None
     return _whole(float(f"{number:.6g}"))
+
+
+def _below(number: float | None) -> float | int | None:
+    """As short, and never more than it is: a radius is a promise."""
+    if number is None or not isfinite(number):
+        return None
+    return _whole(float(_DOWN.create_decimal(repr(float(number)))))
 
 
 def _value(value: Value, other: Value = None) -> Value:

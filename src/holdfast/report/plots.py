@@ -133,7 +133,7 @@ def _survival(
             parts.append(
                 element("path", d=f"M{edge + 3:.1f} {height:.1f}L{edge + 13:.1f} {place:.1f}", class_="leader")
             )
-            label = _cut(name, 15)
+            label = _cut(name, 14)
             parts.append(element("text", label, class_=f"label {Look(i).given}", x=edge + 16, y=place + 4))
     return drawing(canvas, "survival", title, description, *parts)
 

@@ -65,7 +65,7 @@ class Scale:
     def ticks(self, about: int, whole: bool = False) -> list[float]:
         """Round numbers within the scale, roughly so many; `whole` ones where they count something.
 
-        >>> Scale(0, 0.013, 0, 1).ticks(5)
+        >>> Scale(0, 0.013, 0, 1).ticks(6)
         [0.0, 0.0025, 0.005, 0.0075, 0.01, 0.0125]
         """
         rough = (self.high - self.low) / about
@@ -167,7 +167,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     for i in order:
         places[i] = max(float(wanted[i]), least)
         least = places[i] + gap
-    most = high
+    most = float(high)
     for i in reversed(order):
         places[i] = min(places[i], most)
         most = places[i] - gap

@@ -106,6 +106,9 @@
       mark.classList.add("lit");
       tip.textContent = mark.dataset.tip;
       if (speak) $("said").textContent = mark.dataset.tip;
+      put(mark);
+    }
+    function put(mark) {
       const box = mark.getBoundingClientRect();
       const own = tip.getBoundingClientRect();
       const left = box.left + box.width / 2 - own.width / 2;
@@ -150,7 +153,8 @@
         show(all[(to + all.length) % all.length], true);
       }
     });
-    addEventListener("scroll", () => show(null), { passive: true });
+    /* Focus scrolls a plot into view: there the tooltip follows; under a pointer the mark has moved away. */
+    addEventListener("scroll", () => lit && (document.activeElement === plot ? put(lit) : show(null)), { passive: true });
   }
 
   document.querySelectorAll("table.sortable").forEach(sortable);
@@ -197,14 +201,14 @@
           make("td", { class: "number" }, figure(data.costs[i])),
           make("td", { class: "number" }, radius(data.radii[i])),
           make("td", { class: "number roomy" }, data.after[i] ? String(data.advice[i].length) : "–"),
-          make("td", { class: "advice roomy" }, words(i)),
+          make("td", { class: "advice roomy" }, make("div", {}, words(i))),
         ),
       ),
     );
     if (!shown.length) {
       $("everyone").tBodies[0].append(make("tr", {}, make("td", { colspan: 6 }, "Nobody matches.")));
     }
-    $("pages").textContent = `page ${count(state.page + 1)} of ${count(last + 1)}`;
+    $("pages").textContent = `page ${count(state.page + 1)} of ${count(last + 1)}, ${ROWS} people on each`;
     $("earlier").disabled = state.page === 0;
     $("later").disabled = state.page === last;
     $("pager").hidden = last === 0;
@@ -347,7 +351,7 @@
       const now = changed ? after.get(column) : old;
       const digits = changed && amount(old) === amount(now) ? 17 : 6;
       const step = changed && typeof old === "number" && typeof now === "number" ? now - old : null;
-      const by = step === null ? "–" : (step > 0 ? "+" : "") + withUnit(figure(step, 4), percent);
+      const by = step === null ? "–" : (step > 0 ? "+" : "") + withUnit(figure(step, 4), percent && "points");
       const about = [percent ? "" : unit, moves].filter(Boolean).join(" · ");
       return make("tr", { class: changed ? "changed" : null },
         make("th", { scope: "row" }, label, about ? make("span", { class: "quiet" }, about) : null),
@@ -403,10 +407,10 @@
       now > 0 ? link(rows[now - 1], "Previous", "Previous person") : null,
       now < rows.length - 1 ? link(rows[now + 1], "Next", "Next person") : null,
       make("button", { type: "button", class: "button apart", onclick: () => print() }, "Print this person"));
-    const heading = make("h1", { id: "person-heading", tabindex: "-1" }, data.keys[i]);
+    const heading = make("h1", { id: "person-heading", tabindex: "-1" }, `Person ${data.keys[i]}`);
     const article = $("person");
     article.replaceChildren(
-      ...[ways, make("p", { class: "eyebrow" }, `Person ${count(i + 1)} of ${count(everyone.length)}`), heading, statement(i),
+      ...[ways, make("p", { class: "eyebrow" }, `Number ${count(i + 1)} of ${count(everyone.length)}`), heading, statement(i),
         keyFigures(i), ruler(i), ...changes(i), ...beforeAfter(i), ...counterModel(i)].filter(Boolean),
     );
     article.hidden = false;

@@ -1,0 +1,284 @@
+"""The report in a real browser: it fetches nothing, sorts, filters, opens people, prints, and keeps nobody out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import report_cases as cases
+from browser import browser, visit  # noqa: F401  # fixtures
+from holdfast.report import numbers
+from holdfast.report.contents import Contents
+from holdfast.report.page import render
+
+PHONE = {"viewport": {"width": 390, "height": 800}}
+
+
+@pytest.fixture(scope="module")
+def contents() -> Contents:
+    return cases.contents(120, methods=3)
+
+
+@pytest.fixture(scope="module")
+def path(contents: Contents, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(contents, tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture
+def report(visit, path):  # noqa: F811
+    """The report at desktop width."""
+    return visit(path)
+
+
+def written(contents: Contents, folder: Path) -> Path:
+    path = folder / "report.html"
+    path.write_text(render(contents), encoding="utf-8", newline="\n")
+    return path
+
+
+def column(page, number: int) -> list[str]:
+    return page.locator(f"#everyone tbody tr > :nth-child({number})").all_inner_texts()
+
+
+def violations(page) -> list[str]:
+    from axe_playwright_python.sync_playwright import Axe
+
+    rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "resultTypes": ["violations"]}
+    found = Axe().run(page, options=rules).response["violations"]
+    return [
+        f"{one['impact']} {one['id']}: {[node['html'][:120] for node in one['nodes'][:3]]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def test_the_page_loads_alone(report, contents):
+    assert report.title() == contents.title
+    assert report.locator("#everyone tbody tr").count() == 50
+
+
+@pytest.mark.parametrize(("way", "presses"), [("ascending", 1), ("descending", 2)])
+@pytest.mark.parametrize(("head", "number", "take"), [("Cost", 3, "cost"), ("Radius", 4, "radius")])
+def test_people_are_sorted_and_those_without_a_value_come_last(report, contents, head, number, take, way, presses):
+    button = report.locator("#everyone").get_by_role("button", name=head)
+    for _ in range(presses):
+        button.click()
+    assert report.locator("#everyone th[aria-sort]").get_attribute("aria-sort") == way
+    values = sorted(
+        (value for person in contents.people if (value := getattr(person, take)) is not None), reverse=presses == 2
+    )
+    shown = numbers.figure if take == "cost" else numbers.radius
+    assert column(report, number) == [shown(value) for value in values[:50]]
+    while report.locator("#later").is_enabled():
+        report.locator("#later").click()
+    missing = sum(getattr(person, take) is None for person in contents.people)
+    assert missing
+    assert column(report, number)[-missing:] == ["–"] * missing
+
+
+def test_keys_are_sorted_as_people_count(visit, tmp_path):  # noqa: F811
+    plain = cases.contents(12)
+    people = tuple(replace(person, key=f"P{12 - i}") for i, person in enumerate(plain.people))
+    page = visit(written(replace(plain, people=people), tmp_path))
+    page.locator("#everyone").get_by_role("button", name="Person").click()
+    assert column(page, 1) == [f"P{i}" for i in range(1, 13)]
+
+
+def test_people_are_filtered_by_text_and_verdict_and_counted_aloud(report, contents):
+    page = report
+    page.locator("#find").fill("HOUSING")
+    housing = [person for person in contents.people if any("housing" in sentence for sentence in person.advice)]
+    assert 0 < len(housing) < len(contents.people)
+    assert page.locator("#counted").inner_text() == f"{len(housing)} of 120 people"
+    page.locator("#only").select_option(label="can be broken")
+    both = [person for person in housing if person.verdict == "NOT_ROBUST"]
+    assert both
+    assert page.locator("#counted").inner_text() == f"{len(both)} of 120 people"
+    assert column(page, 1) == [person.key for person in both]
+    assert set(column(page, 2)) == {"○ can be broken"}
+    page.locator("#find").fill("nobody is called this")
+    assert page.locator("#everyone tbody").inner_text() == "Nobody matches."
+    assert page.locator("#counted").get_attribute("role") == "status"
+
+
+def test_other_tables_sort_too(report, contents):
+    table = report.locator("table.moves")
+    table.get_by_role("button", name="Up").click()
+    shown = [int(text) for text in table.locator("tbody tr > :nth-child(3):not([colspan])").all_inner_texts()]
+    assert shown == sorted((move.up for move in contents.moves if move.column.numeric), reverse=True)
+
+
+def first(contents: Contents, verdict: str) -> int:
+    return next(i for i, person in enumerate(contents.people) if person.verdict == verdict and len(person.advice) > 1)
+
+
+def test_a_person_opens_with_a_click_and_says_everything(report, contents):
+    page = report
+    i = first(contents, "ROBUST")
+    person = contents.people[i]
+    page.locator("#everyone a", has_text=person.key).click()
+    article = page.locator("#person")
+    assert article.is_visible()
+    assert not page.locator("#report").is_visible()
+    assert page.evaluate("document.activeElement.id") == "person-heading"
+    assert page.evaluate("location.hash") == f"#person={i}"
+    text = article.inner_text()
+    assert f"Person {person.key}" in text
+    assert person.key in page.title()
+    for sentence in person.advice:
+        assert sentence.lower() in text.lower()
+    for shown in (numbers.figure(person.cost), numbers.radius(person.radius), numbers.figure(person.gap)):
+        assert shown in text
+    assert person.counter is not None
+    for number in (person.counter.distance, person.counter.margin_today, person.counter.margin_counter):
+        assert numbers.figure(number) in text
+    for change in person.counter.changes:
+        assert change.where in text
+        assert numbers.figure(change.effect) in text
+    table = article.locator("table").first
+    rows = [row.split("\t") for row in table.inner_text().splitlines() if "\t" in row]
+    assert len(rows) >= len(contents.columns)
+    changed = [a != b for a, b in zip(person.before, person.after, strict=True)]
+    assert table.locator("tr.changed").count() == sum(changed)
+    for column, old, new in zip(contents.columns, person.before, person.after, strict=True):
+        percent = column.unit if column.unit == "%" else ""
+        row = table.locator("tbody tr:not(.group)", has_text=column.label).filter(
+            has=page.locator("td", has_text=numbers.amount(new, percent))
+        )
+        assert row.count() >= 1, column.label
+        assert numbers.amount(old, percent) in row.first.inner_text()
+
+
+def test_a_person_opens_with_the_keyboard_and_closes_with_escape_and_back(report, contents):
+    page = report
+    link = page.locator("#everyone a").nth(3)
+    link.focus()
+    page.keyboard.press("Enter")
+    page.locator("#person-heading").wait_for()
+    assert page.evaluate("document.activeElement.id") == "person-heading"
+    page.keyboard.press("Escape")
+    page.locator("#report").wait_for()
+    assert page.locator("#person").is_hidden()
+    assert page.evaluate("document.activeElement.textContent") == link.inner_text() == contents.people[3].key
+    page.keyboard.press("Enter")
+    page.locator("#person-heading").wait_for()
+    page.go_back()
+    page.locator("#report").wait_for()
+    assert page.locator("#person").is_hidden()
+    page.go_forward()
+    page.locator("#person-heading").wait_for()
+    page.locator("#back").click()
+    page.locator("#report").wait_for()
+    assert page.title() == contents.title
+
+
+def test_a_link_leads_to_a_person_and_on_to_the_next(visit, path, contents):  # noqa: F811
+    page = visit(path, "#person=7")
+    assert page.locator("#person-heading").inner_text() == f"Person {contents.people[7].key}"
+    page.get_by_role("link", name="Next person").click()
+    page.locator("#person-heading", has_text=contents.people[8].key).wait_for()
+    assert visit(path, "#person=999999").locator("#report").is_visible()
+
+
+def test_someone_without_advice_is_told_why(report, contents):
+    i = next(i for i, person in enumerate(contents.people) if not person.after)
+    report.evaluate(f"location.hash = 'person={i}'")
+    report.locator("#person-heading").wait_for()
+    assert contents.people[i].reason in report.locator("#person .statement").inner_text()
+
+
+def test_tooltips_come_with_the_keyboard_and_the_pointer(report):
+    page = report
+    plot = page.locator('[data-plot="radii"]')
+    page.keyboard.press("Tab")
+    plot.focus()
+    tip = page.locator("#tip")
+    tip.wait_for()
+    said = [tip.inner_text()]
+    page.keyboard.press("ArrowRight")
+    said.append(tip.inner_text())
+    assert said[0] != said[1]
+    assert "radius" in said[1]
+    assert page.locator("#said").inner_text() == said[1]
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+    page.locator('[data-plot="trade"] .wide .dot').first.hover()
+    assert tip.is_visible()
+    assert "cost" in tip.inner_text()
+
+
+def test_a_mark_of_the_scatter_opens_its_person(report, contents):
+    plot = report.locator('[data-plot="trade"]')
+    plot.focus()
+    report.keyboard.press("Home")
+    report.keyboard.press("Enter")
+    report.locator("#person-heading").wait_for()
+    i = int(report.evaluate("location.hash").removeprefix("#person="))
+    assert contents.people[i].radius is not None
+
+
+@pytest.mark.parametrize("after", ["", "#person=2"])
+@pytest.mark.parametrize("make", [cases.awkward, lambda: cases.contents(60, numeric=21, methods=9)])
+def test_nothing_sticks_out_on_a_phone(visit, tmp_path, make, after):  # noqa: F811
+    page = visit(written(make(), tmp_path), after, **PHONE)
+    widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    assert widths[0] == widths[1] == 390
+
+
+def test_awkward_texts_do_nothing_in_a_browser(visit, tmp_path):  # noqa: F811
+    page = visit(written(cases.awkward(), tmp_path), "#person=0")
+    assert page.locator("#person-heading").inner_text() == f"Person {cases.AWKWARD[0]} 0"
+    assert cases.AWKWARD[1] in page.locator("#person table").first.inner_text()
+    assert page.locator("#person b").count() == 0
+
+
+def test_print_leaves_out_what_is_for_screens(report):
+    page = report
+    page.emulate_media(media="print")
+    assert page.locator("#report").is_visible()
+    for selector in ("nav.contents", "#filters", ".skip", "#pager button >> nth=0"):
+        assert not page.locator(selector).is_visible()
+    page.evaluate("location.hash = 'person=4'")
+    page.locator("#person-heading").wait_for()
+    for selector in (".masthead", "#report", "#person .ways"):
+        assert not page.locator(selector).is_visible()
+    assert page.locator("#person table").first.is_visible()
+
+
+def test_without_its_script_the_page_still_says_the_same(visit, path, report):  # noqa: F811
+    plain = visit(path, java_script_enabled=False)
+    assert plain.locator('[data-plot="survival"] .wide').is_visible()
+    assert plain.locator("#filters").is_hidden()
+    assert "need JavaScript" in plain.locator("#people").inner_text()
+    for number in range(1, 7):
+        assert column(plain, number) == column(report, number)
+
+
+def test_ten_thousand_people_are_unpacked(visit, tmp_path):  # noqa: F811
+    contents = cases.contents(3000, numeric=21, mixed=0)
+    page = visit(written(contents, tmp_path))
+    assert page.locator("#data").get_attribute("data-encoding") == "gzip"
+    assert page.locator("#counted").inner_text() == "3,000 people"
+    page.locator("#find").fill(contents.people[-1].key)
+    assert column(page, 1) == [contents.people[-1].key]
+
+
+VIEWS = {"desktop": {}, "phone": PHONE, "dark": {"color_scheme": "dark"}}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_nobody_is_kept_out(visit, tmp_path, view):  # noqa: F811
+    contents = cases.contents(24, methods=2)
+    page = visit(written(contents, tmp_path), **VIEWS[view])
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert violations(page) == []
+    page.evaluate(f"location.hash = 'person={first(contents, 'NOT_ROBUST')}'")
+    page.locator("#person-heading").wait_for()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("make", [cases.without_answers, lambda: cases.without_delta(12)])
+def test_odd_reports_keep_nobody_out_either(visit, tmp_path, make):  # noqa: F811
+    assert violations(visit(written(make(), tmp_path))) == []
