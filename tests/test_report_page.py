@@ -19,7 +19,7 @@ import report_cases as cases
 from holdfast.report import numbers
 from holdfast.report.contents import Curve
 from holdfast.report.page import render
-from holdfast.report.plots import at
+from holdfast.report.plot_survival import at
 from holdfast.report.svg import spread
 
 MEGABYTE = 1_000_000

@@ -13,7 +13,10 @@ from markupsafe import Markup
 from holdfast.report import numbers
 from holdfast.report.contents import Contents, Method, Person
 from holdfast.report.people import people_json
-from holdfast.report.plots import Look, histogram, survival, trade
+from holdfast.report.plot_radii import histogram
+from holdfast.report.plot_survival import survival
+from holdfast.report.plot_trade import trade
+from holdfast.report.plots import Look
 
 # How many people are on the page without its script.
 FIRST_ROWS = 50
@@ -67,7 +70,9 @@ def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
     first: Method = contents.methods[0]
     result.append(("With advice", numbers.count(first.found), f"{numbers.part_of(first.found, everyone)} of all"))
     if contents.delta is not None:
-        of = f"{numbers.part_of(first.robust, first.found)} of those with advice" if first.found else "nobody has advice"
+        of = (
+            f"{numbers.part_of(first.robust, first.found)} of those with advice" if first.found else "nobody has advice"
+        )
         result.append(("Proven to survive", numbers.count(first.robust), of))
     if first.median_radius is not None:
         beside = "" if contents.delta is None else f"δ is {numbers.delta(contents.delta)}"
