@@ -23,6 +23,7 @@ from holdfast.features.describe import PERCENT
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators import Recourse
+from holdfast.generators.finish import sentence_list
 from holdfast.letters.contents import (
     GUARANTEED,
     NO_ANSWER,
@@ -150,10 +151,10 @@ def _class(recourse: Recourse, row: int) -> str:
     return str(recourse.network.classes[int(recourse.targets[row])])
 
 
-def _refuse_bad_advice(space: FeatureSpace, key: str, before: Floats, after: Floats, broken: Sequence[str]) -> None:
+def _refuse_bad_advice(space: FeatureSpace, key: str, before: Floats, after: Floats, broken: list[str]) -> None:
     """Advice that nobody may be given: against the constraints, about a protected attribute, or none at all."""
     if broken:
-        raise InvalidInputError(f"{key}: expected advice within the constraints, got: {'; '.join(broken)}")
+        raise InvalidInputError(f"{key}: expected advice within the constraints, got: {sentence_list(broken)}")
     for feature, old, new in zip(space.features, before, after, strict=True):
         if old != new and feature.name in space.protected:
             raise InvalidInputError(
