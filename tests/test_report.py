@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 import holdfast as hf
@@ -708,6 +709,7 @@ def test_the_command_without_a_schema_and_without_delta(tmp_path):
         (["--group", "shoe size"], "'shoe size'"),
         (["--out", "no/where/report.html"], "existing folder"),
         (["--target", "7"], "target"),
+        (["--calibrated", "0"], "calibrated: expected a delta > 0"),
     ],
 )
 def test_the_command_names_what_is_wrong(files, more, message):
@@ -716,9 +718,44 @@ def test_the_command_names_what_is_wrong(files, more, message):
     assert message in " ".join(done.output.split())
 
 
+def test_the_command_leaves_radii_out(files, robust):
+    done = report(files, "--delta", "0.005", "--no-radius")
+    assert done.exit_code == 0, done.output
+    assert "not asked for" in (files / "report.html").read_text(encoding="utf-8")
+
+
 def test_the_command_refuses_advice_for_other_people(files):
     table = pd.read_csv(files / "nnce.csv", dtype={"id": str})
     table.head(39).to_csv(files / "fewer.csv", index=False)
     done = report(files, "--compare", f"nnce={files / 'fewer.csv'}")
     assert done.exit_code == 2
     assert "same 40 people, got 39" in " ".join(done.output.split())
+
+
+# ---------------------------------------------------------------------- a public table
+
+
+def test_a_report_on_a_public_table(tmp_path, data_dir, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_DATA", str(data_dir))
+    X, space, y = hf.datasets.load("heloc")
+    classifier = LogisticRegression().fit(space.encode(X), y)
+    denied = X[classifier.predict(space.encode(X)) != 1].head(150)
+    changes = hf.PlausibleChanges(0.02)
+    robust, naive = (
+        hf.explain(classifier, denied, target=1, changes=changes, generator=generator(X), space=space, progress=False)
+        for generator in (hf.RNCE, hf.NNCE)
+    )
+    path = robust.report(tmp_path / "report.html", others={"nearest neighbour": naive}, date=DATE)
+    assert 50_000 < path.stat().st_size < 600_000
+    contents = gather(robust, others={"nearest neighbour": naive}, date=DATE)
+    # Without hidden layers the radius has a closed form: the logit over the sum of the inputs' sizes, the bias's 1 too.
+    for told, method in zip((robust, naive), contents.methods, strict=True):
+        points = told.points[told.found]
+        logits = points @ classifier.coef_[0] + classifier.intercept_[0]
+        exact = logits / (np.abs(points).sum(axis=1) + 1.0)
+        given = np.array([radius for radius in method.radii if radius is not None])
+        np.testing.assert_allclose(given, exact, rtol=0, atol=1e-9)
+        assert method.robust == (exact >= 0.02).sum()
+    for person in contents.people:
+        assert person.counter is not None
+        assert person.counter.distance == pytest.approx(person.radius, rel=1e-6)

@@ -66,6 +66,9 @@ def report(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column of the data to compare people by; may be repeated."),
     ] = None,
+    no_radius: Annotated[
+        bool, typer.Option("--no-radius", help="Do not compute certified radii, which takes long for large models.")
+    ] = False,
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
     date: Annotated[str | None, typer.Option(help="When it was written, 2026-11-16; today if not given.")] = None,
     index: Index = None,
@@ -97,7 +100,7 @@ def report(
         }
         written = write_report(
             told, out, title=title, name=name, others={name: reader.read(path, told) for name, path in others},
-            calibrated=calibrated, groups=aligned, date=date,
+            calibrated=calibrated, groups=aligned, date=date, radii=not no_radius,
         )  # fmt: skip
         console = Console(highlight=False)
         proven = f", {int(told.robust.sum()):,} of them proven to survive Δ" if told.changes is not None else ""

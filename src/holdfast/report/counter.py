@@ -17,7 +17,8 @@ from holdfast.report.radii import Radii
 from holdfast.verify import Verdict, certify
 from holdfast.verify.margins import least_margins
 
-SHOWN_CHANGES = 4
+# How many of its changes a counter-model shows: on a page for very many people, fewer of each.
+SHOWN_CHANGES, SHOWN_FOR_MANY, MANY = 4, 2, 2000
 # A counter-model exists at `upper`; just beyond it there is room for one that survives being rounded and replayed.
 _BEYOND = (1e-9, 1e-6, 1e-3)
 
@@ -47,13 +48,14 @@ def closest_counter_models(
     neither is known is left out.
     """
     place = np.cumsum(recourse.found) - 1
+    shown = SHOWN_CHANGES if rows.size <= MANY else SHOWN_FOR_MANY
     seen: dict[tuple[int, bytes], CounterModel | None] = {}
     result: dict[int, CounterModel] = {}
     for row in rows.tolist():
         same = (int(recourse.targets[row]), recourse.points[row].tobytes())
         if same not in seen:
             witness = _witness(recourse, radii, row, int(place[row]))
-            seen[same] = None if witness is None else _counter_model(recourse, row, witness)
+            seen[same] = None if witness is None else _counter_model(recourse, row, witness, shown)
         counter = seen[same]
         if counter is not None:
             result[row] = counter
@@ -94,15 +96,13 @@ def _just_beyond(recourse: Recourse, radii: Radii, row: int) -> Network | None:
     return None
 
 
-def _counter_model(recourse: Recourse, row: int, witness: Network) -> CounterModel:
+def _counter_model(recourse: Recourse, row: int, witness: Network, shown: int) -> CounterModel:
     network, changes, target = recourse.network, recourse.changes, int(recourse.targets[row])
     point = recourse.points[row]
     if witness.predict_index(point[None])[0] == target:
         raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
     direction = margin_direction(witness, point, target)
-    costliest = costliest_changes(
-        network, witness, point, list(recourse.space.variables), SHOWN_CHANGES, direction=direction
-    )
+    costliest = costliest_changes(network, witness, point, recourse.space.variables, shown, direction=direction)
     return CounterModel(
         distance=parameter_distance(network, witness, np.inf if changes is None else changes.norm),
         inside=changes is not None and changes.contains(network, witness),

@@ -121,7 +121,7 @@ def _counters(
         said.append(f"Counter-models were looked for for {which}.")
     without = chosen.size - len(found)
     if without:
-        said.append(f"For {without:,} of the promises no counter-model is known, in Δ or beyond.")
+        said.append(f"For {without:,} of the promises no counter-model is known.")
     return found, said
 
 
