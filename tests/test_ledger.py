@@ -694,7 +694,7 @@ def test_the_commands_know_once_and_a_person(files, lender):
     assert shown.exit_code == 0, shown.output
     with Ledger(files / "L") as ledger:
         (row,) = ledger.find(key).to_dict("records")
-    assert f"1 promises to {key}" in shown.output
+    assert f"1 promise to {key}" in shown.output
     text = " ".join(shown.output.split())
     before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
     assert any(before[name] != after[name] for name in after)

@@ -146,7 +146,7 @@ def show(
 
 
 def _show_person(console: Console, key: str, promises: pd.DataFrame) -> None:
-    console.print(f"{len(promises):,} promises to {escape(key)}")
+    console.print(f"{len(promises):,} promise{'' if len(promises) == 1 else 's'} to {escape(key)}")
     for row in promises.to_dict("records"):
         before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
         changes = [f"{name} {before[name]} -> {value}" for name, value in after.items() if before[name] != value]

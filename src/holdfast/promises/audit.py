@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from holdfast import checker
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.importers import load_model
 from holdfast.progress import progress_bar
 from holdfast.promises.audit_judge import Judge, Newcomer
 from holdfast.promises.audit_result import STATUSES, Audit
@@ -18,7 +17,7 @@ from holdfast.promises.certificate import checker_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_entries import PAGE
 from holdfast.promises.ledger_pages import Labels
-from holdfast.promises.ledger_terms import Terms, check_threshold
+from holdfast.promises.ledger_terms import Terms
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000
@@ -80,7 +79,7 @@ def audit(
             )  # fmt: skip
     if space is not None and not isinstance(space, FeatureSpace):
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
-    newcomer = Newcomer(load_model(model), space, check_threshold(threshold))
+    newcomer = Newcomer.of(model, space, threshold)
     last, head = ledger.end
     groups, pages = [], [(terms, ledger.under(terms).pages(last)) for terms in ledger.terms]
     _check_complete(pages, last)

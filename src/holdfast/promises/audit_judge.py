@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.reading import model_points, own_columns
-from holdfast.importers import Model
+from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 from holdfast.promises.audit_compare import compare, same_encoding
 from holdfast.promises.audit_fold import Fold, fold
@@ -21,22 +20,27 @@ from holdfast.promises.audit_reading import accepted_rows, readable_rows, readin
 from holdfast.promises.audit_result import BROKEN, CERTAIN, KEPT, STATUSES, UNREADABLE, Group
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_pages import Overview
-from holdfast.promises.ledger_terms import Terms, at_threshold
+from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
 from holdfast.verify import certified_radius
 
 
 @dataclass(frozen=True, eq=False)
 class Newcomer:
-    """The new model, how its caller says that it reads raw values, and its threshold."""
+    """The new model, how its caller says that it reads raw values, and its threshold.
+
+    `decision` is the network whose class is the decision: the threshold is in its last bias.
+    """
 
     loaded: Model
     space: FeatureSpace | None
     threshold: float
+    decision: Network
 
-    @cached_property
-    def decision(self) -> Network:
-        """The network whose class is the decision: the threshold is in its last bias."""
-        return at_threshold(self.loaded.network, self.threshold)
+    @classmethod
+    def of(cls, model: object, space: FeatureSpace | None, threshold: float) -> Newcomer:
+        """Any model that `load_model` takes, at a threshold that it can have."""
+        loaded, checked = load_model(model), check_threshold(threshold)
+        return cls(loaded, space, checked, at_threshold(loaded.network, checked))
 
 
 @dataclass(frozen=True, eq=False)
