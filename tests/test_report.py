@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators.stated import recourse_from
 from holdfast.report import gather, write_report
 from holdfast.report.counter import costliest_changes, margin_direction
+from holdfast.report.radii import Radii
 from recourse_cases import make_case
 
 DATE = "2026-11-16"
@@ -499,6 +500,12 @@ def test_a_radius_that_contradicts_a_verdict_is_a_bug(robust):
     verdict[robust.found] = hf.Verdict.NOT_ROBUST
     with pytest.raises(HoldfastError, match="contradicts"):
         gather(dataclasses.replace(robust, verdict=verdict), date=DATE)
+
+
+def test_the_fine_print_says_how_wide_the_widest_radius_is(naive):
+    assert any("at most 0.000001 larger" in limit for limit in gather(naive, date=DATE).limits)
+    lower, upper = np.array([0.01, 0.02, np.nan, 1.0]), np.array([0.01, 0.0213, np.nan, np.inf])
+    assert Radii(lower, upper, lower).slack == pytest.approx(0.0013)
 
 
 def test_radii_not_wanted(naive):

@@ -15,20 +15,29 @@ from holdfast.verify import Verdict, certified_radius
 
 # Some advice no model breaks; a radius is a number that a page can show.
 FAR = 1e6
+RADIUS_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class Radii:
     """For each row: proven safe for every delta < `lower`; a counter-model exists at `upper`; nan where not known.
 
-    `unknown` says why there are none, in a sentence; "" where there are.
+    `found` is `lower` before the verdicts had their say. `unknown` says why there are none, in a sentence; "" where
+    there are.
     """
 
     lower: Floats
     upper: Floats
+    found: Floats
     norm: float = math.inf
     biases: bool = True
     unknown: str = ""
+
+    @property
+    def slack(self) -> float:
+        """How far a true radius may lie above `lower`: the tolerance of the search, or more where it gave up early."""
+        widest = np.nanmax(np.where(np.isfinite(self.upper), self.upper - self.found, 0.0), initial=0.0)
+        return max(float(widest), RADIUS_TOLERANCE)
 
     @property
     def known(self) -> bool:
@@ -41,7 +50,7 @@ def radii_of(recourse: Recourse, *, wanted: bool = True) -> Radii:
     n, network, changes = len(recourse), recourse.network, recourse.changes
     norm = math.inf if changes is None else changes.norm
     biases = changes is None or changes.biases
-    nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), norm, biases)
+    nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan), norm, biases)
     if not wanted:
         return replace(nothing, unknown="Certified radii were not asked for.")
     if not network.rectified:
@@ -63,10 +72,10 @@ def radii_of(recourse: Recourse, *, wanted: bool = True) -> Radii:
     asked = np.column_stack([recourse.points[rows], recourse.targets[rows]])
     _, firsts, places = np.unique(asked, axis=0, return_index=True, return_inverse=True)
     points, targets = recourse.points[rows][firsts], recourse.targets[rows][firsts]
-    found = certified_radius(network, points, network.classes[targets], norm=norm, biases=biases)
+    found = certified_radius(network, points, network.classes[targets], norm=norm, biases=biases, tol=RADIUS_TOLERANCE)
     lower, upper = nothing.lower.copy(), nothing.upper.copy()
     lower[rows], upper[rows] = found.lower[places.ravel()], found.upper[places.ravel()]
-    return replace(nothing, lower=_in_agreement(recourse, np.minimum(lower, FAR)), upper=upper)
+    return replace(nothing, lower=_in_agreement(recourse, np.minimum(lower, FAR)), upper=upper, found=lower)
 
 
 def _in_agreement(recourse: Recourse, lower: Floats) -> Floats:

@@ -34,7 +34,7 @@ def facts_of(recourse: Recourse, method: Method, date: str) -> tuple[tuple[str, 
         ("Plausible models (Δ)", "none stated" if changes is None else capital(plausible(changes))),
         (
             "Cost",
-            f"mean absolute change over the model's {recourse.space.n_variables} variables"
+            f"Mean absolute change over the model's {recourse.space.n_variables} variables"
             + (", weighted by column" if any(weight != 1.0 for weight in recourse.space.weights) else ""),
         ),
         ("Written", date),
@@ -109,7 +109,7 @@ def limits_of(recourse: Recourse, method: Method, radii: Radii, *, needed: NDArr
     elif method.found:
         limits.append(
             "A radius is a proven lower bound: the promise is safe for every smaller delta. The true one is at most "
-            "0.000001 larger, save for promises that are undecided."
+            f"{_plain(radii.slack)} larger, save for promises that are undecided."
         )
     if changes is not None and changes.per_layer and radii.known:
         limits.append(
@@ -164,6 +164,12 @@ def classes_of(recourse: Recourse) -> str:
 def capital(text: str) -> str:
     """The text with a capital at its beginning."""
     return text[:1].upper() + text[1:]
+
+
+def _plain(number: float) -> str:
+    """One digit, upwards, without an exponent: an upper bound that people can read."""
+    exponent = math.floor(math.log10(number))
+    return f"{math.ceil(number / 10.0**exponent - 1e-6) * 10.0**exponent:.{max(0, -exponent)}f}"
 
 
 def _of(part: int, whole: int, what: str) -> str:
