@@ -131,6 +131,12 @@ def test_promises_of_several_models_and_deltas_are_judged_each_by_its_own(tmp_pa
         record(ledger, lender, radius=False, changes=None)
         result = audit(ledger, new)
         head = ledger.head
+        # The first terms again: in the ledger they lie on both sides of the others.
+        record(ledger, lender, radius=False, keys=[f"late {i}" for i in range(len(lender.promised))])
+        keys = [key for batch in ledger.promises() for key in batch.keys]
+        longer = audit(ledger, new)
+        assert longer.keys.tolist() == keys
+        assert longer.contact_list()["key"].tolist() == [keys[i] for i in np.flatnonzero(longer.broken)]
     assert [group.inside for group in result.groups] == [False, True, False]
     assert result.head == head
     certs = hf.certify(second, rows, 1, lender.changes, space=lender.space)
