@@ -14,6 +14,7 @@ from rich.markup import escape
 
 import holdfast as hf
 from holdfast.cli import tables
+from holdfast.cli.advice import AdviceFile, AdviceReader, Promised, Schema, column_of
 from holdfast.cli.options import (
     FILE,
     DataFile,
@@ -30,8 +31,6 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.recourse import read_schema
 from holdfast.errors import InvalidInputError
-from holdfast.generators.stated import recourse_from
-from holdfast.importers import Model
 from holdfast.importers.files import read_model
 
 FOLDER = {"exists": True, "file_okay": False, "readable": True}
@@ -50,17 +49,12 @@ def _write_templates(folder: Path | None) -> None:
 
 
 def letters(
-    recourse: Annotated[
-        Path, typer.Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
-    ],
+    recourse: AdviceFile,
     model: ModelFile,
     data: DataFile,
-    target: Annotated[str, typer.Option(help="The class that the people were promised.")],
+    target: Promised,
     out: Annotated[Path, typer.Option(help="A new or empty folder for the letters and their manifest.csv.")],
-    schema: Annotated[
-        Path | None,
-        typer.Option(help="The columns and units, as for `explain`: FeatureSpace.to_dict() as JSON.", **FILE),
-    ] = None,
+    schema: Schema = None,
     delta: Annotated[
         list[float] | None,
         typer.Option(help="How far each parameter may move; repeat it for one radius per layer. None: no guarantees."),
@@ -117,20 +111,20 @@ def letters(
         people = tables.read_table(data, index=index, drop=drop or [])
         if label_column in people.columns:
             people = people.drop(columns=str(label_column))
-        names = None if name is None else _names(people, name, data)
-        if space is None and name is not None:
-            people = people.drop(columns=name)
-        told = _read_advice(
-            recourse, classifier, space, people, data, index or "row", label_of(target, classifier.network),
+        names = None
+        if name is not None:
+            names = {str(key): value for key, value in column_of(people, name, data, "--name").items()}
+            people = people if space is not None else people.drop(columns=name)
+        told = AdviceReader(
+            classifier, space, people, data, index or "row", label_of(target, classifier.network),
             changes_of(delta, norm, no_biases) if delta else None,
-        )  # fmt: skip
+        ).read(recourse)  # fmt: skip
         expiry = None
         if history:
             earlier = [read_model(path, trust_pickle=trust_pickle) for path in history]
             expiry = hf.promise_expiry(
-                _radii(told), [old.network for old in (*earlier, classifier)], confidence=confidence, period=period,
-                norm=norm,
-            )  # fmt: skip
+                _radii(told), [*earlier, classifier], confidence=confidence, period=period, norm=norm
+            )
         manifest = write_letters(
             told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
             date=date, until=until, expiry=expiry, language=language, templates=templates,
@@ -152,38 +146,6 @@ def _show(manifest: pd.DataFrame, out: Path) -> None:
     if count.get("already_accepted", 0):
         console.print(f"{count['already_accepted']:,} people have the class already and get none.")
     console.print(f"letters and manifest.csv: {escape(str(out))}", soft_wrap=True)
-
-
-def _names(people: pd.DataFrame, column: str, data: Path) -> dict[str, object]:
-    if column not in people.columns:
-        raise InvalidInputError(f"{data}: expected a column {column!r} for --name, got {list(people.columns)}")
-    return {str(key): value for key, value in people[column].items()}
-
-
-def _read_advice(
-    path: Path,
-    classifier: Model,
-    space: hf.FeatureSpace | None,
-    people: pd.DataFrame,
-    data: Path,
-    index: str,
-    label: object,
-    changes: hf.PlausibleChanges | None,
-) -> hf.Recourse:
-    """The advice in a file with the people it is for; costs and verdicts are computed anew."""
-    advice = tables.read_table(path, index=index)
-    factuals = tables.rows_by_key(people, advice, data, index, "the recourse")
-    missing = [column for column in factuals.columns if column not in advice.columns]
-    if space is None and missing:
-        raise InvalidInputError(f"{path}: expected the column {missing[0]!r}, got {list(advice.columns)}")
-    found = advice.get("recourse_found", advice.get("found"))
-    stated = advice[[column for column in advice.columns if column in factuals.columns]]
-    if found is not None:
-        stated = stated.where(np.broadcast_to(found.to_numpy(dtype=np.bool_)[:, None], stated.shape))
-    return recourse_from(
-        classifier, factuals, stated, target=label, changes=changes, space=space,
-        reasons=advice.get("recourse_reason", advice.get("reason")),
-    )  # fmt: skip
 
 
 def _radii(told: hf.Recourse) -> np.ndarray:

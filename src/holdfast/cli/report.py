@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import pandas as pd
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-import holdfast as hf
 from holdfast.cli import tables
+from holdfast.cli.advice import AdviceFile, AdviceReader, Promised, Schema, column_of
 from holdfast.cli.options import (
-    FILE,
     DataFile,
     Debug,
     Drop,
@@ -32,23 +30,16 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.recourse import read_schema
 from holdfast.errors import InvalidInputError
-from holdfast.generators.stated import recourse_from
-from holdfast.importers import Model
 from holdfast.importers.files import read_model
 
 
 def report(
-    recourse: Annotated[
-        Path, typer.Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
-    ],
+    recourse: AdviceFile,
     model: ModelFile,
     data: DataFile,
-    target: Annotated[str, typer.Option(help="The class that the people were promised.")],
+    target: Promised,
     out: Annotated[Path, typer.Option(help="Where the page goes: one HTML file that needs nothing else.")],
-    schema: Annotated[
-        Path | None,
-        typer.Option(help="The columns and units, as for `explain`: FeatureSpace.to_dict() as JSON.", **FILE),
-    ] = None,
+    schema: Schema = None,
     delta: Annotated[
         list[float] | None, typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
     ] = None,
@@ -86,12 +77,14 @@ def report(
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, label_column = (None, None) if schema is None else read_schema(schema)
         people = tables.read_table(data, index=index, drop=drop or [])
-        groups = {column: _column(people, column, data) for column in group or []}
+        groups = {column: column_of(people, column, data, "--group") for column in group or []}
         if label_column in people.columns:
             people = people.drop(columns=str(label_column))
-        reader = _Reader(
+        if space is None and classifier.preprocess is None:
+            people = _without_groups(people, groups, classifier.network.n_features)
+        reader = AdviceReader(
             classifier, space, people, data, index or "row", label_of(target, classifier.network),
-            changes_of(delta, norm, no_biases) if delta else None, tuple(groups),
+            changes_of(delta, norm, no_biases) if delta else None,
         )  # fmt: skip
         told = reader.read(recourse)
         aligned = {
@@ -112,49 +105,9 @@ def report(
         )
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """What the files with advice have in common."""
-
-    classifier: Model
-    space: hf.FeatureSpace | None
-    people: pd.DataFrame
-    data: Path
-    index: str
-    label: Any
-    changes: hf.PlausibleChanges | None
-    groups: tuple[str, ...]
-
-    def read(self, path: Path, first: hf.Recourse | None = None) -> hf.Recourse:
-        """The advice in a file; for a further method in the order of the first one's people, who must be the same."""
-        advice = tables.read_table(path, index=self.index)
-        if first is not None:
-            if len(advice) != len(first):
-                raise InvalidInputError(
-                    f"{path}: expected advice for the same {len(first):,} people, got {len(advice):,}"
-                )
-            advice = tables.rows_by_key(advice, first.factuals, path, self.index, "the recourse")
-        factuals = tables.rows_by_key(self._own(self.people), advice, self.data, self.index, "the recourse")
-        missing = [column for column in factuals.columns if column not in advice.columns]
-        if self.space is None and missing:
-            raise InvalidInputError(f"{path}: expected the column {missing[0]!r}, got {list(advice.columns)}")
-        found = advice.get("recourse_found", advice.get("found"))
-        reasons = advice.get("recourse_reason", advice.get("reason"))
-        stated = advice[[column for column in advice.columns if column in factuals.columns]]
-        if found is not None:
-            answered = np.repeat(found.to_numpy(dtype=np.bool_)[:, None], len(stated.columns), axis=1)
-            stated = stated.where(answered)
-        return recourse_from(
-            self.classifier, factuals, stated, target=self.label, changes=self.changes, space=self.space,
-            reasons=reasons,
-        )  # fmt: skip
-
-    def _own(self, people: pd.DataFrame) -> pd.DataFrame:
-        """Without a schema every column is one of the model's; those that only name groups are then none of them."""
-        if self.space is not None or self.classifier.preprocess is not None:
-            return people
-        surplus = [column for column in self.groups if len(people.columns) > self.classifier.network.n_features]
-        return people.drop(columns=surplus)
+def _without_groups(people: pd.DataFrame, groups: Iterable[str], features: int) -> pd.DataFrame:
+    """Where every column is one of the model's, those that only name groups are none of them."""
+    return people.drop(columns=list(groups)) if len(people.columns) > features else people
 
 
 def _named_file(text: str) -> tuple[str, Path]:
@@ -164,9 +117,3 @@ def _named_file(text: str) -> tuple[str, Path]:
     if not Path(path).is_file():
         raise InvalidInputError(f"--compare: expected a file, got {path!r}, which is not there")
     return name, Path(path)
-
-
-def _column(people: pd.DataFrame, name: str, data: Path) -> pd.Series:
-    if name not in people.columns:
-        raise InvalidInputError(f"{data}: expected a column {name!r} for --group, got {list(people.columns)}")
-    return people[name]
