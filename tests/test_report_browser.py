@@ -256,7 +256,7 @@ def test_without_its_script_the_page_still_says_the_same(visit, path, report):  
         assert column(plain, number) == column(report, number)
 
 
-def test_ten_thousand_people_are_unpacked(visit, tmp_path):  # noqa: F811
+def test_many_people_are_unpacked(visit, tmp_path):  # noqa: F811
     contents = cases.contents(3000, numeric=21, mixed=0)
     page = visit(written(contents, tmp_path))
     assert page.locator("#data").get_attribute("data-encoding") == "gzip"

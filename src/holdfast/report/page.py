@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -94,6 +95,11 @@ def _sign(kind: str) -> tuple[str, str]:
     return _UNCERTIFIED if kind == "uncertified" else VERDICTS[kind]
 
 
+def _breakable(name: str) -> Markup:
+    """A column's name that may go on in the next line where its words meet: NumTotalTrades, months_of_history."""
+    return Markup("<wbr>").join(re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])", name))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -105,7 +111,7 @@ def _environment() -> Environment:
     )
     names = ("figure", "radius", "delta", "count", "share", "part_of", "amount", "change")
     environment.filters.update({name: getattr(numbers, name) for name in names})
-    environment.filters.update({"verdict": _verdict, "sign": _sign})
+    environment.filters.update({"verdict": _verdict, "sign": _sign, "breakable": _breakable})
     return environment
 
 

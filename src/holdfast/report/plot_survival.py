@@ -12,8 +12,8 @@ from holdfast.report.numbers import delta, figure, share
 from holdfast.report.plots import NARROW, WIDE, Look, Plot, cut, delta_lines, marked_deltas
 from holdfast.report.svg import Canvas, Scale, axes, drawing, element, joined, spread
 
-# Room for the methods' names at the end of their curves.
-_LABELS = 120
+# Of a method's name, at the end of its curve, so many characters.
+_NAME = 14
 
 
 def survival(contents: Contents) -> Plot | None:
@@ -34,15 +34,16 @@ def survival(contents: Contents) -> Plot | None:
         if method.survival
     )
     named = len(curves) > 1
+    room = 28 + 8 * min(max(len(method.name) for _, method in curves), _NAME) if named else WIDE.right
     drawings = joined(
         [
             _survival(canvas, contents, curves, reach, named, title, description)
-            for canvas in (_with_labels(WIDE) if named else WIDE, NARROW)
+            for canvas in (replace(WIDE, right=room), NARROW)
         ]
     )
     rows = tuple((delta(x), *(share(at(method.survival, x)) for _, method in curves if method.survival)) for x in shown)
     heads = ("δ", *(method.name for _, method in curves))
-    return Plot(drawings, heads, rows, "Share of the advice found that provably survives every model within δ")
+    return Plot(drawings, heads, rows, "Share of the advice found that provably survives, by δ")
 
 
 def _survival(
@@ -79,7 +80,7 @@ def _survival(
             parts.append(
                 element("path", d=f"M{edge + 3:.1f} {height:.1f}L{edge + 13:.1f} {place:.1f}", class_="leader")
             )
-            label = cut(name, 14)
+            label = cut(name, _NAME)
             parts.append(element("text", label, class_=f"label {Look(i).given}", x=edge + 16, y=place + 4))
     return drawing(canvas, "survival", title, description, *parts)
 
@@ -111,7 +112,3 @@ def _steps(curve: Curve, x: Scale, y: Scale) -> str:
     parts = [f"M{x.start:.1f} {y(at(curve, 0.0)):.1f}"]
     parts += [f"H{pixel[i]:g}V{y(float(ys[i])):.1f}" for i in last]
     return "".join(parts) + f"H{x.end:.1f}"
-
-
-def _with_labels(canvas: Canvas) -> Canvas:
-    return replace(canvas, right=_LABELS)

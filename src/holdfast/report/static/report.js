@@ -250,11 +250,11 @@
   let place = null;
 
   function statement(i) {
-    const within = data.delta === null ? "" : `within δ\u00a0=\u00a0${delta(data.delta)} of today’s`;
+    const plausible = data.delta === null ? "Δ" : `Δ (δ\u00a0=\u00a0${delta(data.delta)})`;
     const says = {
-      ROBUST: ["Proven to survive.", `Every model ${within} gives the promised answer once this is done.`],
-      NOT_ROBUST: ["Can be broken.", `At least one model ${within} would turn this person down even after doing all of it.`],
-      UNKNOWN: ["Undecided.", `Neither a proof nor a counter-model was found for models ${within}. Do not treat it as proven.`],
+      ROBUST: ["Proven to survive.", `Every model in ${plausible} gives the promised answer once this is done.`],
+      NOT_ROBUST: ["Can be broken.", `At least one model in ${plausible} gives another answer even when all of it is done.`],
+      UNKNOWN: ["Undecided.", `Neither a proof nor a counter-model was found for ${plausible}. Do not treat it as proven.`],
       uncertified: ["Not certified.", "Today’s model gives the promised answer; nothing was proven about retrained ones."],
       "": ["No advice.", words(i) || "No reason was given."],
     }[kind[i]];
@@ -325,6 +325,9 @@
       remark ? make("p", { class: "empty" }, `Remark: ${remark}`) : null];
   }
 
+  /* A name may go on in the next line where its words meet. */
+  const breakable = (name) => name.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])/).flatMap((word, k) => (k ? [make("wbr"), word] : [word]));
+
   const before = (column, i) => {
     const values = data.before[column];
     return Array.isArray(values) ? values[i] : values.texts[values.codes[i]];
@@ -354,7 +357,7 @@
       const by = step === null ? "–" : (step > 0 ? "+" : "") + withUnit(figure(step, 4), percent && "points");
       const about = [percent ? "" : unit, moves].filter(Boolean).join(" · ");
       return make("tr", { class: changed ? "changed" : null },
-        make("th", { scope: "row" }, label, about ? make("span", { class: "quiet" }, about) : null),
+        make("th", { scope: "row" }, ...breakable(label), about ? make("span", { class: "quiet" }, about) : null),
         make("td", { class: "side" }, amount(old, percent, digits)),
         data.after[i] ? make("td", { class: "side" }, amount(now, percent, digits)) : null,
         data.after[i] ? make("td", { class: "side" }, by) : null);
@@ -378,8 +381,8 @@
     }
     const [distance, inside, today, there, total, flat] = counter;
     const lead = `A model at a distance of ${figure(distance)} from today’s gives another answer` +
-      (data.delta === null ? "." : inside ? `: it lies within δ\u00a0=\u00a0${delta(data.delta)}, so it is a plausible one.`
-        : `: it lies outside δ\u00a0=\u00a0${delta(data.delta)}, further than is promised.`);
+      (data.delta === null ? "." : inside ? `: it lies in Δ (δ\u00a0=\u00a0${delta(data.delta)}), so it is a plausible one.`
+        : `: it lies outside Δ (δ\u00a0=\u00a0${delta(data.delta)}), so the proof says nothing about it.`);
     const margins = make("dl", { class: "figures light" },
       make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, figure(distance)), make("span", { class: "quiet" }, "from today’s model"))),
       make("div", {}, make("dt", {}, "Margin today"), make("dd", {}, make("span", { class: "large" }, figure(today)), make("span", { class: "quiet" }, "above 0 holds"))),
