@@ -35,6 +35,7 @@ from holdfast import checker
 from holdfast.bounds.abstraction import margins_for
 from holdfast.promises import NoCertificateError, certificate
 from holdfast.promises.certificate import checker_model
+from holdfast.promises.prove import exact_rival
 from holdfast.verify.witness import exact_margin
 
 ROWS = 20
@@ -190,27 +191,25 @@ def _follow_up(document: dict[str, Any], network: hf.Network, name: str) -> None
     model = checker_model(network)
     if name not in NEVER:
         document["hashes"]["model"] = model.sha256
-        document["hashes"]["point"] = checker.point_sha256(document["point"])
+        document["hashes"]["point"] = checker.sha256(document["point"])
         # A proof that no longer means anything cannot be put right; the checker will have to say so itself.
         with contextlib.suppress(checker.CheckError):
             _put_proof_right(document, model)
-    document["id"] = checker.content_id(document)
+    document["id"] = checker.sha256({**document, "id": ""})
 
 
 def _put_proof_right(document: dict[str, Any], model: checker.Model) -> None:
-    changes = checker.Changes.read(document["changes"], len(model.weights))
-    target = document["target"]["index"]
-    document["statement"] = checker.statement(document["verdict"], document["target"]["label"], changes)
-    proof = document["proof"]
+    changes = checker.read_changes(document["changes"], len(model.weights))
+    document["statement"] = checker.statement(document)
+    proof, point, target = document["proof"], document["point"], document["target"]["index"]
     if document["verdict"] == "ROBUST":
-        prover = checker.Prover(model, changes, document["point"], target)
+        question = checker.Question(model, changes, point, target)
         for part in proof["parts"]:
-            bound = prover.bound(part["rival"], part["method"], part.get("tree"))
-            part["bound"] = checker.float_below(*bound)
+            part["bound"] = checker.float_below(question.bound(part))
     else:
-        weights, biases = proof.get("weights", model.weights), proof.get("biases", model.biases)
-        given, margin = checker.exact_class(replace(model, weights=weights, biases=biases), document["point"], target)
-        proof["class"], proof["margin"] = given, checker.float_below(*margin)
+        changed = {name: proof.get(name, getattr(model, name)) for name in ("weights", "biases")}
+        proof["rival"], margin = exact_rival(replace(model, **changed), point, target)
+        proof["bound"] = checker.float_below(margin)
 
 
 def is_true(document: dict[str, Any], network: hf.Network) -> bool:
@@ -285,16 +284,16 @@ def _hash(rng: np.random.Generator, document: dict[str, Any], network: hf.Networ
 def _verdict(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network:
     """The other verdict, with its statement."""
     document["verdict"] = "NOT_ROBUST" if document["verdict"] == "ROBUST" else "ROBUST"
-    changes = checker.Changes.read(document["changes"], len(network.weights))
-    document["statement"] = checker.statement(document["verdict"], document["target"]["label"], changes)
+    document["statement"] = checker.statement(document)
     return network
 
 
 def _bound(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network:
     """The stated bound, by one unit in the last place or by a lot."""
     proof = document["proof"]
-    entry, key = (rng.choice(proof["parts"]), "bound") if "parts" in proof else (proof, "margin")
-    entry[key] = float(rng.choice([np.nextafter(entry[key], 9e9), np.nextafter(entry[key], -9e9), entry[key] * 2 + 1]))
+    entry = rng.choice(proof["parts"]) if "parts" in proof else proof
+    old = entry["bound"]
+    entry["bound"] = float(rng.choice([np.nextafter(old, 9e9), np.nextafter(old, -9e9), old * 2 + 1]))
     return network
 
 
@@ -318,15 +317,14 @@ def _nodes(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _multiplier(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
-    leaves = [node for node in _nodes(document) if "multipliers" in node]
+    leaves = [node for node in _nodes(document) if "lower" in node]
     if not leaves:
         return None
     leaf = leaves[rng.integers(len(leaves))]
-    name = str(rng.choice([key for key in ("multipliers", "constraints") if key in leaf]))
-    part = leaf[name][layer := rng.integers(len(leaf[name]))]
-    part[rng.integers(len(part))] += int(rng.choice([-1, 1])) * int(
-        leaf["denominators"][layer] * rng.choice([1e-3, 1, 9])
-    )
+    layers = leaf[str(rng.choice(["lower", "upper"]))]
+    part = layers[rng.integers(len(layers))]
+    step = max(1, int(leaf["denominator"] * float(rng.choice([1e-3, 1, 9]))))
+    part[rng.integers(len(part))] += int(rng.choice([-1, 1])) * step
     return network
 
 

@@ -67,7 +67,8 @@ def test_a_folder_of_certificates_is_checked_by_the_copied_module_alone(recourse
     shutil.copy(root / "src" / "holdfast" / "checker.py", tmp_path / "alone.py")
     for model in ("model.npz", "model.json"):
         # -I -S: nothing but the standard library is there to be imported.
-        command = [sys.executable, "-I", "-S", "alone.py", "promises", "--model", model, "--space", "space.json"]
+        files = [f"promises/{file.name}" for file in sorted((tmp_path / "promises").iterdir())]
+        command = [sys.executable, "-I", "-S", "alone.py", *files, "--model", model, "--space", "space.json"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.count(": ACCEPTED: ") == len(recourse)

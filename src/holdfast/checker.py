@@ -7,15 +7,14 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
 
     interval   a neuron's weights move on their own, and  w v - radius |v|  is least at one of the ends of v's range
     ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1
-    cases      a neuron's value lies between relu(L) and relu(U), L and U the lowest and the highest preactivation:
-               v >= alpha L for any alpha in [0, 1], and v <= s U + t for any slope s, where t makes the line lie above
-               relu at both ends of U's range. With these lines a margin is pulled back, layer by layer, to the first
-               hidden layer, whose values form a box. A split says U <= 0 in one case and U >= 0 in the other, and
-               a multiple of U with the right sign may be added there.
-    witness    a network is in Δ or not, and gives the point a class or another
+    cases      a neuron's value v lies between relu(L) and relu(U), L <= U its lowest and highest preactivation. For
+               any l >= 0 and any u,  c v >= l L + u U + k,  k the least of  c v - l L - u U,  which lies at a corner:
+               U at an end of its range or 0, L = U or 0, v = relu(L) or relu(U). Such lines pull a margin back, layer
+               by layer, to the first hidden layer, whose values form a box. A split says U <= 0 or U >= 0.
+    witness    a network lies in Δ or not, and gives the point the class or not
 
 Floats are fractions whose denominator is a power of two: all arithmetic is on integers, and nothing is rounded but the
-square roots of the 2-norm (upwards). docs/certificates.md describes the format.
+square roots of the 2-norm and, from the third hidden layer on, the ranges of U: outwards. See docs/certificates.md.
 """
 
 from __future__ import annotations
@@ -25,131 +24,100 @@ import ast
 import hashlib
 import json
 import math
-import os
 import struct
 import sys
-import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from operator import mul
-from typing import Any
+from itertools import pairwise
+from operator import add, mul
+from pathlib import Path
+from typing import Any, NamedTuple
 
 FORMAT, VERSION = "holdfast-certificate", 1
-# The denominator of the multipliers that the checker chooses itself.
-DEFAULT_DENOMINATOR = 2**40
-# The 2-norm is rounded up in units of this power of two.
-_ROOT_SHIFT = 64
+# What certificates, proofs and models are made of, as `fit` reads it.
+_CHANGES = {"delta": Any, "norm": Any, "biases": bool}
+_HASHES = {"model": str, "point": str, "space": Any, "row": Any}
+_HEAD = {"format": str, "version": int, "id": str, "statement": str, "verdict": str, "about": dict, "proof": dict}
+_BODY = {"target": {"index": int, "label": Any}, "changes": _CHANGES, "hashes": _HASHES, "point": [float]}
+_PARAMETERS = {"weights": [[[float]]], "biases": [[float]]}
+_MODEL = {**_PARAMETERS, "activations": list, "classes": list}
+_PART = {"rival": int, "method": str, "bound": float}
+_CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
+_SPLIT = {"split": [int], "below": dict, "above": dict}
+_LEAF = {"lower": [[int]], "upper": [[int]], "denominator": int}
+# Δ: how far the weights and the biases of each layer may move, in which p-norm, and whether all layers together.
+Changes = tuple[tuple[tuple[float, float], ...], float, bool]
+# The least and the greatest of every value. For each hidden layer but the first: U's range, multipliers of L and of U.
+Box = tuple[list[int], list[int]]
+Ranges = list[list[tuple[int, int]]]
+Lines = list[tuple[list[int], list[int]]]
 
 
 class CheckError(ValueError):
     """A certificate, or a file, that does not hold; the message says why."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """What came of checking one certificate."""
+class Report(NamedTuple):
+    """What came of checking: why it was rejected, or the statement that holds and what nobody compared."""
 
     accepted: bool
-    # Why it was rejected; the statement that holds where it was not.
     reason: str
-    # What was not looked at, because nothing to compare it with was given.
     not_checked: tuple[str, ...] = ()
 
 
 def check(certificate: Any, model: Model, *, space: Any = None, row: Any = None) -> Report:
-    """Whether the certificate holds for this model; with `space` or `row`, whether it was made from these too."""
+    """Whether the certificate (a value, or its JSON as bytes) holds for this model; was it made from `space`, `row`?"""
+    given = {"space": space, "row": row}
     try:
-        unseen = _check(certificate, model, space, row)
+        certificate = strict_json(certificate) if isinstance(certificate, bytes) else certificate
+        _check(certificate, model, given)
     except CheckError as error:
         return Report(False, str(error))
     except (RecursionError, OverflowError, MemoryError) as error:
         return Report(False, f"proof: too large or too deep to be checked ({type(error).__name__})")
+    unseen = ("about", *(name for name, thing in given.items() if thing is None))
     return Report(True, certificate["statement"], unseen)
 
 
-def _check(certificate: Any, model: Model, space: Any, row: Any) -> tuple[str, ...]:
-    _keys(certificate, "certificate", "format version id statement verdict hashes point target changes proof about")
-    _same("format", FORMAT, certificate["format"])
-    _same("version", VERSION, certificate["version"])
-    _object(certificate["about"], "about")
-    _same("id: the sha256 of the rest of the certificate", content_id(certificate), certificate["id"])
-    hashes = certificate["hashes"]
-    _keys(hashes, "hashes", "model point space row")
-    _same("hashes.model: the sha256 of the model's parameters", model.sha256, hashes["model"])
-    point = _floats(certificate["point"], "point")
-    _same("point: the model's number of variables", len(model.weights[0][0]), len(point))
-    _same("hashes.point: the sha256 of the point", point_sha256(point), hashes["point"])
-    unseen = ["about"]
-    for name, given in (("space", space), ("row", row)):
-        if given is None:
-            stated = hashes[name]
-            if stated is not None and not (isinstance(stated, str) and len(stated) == 64):
-                raise CheckError(f"hashes.{name}: expected a sha256 or null, got {_short(stated)}")
-            unseen.append(name)
-        else:
-            found = space_sha256(given) if name == "space" else sha256(given)
-            _same(f"hashes.{name}: the sha256 of the {name} that was given", found, hashes[name])
-    target = certificate["target"]
-    _keys(target, "target", "index label")
-    index = _index(target["index"], len(model.classes), "target.index")
-    _same("target.label: the model's name of the class", canonical(model.classes[index]), canonical(target["label"]))
-    changes = Changes.read(certificate["changes"], len(model.weights))
-    _same("statement", statement(certificate["verdict"], target["label"], changes), certificate["statement"])
-    _object(certificate["proof"], "proof")
-    if certificate["verdict"] == "ROBUST":
-        _check_robust(certificate["proof"], model, changes, point, index)
-    else:
-        _check_broken(certificate["proof"], model, changes, point, index)
-    return tuple(unseen)
+def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
+    parts = fit(certificate, {**_HEAD, **_BODY}, "certificate")
+    hashes, point, index = parts["hashes"], parts["point"], parts["target"]["index"]
+    same("format and version", [FORMAT, VERSION], [parts["format"], parts["version"]])
+    same("id: the sha256 of the certificate with an empty id", sha256({**certificate, "id": ""}), parts["id"])
+    same("hashes.model: the sha256 of the model's parameters", model.sha256, hashes["model"])
+    same("point: the model's number of variables", len(model.weights[0][0]), len(point))
+    same("hashes.point: the sha256 of the point", sha256(point), hashes["point"])
+    for name, thing in given.items():
+        if thing is not None:
+            found = space_sha256(thing) if name == "space" else sha256(thing)
+            same(f"hashes.{name}: the sha256 of the {name} that was given", found, hashes[name])
+        elif hashes[name] is not None and len(fit(hashes[name], str, f"hashes.{name}")) != 64:
+            raise CheckError(f"hashes.{name}: expected a sha256 or null, got {hashes[name]!r:.80}")
+    if not 0 <= index < len(model.classes):
+        raise CheckError(f"target.index: expected one of {len(model.classes)} classes, got {index}")
+    same("target.label: the name of the class", canonical(model.classes[index]), canonical(parts["target"]["label"]))
+    changes = read_changes(parts["changes"], len(model.weights))
+    same("statement", statement(certificate), parts["statement"])
+    prove = _check_robust if parts["verdict"] == "ROBUST" else _check_not_robust
+    prove(parts["proof"], model, changes, point, index)
 
 
-# --- what a certificate says ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Δ: one radius or one for each layer, the norm p (inf or >= 1), and whether biases move."""
-
-    delta: tuple[float, ...]
-    per_layer: bool
-    norm: float
-    biases: bool
-
-    @classmethod
-    def read(cls, entry: Any, layers: int) -> Changes:
-        """Δ as a certificate writes it."""
-        _keys(entry, "changes", "delta norm biases")
-        per_layer = isinstance(entry["delta"], list)
-        delta = _floats(entry["delta"] if per_layer else [entry["delta"]], "changes.delta")
-        if min(delta, default=-1.0) < 0.0 or max(delta) == 0.0 or (per_layer and len(delta) != layers):
-            raise CheckError(f"changes.delta: expected a radius > 0, or one >= 0 for each of {layers} layers")
-        norm = math.inf if entry["norm"] == "inf" else _floats([entry["norm"]], "changes.norm")[0]
-        if norm < 1.0 or not isinstance(entry["biases"], bool):
-            raise CheckError("changes: expected a norm of at least 1 or 'inf', and biases true or false")
-        return cls(tuple(delta), per_layer, norm, entry["biases"])
-
-    def radii(self, layers: int) -> Radii:
-        """How far the weights and the biases of each layer may move."""
-        radii = self.delta if self.per_layer else self.delta * layers
-        return tuple((radius, radius if self.biases else 0.0) for radius in radii)
-
-
-def statement(verdict: str, label: Any, changes: Changes) -> str:
+def statement(certificate: dict[str, Any]) -> str:
     """What a certificate guarantees, in one sentence."""
-    delta = json.dumps(list(changes.delta) if changes.per_layer else changes.delta[0])
-    each = "layer by layer " if changes.per_layer else ""
-    each += "each " if changes.norm == math.inf else "together "
-    how = "" if changes.norm == math.inf else f" in the {changes.norm!r}-norm"
-    moving = "weights and biases" if changes.biases else "weights"
-    fixed = "" if changes.biases else " and whose biases are the same"
-    who = f"of the model's build whose {moving} {each}differ from the model's by at most {delta}{how}{fixed}"
-    if verdict == "ROBUST":
-        return f"Every network {who} gives the point the class {json.dumps(label)}, in exact arithmetic."
-    if verdict == "NOT_ROBUST":
-        return f"Some network {who} does not give the point the class {json.dumps(label)}, in exact arithmetic."
-    raise CheckError(f"verdict: expected ROBUST or NOT_ROBUST, got {verdict!r}")
+    if certificate["verdict"] not in ("ROBUST", "NOT_ROBUST"):
+        raise CheckError(f"verdict: expected ROBUST or NOT_ROBUST, got {certificate['verdict']!r:.80}")
+    delta, norm, biases = (certificate["changes"][name] for name in ("delta", "norm", "biases"))
+    how = ("layer by layer " if isinstance(delta, list) else "") + ("each" if norm == "inf" else "together")
+    within = json.dumps(delta) + ("" if norm == "inf" else f" in the {norm!r}-norm")
+    moving, fixed = ("weights and biases", "") if biases else ("weights", " and whose biases are the same")
+    who, gives = ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
+    return (
+        f"{who} network of the model's build whose {moving} {how} differ from the model's by at most {within}{fixed} "
+        f"{gives} the point the class {json.dumps(certificate['target']['label'])}, in exact arithmetic."
+    )
 
 
 def canonical(value: Any) -> str:
@@ -161,7 +129,7 @@ def canonical(value: Any) -> str:
 
 
 def sha256(value: Any) -> str:
-    """The hash of a value's canonical JSON: of a feature space, of a row."""
+    """The hash of a value's canonical JSON."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
@@ -170,674 +138,362 @@ def space_sha256(space: Any) -> str:
     return sha256({key: part for key, part in space.items() if key != "notes"} if isinstance(space, dict) else space)
 
 
-def point_sha256(point: Sequence[float]) -> str:
-    """The hash of the point as little-endian float64."""
-    return hashlib.sha256(_bytes(point)).hexdigest()
-
-
-def content_id(certificate: dict[str, Any]) -> str:
-    """The hash of everything in a certificate but its id."""
-    return sha256({key: value for key, value in certificate.items() if key != "id"})
-
-
-# --- the model --------------------------------------------------------------------------------------------------------
+def read_changes(entry: Any, layers: int) -> Changes:
+    """Δ as a certificate writes it, for a model with so many layers."""
+    together = not isinstance(entry["delta"], list)
+    delta = fit([entry["delta"]] * layers if together else entry["delta"], [float], "changes.delta")
+    norm = math.inf if entry["norm"] == "inf" else fit(entry["norm"], float, "changes.norm")
+    if len(delta) != layers or min(delta) < 0 or max(delta) == 0 or norm < 1:
+        raise CheckError(f"changes: expected radii >= 0 for {layers} layers, not all 0, and a norm >= 1 or 'inf'")
+    return tuple((radius, radius if entry["biases"] else 0.0) for radius in delta), norm, together
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
     """Affine layers, ReLU (or nothing) between them, logits at the end, as plain floats; weights[i] is (out, in)."""
 
-    weights: Sequence[Sequence[Sequence[float]]]
-    biases: Sequence[Sequence[float]]
-    activations: Sequence[str]
-    classes: Sequence[Any]
+    weights: list[list[list[float]]]
+    biases: list[list[float]]
+    activations: list[str]
+    classes: list[Any]
 
     @classmethod
-    def read(cls, entry: Any) -> Model:
-        """The model of plain lists, shapes and numbers checked."""
-        weights, biases = _parameters(entry, "model")
-        activations = entry.get("activations", ["relu"] * (len(weights) - 1))
-        n_classes = max(2, len(biases[-1]))
-        classes = entry.get("classes", list(range(n_classes)))
-        known = isinstance(activations, list) and all(kind in ("relu", "identity") for kind in activations)
-        if not known or len(activations) != len(weights) - 1:
-            raise CheckError(f"model: expected 'relu' or 'identity' for each hidden layer, got {_short(activations)}")
-        if _length(classes) != n_classes or len({canonical(label) for label in classes}) != n_classes:
-            raise CheckError(f"model: expected {n_classes} different classes, got {classes}")
-        return cls(weights, biases, activations, classes)
+    def read(cls, entry: Any, name: str = "model") -> Model:
+        """The model in an object of JSON, shapes and numbers checked."""
+        model = cls(**fit({key: fit(entry, dict, name).get(key) for key in _MODEL}, _MODEL, name))
+        widths = [len(model.weights[0][0]), *map(len, model.biases)]
+        rows, found = [[a] * b for a, b in pairwise(widths)], [list(map(len, layer)) for layer in model.weights]
+        same(f"{name}.weights: the lengths of the rows, by the biases", rows, found)
+        if len(model.activations) != len(widths) - 2 or not all(a in ("relu", "identity") for a in model.activations):
+            raise CheckError(f"{name}.activations: expected relu or identity for each hidden layer")
+        if not len(set(map(canonical, model.classes))) == len(model.classes) == max(2, widths[-1]):
+            raise CheckError(f"{name}.classes: expected {max(2, widths[-1])} different ones")
+        return model
+
+    @property
+    def layers(self) -> list[list[list[float]]]:
+        """For each layer the weights of each neuron, followed by its bias."""
+        return [
+            [[*row, b] for row, b in zip(*layer, strict=True)] for layer in zip(self.weights, self.biases, strict=True)
+        ]
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of the build and, layer by layer, of the weights and biases as little-endian float64."""
-        shapes = [[len(weight), len(weight[0])] for weight in self.weights]
-        digest = hashlib.sha256(canonical({"activations": list(self.activations), "shapes": shapes}).encode() + b"\n")
-        for weight, bias in zip(self.weights, self.biases, strict=True):
-            for row in (*weight, bias):
-                digest.update(_bytes(row))
-        return digest.hexdigest()
-
-    @property
-    def outputs(self) -> int:
-        """How many logits there are: 1 for two classes, otherwise one for each."""
-        return len(self.biases[-1])
-
-    @property
-    def rectified(self) -> bool:
-        """Whether every hidden layer ends in a ReLU."""
-        return "identity" not in self.activations
+        """The hash of what the model computes; the names of its classes are no part of it."""
+        return sha256({"activations": self.activations, "biases": self.biases, "weights": self.weights})
 
 
-def load_model(path: str | os.PathLike[str]) -> Model:
+def load_model(path: Path) -> Model:
     """A model from a file that `Network.save` wrote (.npz), or from JSON with weights, biases, activations, classes."""
-    if zipfile.is_zipfile(path):
-        return Model.read(_read_npz(path))
-    return Model.read(read_json(path))
-
-
-def _read_npz(path: str | os.PathLike[str]) -> dict[str, Any]:
+    if not zipfile.is_zipfile(path):
+        return Model.read(strict_json(path.read_bytes()))
     try:
         with zipfile.ZipFile(path) as archive:
-            header = _strict_json(_npy(archive.read("header.npy"))[0])
-            layers = range(int(header["layers"]))
-            weights = [_npy(archive.read(f"weight_{i}.npy")) for i in layers]
-            biases = [_npy(archive.read(f"bias_{i}.npy")) for i in layers]
+            header = strict_json(_npy(archive.read("header.npy")))
+            weights = [_npy(archive.read(f"weight_{i}.npy")) for i in range(header["layers"])]
+            biases = [_npy(archive.read(f"bias_{i}.npy")) for i in range(header["layers"])]
     # Damaged bytes surface as BadZipFile, zlib.error, KeyError, SyntaxError, struct.error and others.
     except Exception as error:
-        raise CheckError(f"{os.fspath(path)}: expected a network saved by holdfast: {error}") from error
-    return {**header, "weights": weights, "biases": biases}
+        raise CheckError(f"{path}: expected a network saved by holdfast: {error}") from error
+    return Model.read({**header, "weights": weights, "biases": biases})
 
 
-def _npy(content: bytes) -> list[Any]:
-    """A .npy part: little-endian float64 in one or two dimensions, or one text in UTF-32."""
-    if content[:6] != b"\x93NUMPY" or content[6] not in (1, 2, 3):
-        raise ValueError("a part is not in the .npy format")
-    width = 2 if content[6] == 1 else 4
-    start = 8 + width + int.from_bytes(content[8 : 8 + width], "little")
-    header = ast.literal_eval(content[8 + width : start].decode("latin1").strip())
-    kind, shape, data = header["descr"], header["shape"], content[start:]
-    if kind.startswith("<U") and shape == ():
-        return [data.decode("utf-32-le").rstrip("\0")]
-    if kind != "<f8" or header["fortran_order"] or len(shape) not in (1, 2) or math.prod(shape) * 8 != len(data):
-        raise ValueError(f"expected float64 rows, got {kind} with shape {shape}")
-    values = list(struct.unpack(f"<{len(data) // 8}d", data))
-    return values if len(shape) == 1 else [values[i * shape[1] : (i + 1) * shape[1]] for i in range(shape[0])]
+def _npy(content: bytes) -> Any:
+    """A part in the .npy format, version 1: rows of little-endian float64, or a text in UTF-32, which becomes UTF-8."""
+    start = 10 + int.from_bytes(content[8:10], "little")
+    header, data = ast.literal_eval(content[10:start].decode("latin1")), content[start:]
+    kind, shape, known = header["descr"], header["shape"], content[:7] == b"\x93NUMPY\x01"
+    if known and kind.startswith("<U") and shape == ():
+        return data.decode("utf-32-le").rstrip("\0").encode()
+    if not known or kind != "<f8" or header["fortran_order"] or len(shape) not in (1, 2):
+        raise ValueError(f"expected rows of float64, got {kind} with shape {shape}")
+    values = list(struct.unpack(f"<{math.prod(shape)}d", data))
+    return values if len(shape) == 1 else [values[i : i + shape[1]] for i in range(0, len(values), shape[1])]
 
 
-# --- integers over powers of two --------------------------------------------------------------------------------------
+def bits(values: Iterable[float]) -> int:
+    """The least s for which all values are whole multiples of 2**-s."""
+    return max(value.as_integer_ratio()[1] for value in values).bit_length() - 1
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One layer and how far it may move, in integers over 2**shift; `count` rows of parameters make up one row here."""
+def whole(values: Iterable[float], shift: int) -> list[int]:
+    """The values in units of 2**-shift."""
+    return [above << (shift + 1 - below.bit_length()) for above, below in (v.as_integer_ratio() for v in values)]
+
+
+class Layer(NamedTuple):
+    """Integers: each neuron's weights and then its bias, the same by columns, and how far each of a row may move."""
 
     rows: list[list[int]]
-    bias: list[int]
-    reach: int
-    bias_reach: int
-    shift: int
+    columns: list[tuple[int, ...]]
+    reach: list[int]
     relu: bool
-    count: int = 1
-
-    @cached_property
-    def columns(self) -> list[tuple[int, ...]]:
-        """The weights by the neuron that they read."""
-        return list(zip(*self.rows, strict=True))
 
 
-Box = tuple[list[int], list[int]]
-# For each neuron: least and greatest of L, least and greatest of U.
-Sides = list[tuple[int, int, int, int]]
-# For each layer how far its weights and its biases may move.
-Radii = tuple[tuple[float, float], ...]
+@lru_cache(maxsize=16)
+def integer_layers(model: Model, radii: tuple[tuple[float, float], ...]) -> tuple[list[Layer], int]:
+    """The model and its radii in units of 2**-shift, and the shift; kept, as many certificates share a model and Δ."""
+    shift, found = bits(v for layer in (*model.layers, radii) for row in layer for v in row), []
+    for layer, radius, kind in zip(model.layers, radii, (*model.activations, "identity"), strict=True):
+        rows, (reach, bias_reach) = [whole(row, shift) for row in layer], whole(radius, shift)
+        reaches = [reach] * (len(rows[0]) - 1) + [bias_reach]
+        found.append(Layer(rows, list(zip(*rows, strict=True)), reaches, kind == "relu"))
+    return found, shift
 
 
-def interval_layers(model: Model, radii: Radii) -> list[Layer]:
-    """Every layer of the model with its radii."""
-    kinds = [*model.activations, "identity"]
-    return [
-        _layer(weight, bias, *radius, kind == "relu")
-        for weight, bias, radius, kind in zip(model.weights, model.biases, radii, kinds, strict=True)
-    ]
-
-
-def _layer(
-    weight: Sequence[Sequence[float]], bias: Sequence[float], radius: float, bias_radius: float, relu: bool
-) -> Layer:
-    numbers, shift = _integers([radius, bias_radius, *bias, *(value for row in weight for value in row)])
-    start, width = 2 + len(bias), len(weight[0])
-    rows = [numbers[i : i + width] for i in range(start, len(numbers), width)]
-    return Layer(rows, numbers[2:start], numbers[0], numbers[1], shift, relu)
-
-
-def _integers(values: Sequence[float], least_shift: int = 0) -> tuple[list[int], int]:
-    """n_i and s with values_i = n_i / 2**s."""
-    ratios = [value.as_integer_ratio() for value in values]
-    shift = max(least_shift, max(below.bit_length() for _, below in ratios) - 1)
-    return [above << (shift - below.bit_length() + 1) for above, below in ratios], shift
-
-
-# A model is shared by many certificates, mostly with one Δ.
-_shared_layers = lru_cache(maxsize=8)(interval_layers)
-
-
-@lru_cache(maxsize=64)
-def margin_layer(model: Model, radii: Radii, target: int, rival: int) -> Layer:
-    """The last layer as the one row that must stay >= 0: the target's logit minus the rival's, or ± the only logit."""
-    last = _shared_layers(model, radii)[-1]
-    if model.outputs == 1:
-        sign = 1 if target == 1 else -1
-        return replace(last, rows=[[sign * w for w in last.rows[0]]], bias=[sign * last.bias[0]])
-    row = [a - b for a, b in zip(last.rows[target], last.rows[rival], strict=True)]
-    return replace(last, rows=[row], bias=[last.bias[target] - last.bias[rival]], count=2)
-
-
-def is_strict(model: Model, target: int, rival: int) -> bool:
-    """Whether a margin of 0 is not enough: a single logit of 0 is class 1, and the lower index wins a tie."""
-    return target == 0 if model.outputs == 1 else rival < target
-
-
-def box_sides(layer: Layer, low: list[int], high: list[int], scale: int) -> Sides:
-    """The sides of each neuron for values in [low, high] over 2**scale, each parameter moving on its own."""
-    reach, bias_reach = layer.count * layer.reach, layer.count * layer.bias_reach
-    at_low, at_high = [reach * abs(v) for v in low], [reach * abs(v) for v in high]
-    sides = []
-    for row, bias in zip(layer.rows, layer.bias, strict=True):
-        lower_min = lower_max = (bias - bias_reach) << scale
-        upper_min = upper_max = (bias + bias_reach) << scale
-        for w, lo, hi, r_lo, r_hi in zip(row, low, high, at_low, at_high, strict=True):
-            a, b, c, d = w * lo - r_lo, w * hi - r_hi, w * lo + r_lo, w * hi + r_hi
-            lower_min, lower_max = (lower_min + a, lower_max + b) if a < b else (lower_min + b, lower_max + a)
-            upper_min, upper_max = (upper_min + c, upper_max + d) if c < d else (upper_min + d, upper_max + c)
-        sides.append((lower_min, lower_max, upper_min, upper_max))
-    return sides
-
-
-def ball_sides(norm: float) -> Callable[[Layer, list[int], list[int], int], Sides]:
-    """The same where the parameters move together in the 1- or 2-norm; only the outer ends are meant."""
-
-    def sides(layer: Layer, low: list[int], high: list[int], scale: int) -> Sides:
-        sizes = [max(abs(lo), abs(hi)) for lo, hi in zip(low, high, strict=True)]
-        sizes += [1 << scale] if layer.bias_reach else []
-        square = layer.count * sum(size * size for size in sizes)
-        root = math.isqrt(square)
-        reach = layer.reach * (max(sizes) if norm == 1.0 else root + (root * root < square))
-        ends = []
-        for row, bias in zip(layer.rows, layer.bias, strict=True):
-            least = sum(min(w * lo, w * hi) for w, lo, hi in zip(row, low, high, strict=True)) + (bias << scale)
-            most = sum(max(w * lo, w * hi) for w, lo, hi in zip(row, low, high, strict=True)) + (bias << scale)
-            ends.append((least - reach, least - reach, most + reach, most + reach))
-        return ends
-
-    return sides
-
-
-def propagate(
-    layers: Sequence[Layer], point: Sequence[float], sides: Callable[..., Sides] = box_sides
-) -> Iterator[tuple[Box, int]]:
-    """The box of what each layer reads, the point first, with its scale; at last that of the outputs."""
-    values, scale = _integers(point, _ROOT_SHIFT if sides is not box_sides else 0)
-    low, high = values, values
-    yield (low, high), scale
-    for layer in layers:
-        ends = sides(layer, low, high, scale)
-        low, high, scale = [end[0] for end in ends], [end[3] for end in ends], scale + layer.shift
-        if layer.relu:
-            low, high = [max(v, 0) for v in low], [max(v, 0) for v in high]
-        yield (low, high), scale
-
-
-# --- ROBUST -----------------------------------------------------------------------------------------------------------
+def extremes(rows: list[list[int]], reach: list[int], box: Box, norm: float, count: int = 1) -> list[tuple[int, int]]:
+    """The least and the greatest that each row can be on a box, roots rounded up; `count` rows move in each of them."""
+    if norm != math.inf:
+        sizes = [r * max(abs(low), abs(high)) for r, low, high in zip(reach, *box, strict=True)]
+        square = count * sum(size * size for size in sizes)
+        spread = max(sizes) if norm == 1 else math.isqrt(square - 1) + 1 if square else 0
+        return [(least - spread, most + spread) for least, most in extremes(rows, [0] * len(reach), box, math.inf)]
+    moves = [[count * r * abs(v) for r, v in zip(reach, end, strict=True)] for end in box]
+    found = []
+    for row in rows:
+        least = most = 0
+        for w, low, high, at_low, at_high in zip(row, *box, *moves, strict=True):
+            a, b = w * low, w * high
+            least += min(a - at_low, b - at_high)
+            most += max(a + at_low, b + at_high)
+        found.append((least, most))
+    return found
 
 
 def _check_robust(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
-    _keys(proof, "proof", "parts")
+    question, parts = Question(model, changes, point, target), fit(proof, {"parts": [dict]}, "proof")["parts"]
     rivals = [c for c in range(len(model.classes)) if c != target]
-    if not isinstance(proof["parts"], list) or len(proof["parts"]) != len(rivals):
-        raise CheckError(f"proof.parts: expected one for each of the {len(rivals)} other classes")
-    prover = Prover(model, changes, point, target)
-    for part, rival in zip(proof["parts"], rivals, strict=True):
-        name = f"proof.parts[{rivals.index(rival)}]"
-        _object(part, name)
-        _keys(part, name, "rival method bound" + (" tree" if part.get("method") == "cases" else ""))
-        _same(f"{name}.rival", rival, part["rival"])
-        above, below = prover.bound(rival, part["method"], part.get("tree"), name)
-        if not prover.suffices(rival, above):
-            raise CheckError(f"{name}: the margin that is proven, {above / below:.6g}, is too small")
-        _same(f"{name}.bound: what the proof proves", float_below(above, below), _floats([part["bound"]], name)[0])
+    same("proof.parts: one for each other class", len(rivals), len(parts))
+    for i, rival in enumerate(rivals):
+        name = f"proof.parts[{i}]"
+        part = fit(parts[i], _CASES if "tree" in parts[i] else _PART, name)
+        same(f"{name}.rival", rival, part["rival"])
+        bound = question.bound(part, name)
+        if not question.suffices(rival, bound):
+            raise CheckError(f"{name}: the margin that is proven, {float(bound):.6g}, is too small")
+        same(f"{name}.bound: what the proof proves", float_below(bound), part["bound"])
 
 
-class Prover:
-    """One question, does the point keep the class `target` under Δ, and what each method proves of it."""
+class Question:
+    """Does the point keep the class `target` under Δ? Parameters are over 2**shift; U's ranges over 2**fine."""
 
     def __init__(self, model: Model, changes: Changes, point: Sequence[float], target: int) -> None:
-        self.model, self.changes, self.point, self.target = model, changes, point, target
-        self.radii = changes.radii(len(model.weights))
-        self.layers = _shared_layers(model, self.radii)
+        radii, self.norm, _ = changes
+        self.target, (self.layers, self.shift) = target, integer_layers(model, radii)
+        # No fewer than 64 bits, for the square roots; the 1 at the end is for the bias, here and in every box.
+        scale = max(64, bits(point))
+        self.point, self.fine = [*whole(point, scale), 1 << scale], scale + 2 * self.shift
+        self._boxes: dict[float, list[Box]] = {}
 
-    def suffices(self, rival: int, above: int) -> bool:
-        """Whether a margin of `above` / something positive is on the right side."""
-        return above > 0 or (above == 0 and not is_strict(self.model, self.target, rival))
+    def boxes(self, norm: float) -> list[Box]:
+        """The box of what each layer reads; for any p-norm that of the maximum norm will do."""
+        if norm not in self._boxes:
+            boxes = self._boxes[norm] = [(self.point, self.point)]
+            for layer in self.layers[:-1]:
+                found, one = extremes(layer.rows, layer.reach, boxes[-1], norm), boxes[-1][0][-1] << self.shift
+                low, high = ([max(v, 0) if layer.relu else v for v in end] for end in zip(*found, strict=True))
+                boxes.append(([*low, one], [*high, one]))
+        return self._boxes[norm]
 
-    def bound(self, rival: int, method: Any, tree: Any = None, name: str = "proof") -> tuple[int, int]:
-        """The least margin against a rival that a method proves, as a fraction; CheckError where it proves nothing."""
-        margin = margin_layer(self.model, self.radii, self.target, rival)
-        if method == "interval":
-            (low, high), scale = self.boxes[-1]
-            return box_sides(margin, low, high, scale)[0][0], 1 << (scale + margin.shift)
-        if method == "ball":
-            if self.changes.norm not in (1.0, 2.0):
-                raise CheckError(f"{name}.method: 'ball' is for the norms 1 and 2, got {self.changes.norm}")
-            (low, high), scale = self.ball_boxes[-1]
-            return ball_sides(self.changes.norm)(margin, low, high, scale)[0][0], 1 << (scale + margin.shift)
-        if method == "cases" and self.model.rectified and len(self.layers) > 2:
-            return self.cases(rival).bound(tree, f"{name}.tree")
-        raise CheckError(f"{name}.method: expected one that fits the model and the norm, got {method!r}")
+    def suffices(self, rival: int, bound: Fraction) -> bool:
+        """Whether the target wins by this margin: a single logit of 0 is class 1, and the lower index wins a tie."""
+        loses_ties = self.target == 0 if len(self.layers[-1].rows) == 1 else rival < self.target
+        return bound > 0 or (bound == 0 and not loses_ties)
 
-    def cases(self, rival: int) -> Cases:
-        """The walk behind a proof by cases; for models with two hidden layers or more, all of them with ReLU."""
-        return Cases(self.layers[:-1], *self.boxes[1], margin_layer(self.model, self.radii, self.target, rival))
+    def margin(self, rival: int) -> tuple[list[int], int]:
+        """The row that must stay >= 0, the target's logit minus the rival's or ± the only one; how many rows it is."""
+        rows = self.layers[-1].rows
+        if len(rows) == 1:
+            return [w if self.target == 1 else -w for w in rows[0]], 1
+        return [a - b for a, b in zip(rows[self.target], rows[rival], strict=True)], 2
+
+    def bound(self, part: dict[str, Any], name: str = "proof") -> Fraction:
+        """The least margin against a rival that a part proves; CheckError where it proves nothing."""
+        (row, count), reach = self.margin(part["rival"]), self.layers[-1].reach
+        if "tree" in part:
+            same(f"{name}.method", "cases", part["method"])
+            if len(self.layers) < 3 or not all(layer.relu for layer in self.layers[:-1]):
+                raise CheckError(f"{name}.method: 'cases' is for two or more hidden layers, all of them with ReLU")
+            lowest = [w - count * r for w, r in zip(row, reach, strict=True)]
+            return self.tree(part["tree"], lowest, self.ranges, f"{name}.tree")
+        norm = self.norm if part["method"] == "ball" else math.inf
+        if part["method"] not in ("ball", "interval") or (part["method"] == "ball" and norm not in (1, 2)):
+            raise CheckError(f"{name}.method: expected interval, cases, or ball for a norm of 1 or 2")
+        box = self.boxes(norm)[-1]
+        ((least, _),) = extremes([row], reach, box, norm, count)
+        return Fraction(least, box[0][-1] << self.shift)
+
+    def tree(self, node: Any, row: list[int], ranges: Ranges, name: str) -> Fraction:
+        """The least that any leaf proves of a row; the splits see to it that every case has a leaf."""
+        if node == {}:
+            return self.least(row, ranges)
+        sizes = list(map(len, ranges))
+        if "split" not in node:
+            leaf = fit(node, _LEAF, name)
+            wrong = any(list(map(len, leaf[side])) != sizes for side in ("lower", "upper"))
+            if wrong or min(map(min, leaf["lower"])) < 0 or leaf["denominator"] <= 0:
+                raise CheckError(
+                    f"{name}: expected {sizes} numbers in lower, all >= 0, and in upper; a denominator > 0"
+                )
+            return self.least(row, ranges, list(zip(leaf["lower"], leaf["upper"], strict=True)), leaf["denominator"])
+        places = {(i, j): ends for i, layer in enumerate(ranges, 1) for j, ends in enumerate(layer)}
+        split = tuple(fit(node, _SPLIT, name)["split"])
+        bottom, top = places.get(split, (0, 0))
+        if not bottom < 0 < top:
+            raise CheckError(f"{name}.split: expected [layer, neuron] after layer 0, one that can be on either side")
+        (i, j), proven = split, []
+        for side, ends in (("below", (bottom, 0)), ("above", (0, top))):
+            case = [list(layer) for layer in ranges]
+            case[i - 1][j] = ends
+            proven.append(self.tree(node[side], row, case, f"{name}.{side}"))
+        return min(proven)
+
+    def least(self, row: list[int], ranges: Ranges, given: Lines | None = None, unit: int = 2**64) -> Fraction:
+        """The least of row . (v, 1), v the values of the last layer with ranges; multipliers are over `unit`."""
+        # Coefficients are over unit * 2**shift, the constant over 2**fine times that.
+        coefficients, constant = [w * unit for w in row], 0
+        for i in range(len(ranges), 0, -1):
+            constant += coefficients.pop() << self.fine
+            if given is None:
+                # c times the slope of the chord above relu over U's range; 0 or 1 where U has one sign.
+                heights = [(max(top, 0), (max(top, 0) - min(bottom, 0)) << self.shift) for bottom, top in ranges[i - 1]]
+                lines = [c * h // width if h else 0 for c, (h, width) in zip(coefficients, heights, strict=True)]
+                lower, upper = [max(line, 0) for line in lines], [min(line, 0) for line in lines]
+            else:
+                lower, upper = given[i - 1]
+            for c, low, up, (bottom, top) in zip(coefficients, lower, upper, ranges[i - 1], strict=True):
+                low, up = low << self.shift, up << self.shift
+                # The least of  c v - low L - up U  is  -(low + up) U  at U <= 0,  (min(0, c - low) - up) U  at U >= 0.
+                corners = [-(low + up) * end if end < 0 else (min(0, c - low) - up) * end for end in (bottom, top)]
+                constant += min(*corners, 0) if bottom < 0 < top else min(corners)
+            both, apart = list(map(add, lower, upper)), sum(upper) - sum(lower)
+            moving = zip(self.layers[i].columns, self.layers[i].reach, strict=True)
+            coefficients = [sum(map(mul, both, column)) + apart * reach for column, reach in moving]
+        box, unit = self.boxes(math.inf)[1], unit << self.shift
+        corner = sum(c * (a if c > 0 else b) for c, a, b in zip(coefficients, *box, strict=True))
+        return Fraction(corner, unit * box[0][-1]) + Fraction(constant, unit << self.fine)
 
     @cached_property
-    def boxes(self) -> list[tuple[Box, int]]:
-        """What each layer reads; a ball of any p-norm lies in the box of the same radius."""
-        return list(propagate(self.layers[:-1], self.point))
-
-    @cached_property
-    def ball_boxes(self) -> list[tuple[Box, int]]:
-        """The same where the norm is 1 or 2."""
-        return list(propagate(self.layers[:-1], self.point, ball_sides(self.changes.norm)))
-
-
-# (layer, neuron) -> whether U >= 0 in this case; layers are counted from 0, and U belongs to the layers from 1 on.
-Decided = dict[tuple[int, int], bool]
-# What to multiply the sides of a layer's neurons with, and what to add of U, over one denominator; given the layer, the
-# coefficients of its neurons over one denominator, and their sides.
-Choose = Callable[[int, list[int], int, Sides], tuple[list[int], list[int], int]]
-
-
-class Cases:
-    """The backward walk over the hidden layers of a network whose values are >= 0, case by case."""
-
-    def __init__(self, hidden: Sequence[Layer], box: Box, scale: int, margin: Layer) -> None:
-        self.hidden, self.box, self.margin = hidden, box, margin
-        # scales[i] is that of the values of hidden layer i.
-        self.scales = [scale]
-        for layer in hidden[1:]:
-            self.scales.append(self.scales[-1] + layer.shift)
-
-    def bound(self, tree: Any, name: str) -> tuple[int, int]:
-        """The least that any leaf of the tree proves; the tree's splits see to it that every case has a leaf."""
-        lowest: tuple[int, int] | None = None
-        waiting: list[tuple[Any, Decided, list[Sides] | None, str]] = [(tree, {}, None, name)]
-        while waiting:
-            node, decided, known, here = waiting.pop()
-            _object(node, here)
-            if "refine" in node:
-                _same(f"{here}.refine", True, node["refine"])
-                known = self.ranges(decided, known, refine=True)
-            if "split" in node:
-                split = self._split(node, decided, here)
-                waiting.append((node["below"], {**decided, split: False}, known, f"{here}.below"))
-                waiting.append((node["above"], {**decided, split: True}, known, f"{here}.above"))
-                continue
-            above, below = self.leaf(self.ranges(decided, known), self._chooser(node, decided, here))
-            if lowest is None or above * lowest[1] < lowest[0] * below:
-                lowest = above, below
-        assert lowest is not None
-        return lowest
-
-    def _split(self, node: Any, decided: Decided, here: str) -> tuple[int, int]:
-        _keys(node, here, "split below above" + " refine" * ("refine" in node))
-        if not isinstance(node["split"], list) or len(node["split"]) != 2:
-            raise CheckError(f"{here}.split: expected [layer, neuron], got {node['split']!r}")
-        layer = _index(node["split"][0], len(self.hidden), f"{here}.split")
-        if layer == 0:
-            raise CheckError(f"{here}.split: expected a hidden layer after the first (layer 0)")
-        split = layer, _index(node["split"][1], len(self.hidden[layer].bias), f"{here}.split")
-        if split in decided:
-            raise CheckError(f"{here}.split: this neuron is decided already")
-        return split
-
-    def _chooser(self, node: Any, decided: Decided, here: str) -> Choose:
-        """A leaf's own multipliers, or where it has none those that follow from the ranges."""
-        if "multipliers" not in node:
-            _keys(node, here, "refine" * ("refine" in node))
-            return default_multipliers
-        _keys(node, here, "multipliers denominators" + "".join(f" {k}" for k in ("constraints", "refine") if k in node))
-        sizes = [len(layer.bias) for layer in self.hidden[1:]]
-        constraints = node.get("constraints", [[0] * size for size in sizes])
-        for name, parts in (("multipliers", node["multipliers"]), ("constraints", constraints)):
-            if not isinstance(parts, list) or not all(map(_whole, parts)) or [len(part) for part in parts] != sizes:
-                raise CheckError(f"{here}.{name}: expected lists of {sizes} whole numbers")
-        denominators = node["denominators"]
-        if not _whole(denominators) or len(denominators) != len(sizes) or min(denominators) <= 0:
-            raise CheckError(f"{here}.denominators: expected {len(sizes)} whole numbers > 0")
-        for i, part in enumerate(constraints, 1):
-            for j, n in enumerate(part):
-                side = {True: -1, False: 1, None: 0}[decided.get((i, j))]
-                if n * side < 0 or (n and not side):
-                    raise CheckError(f"{here}.constraints[{i - 1}][{j}]: expected what the case allows, got {n}")
-
-        def choose(i: int, coefficients: list[int], below: int, _: Sides) -> tuple[list[int], list[int], int]:
-            numerators, denominator = node["multipliers"][i - 1], denominators[i - 1]
-            for j, (c, n) in enumerate(zip(coefficients, numerators, strict=True)):
-                if c > 0 and not 0 <= n <= denominator:
-                    raise CheckError(f"{here}.multipliers[{i - 1}][{j}]: expected one in [0, 1], got {n}/{denominator}")
-            return numerators, constraints[i - 1], denominator
-
-        return choose
-
-    def ranges(self, decided: Decided, known: list[Sides] | None = None, *, refine: bool = False) -> list[Sides]:
-        """The sides of every neuron after the first layer, within a case and within what is known already.
-
-        `refine` walks back from each neuron of the third hidden layer and later, which is tighter.
-        """
-        low, high = self.box
-        found: list[Sides] = []
-        for i in range(1, len(self.hidden)):
-            sides = box_sides(self.hidden[i], low, high, self.scales[i - 1])
-            if known is not None:
-                sides = _within(sides, known[i - 1])
-            if refine and i > 1:
-                sides = _within(sides, self._walked(i, found))
-            for j in range(len(sides)):
-                if (i, j) in decided:
-                    least, most, bottom, top = sides[j]
-                    ends = (max(bottom, 0), top) if decided[i, j] else (bottom, min(top, 0))
-                    sides[j] = (least, most, *ends)
-            low, high = [max(side[0], 0) for side in sides], [max(side[3], 0) for side in sides]
-            # U <= 0 leaves nothing but 0.
-            low = [0 if decided.get((i, j)) is False else v for j, v in enumerate(low)]
-            found.append(sides)
+    def ranges(self) -> Ranges:
+        """U's range for each neuron of the hidden layers but the first: a walk back for either end."""
+        found: Ranges = []
+        for layer, (_, high) in zip(self.layers[1:-1], self.boxes(math.inf)[2:], strict=True):
+            ends = []
+            for row, most in zip(layer.rows, high, strict=False):
+                upper = [w + r for w, r in zip(row, layer.reach, strict=True)]
+                bottom, minus_top = self.least(upper, found), self.least([-w for w in upper], found)
+                top = min(-minus_top, Fraction(most, high[-1]))
+                ends.append((math.floor(bottom * 2**self.fine), math.ceil(top * 2**self.fine)))
+            found.append(ends)
         return found
 
-    def _walked(self, i: int, found: list[Sides]) -> Sides:
-        """Each end of both sides of layer i by its own backward walk."""
-        layer, result = self.hidden[i], []
-        for row, bias in zip(layer.rows, layer.bias, strict=True):
-            ends = []
-            for reach, bias_reach in ((-layer.reach, -layer.bias_reach), (layer.reach, layer.bias_reach)):
-                for sign in (1, -1):
-                    start = [sign * (w + reach) for w in row]
-                    above, below = self._pull(i - 1, start, sign * (bias + bias_reach), layer.shift, found)
-                    # Outwards to whole units of the layer's scale.
-                    ends.append(sign * ((above << self.scales[i]) // below))
-            result.append((ends[0], ends[1], ends[2], ends[3]))
-        return result
 
-    def leaf(self, ranges: list[Sides], choose: Choose) -> tuple[int, int]:
-        """The least margin that these multipliers prove in a case."""
-        margin = self.margin
-        row = [w - margin.count * margin.reach for w in margin.rows[0]]
-        constant = margin.bias[0] - margin.count * margin.bias_reach
-        return self._pull(len(self.hidden) - 1, row, constant, margin.shift, ranges, choose)
-
-    def _pull(
-        self, i: int, row: list[int], constant: int, shift: int, ranges: list[Sides], choose: Choose | None = None
-    ) -> tuple[int, int]:
-        """The least value, as a fraction, of (row . v + constant) / 2**shift, v the values of hidden layer i."""
-        choose = choose or default_multipliers
-        coefficients, below, constant = row, 1 << shift, constant << self.scales[i]
-        # Coefficients are over `below`, the constant over below * 2**scales[i].
-        for k in range(i, 0, -1):
-            layer, sides = self.hidden[k], ranges[k - 1]
-            numerators, extra, denominator = choose(k, coefficients, below, sides)
-            constant *= denominator
-            pulled, turned = [], 0
-            for c, n, e, (_, _, bottom, top) in zip(coefficients, numerators, extra, sides, strict=True):
-                pulled.append(c * n + e * below)
-                # Parameters move down on a lower side and up on an upper one.
-                turned += e * below + (-c * n if c > 0 else c * n)
-                if c < 0:
-                    constant += c * max(denominator * max(bottom, 0) - n * bottom, denominator * max(top, 0) - n * top)
-            constant += (sum(map(mul, pulled, layer.bias)) + turned * layer.bias_reach) << self.scales[k - 1]
-            coefficients = [sum(map(mul, pulled, column)) + turned * layer.reach for column in layer.columns]
-            below *= denominator << layer.shift
-        low, high = self.box
-        least = sum(c * (lo if c > 0 else hi) for c, lo, hi in zip(coefficients, low, high, strict=True))
-        return least + constant, below << self.scales[0]
-
-
-def default_multipliers(i: int, coefficients: list[int], below: int, sides: Sides) -> tuple[list[int], list[int], int]:
-    """alpha by the share of L's range above 0, the slope of the chord over U's range."""
-    numerators = []
-    for c, (least, most, bottom, top) in zip(coefficients, sides, strict=True):
-        positive, negative = (max(most, 0), max(-least, 0)) if c > 0 else (max(top, 0), max(-bottom, 0))
-        width = positive + negative
-        whole = (c > 0 and negative == 0) or width == 0
-        numerators.append(DEFAULT_DENOMINATOR if whole else positive * DEFAULT_DENOMINATOR // width)
-    return numerators, [0] * len(numerators), DEFAULT_DENOMINATOR
-
-
-def _within(sides: Sides, others: Sides) -> Sides:
-    """What both allow."""
-    return [
-        (max(a[0], b[0]), min(a[1], b[1]), max(a[2], b[2]), min(a[3], b[3])) for a, b in zip(sides, others, strict=True)
-    ]
-
-
-# --- NOT_ROBUST -------------------------------------------------------------------------------------------------------
-
-
-def _check_broken(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
+def _check_not_robust(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
+    part = fit(proof, _WITNESS if "weights" in proof else _PART, "proof")
+    same("proof.method", "witness" if "weights" in proof else "today", part["method"])
+    if part["rival"] == target or not 0 <= part["rival"] < len(model.classes):
+        raise CheckError(f"proof.rival: expected another of {len(model.classes)} classes, got {part['rival']}")
     witness = model
-    if proof.get("method") == "today":
-        _keys(proof, "proof", "method class margin")
-    else:
-        _keys(proof, "proof", "method class margin weights biases")
-        _same("proof.method", "witness", proof["method"])
-        weights, biases = _parameters(proof, "proof")
-        witness = replace(model, weights=weights, biases=biases)
+    if part["method"] == "witness":
+        witness = Model.read({"activations": model.activations, "classes": model.classes, **part}, "proof")
         _check_inside(model, witness, changes)
-    given = _index(proof["class"], len(model.classes), "proof.class")
-    found, (above, below) = exact_class(witness, point, target)
-    _same("proof.class: the class that the witness gives the point", found, given)
-    if found == target:
-        raise CheckError(f"proof: the witness gives the point the class {found}, as was promised")
-    _same("proof.margin", float_below(above, below), _floats([proof["margin"]], "proof.margin")[0])
-
-
-def exact_class(network: Model, point: Sequence[float], target: int) -> tuple[int, tuple[int, int]]:
-    """The class in exact arithmetic, and the target's margin over it (over the best other class if it is the same)."""
-    still = ((0.0, 0.0),) * len(network.weights)
-    *_, ((logits, _), scale) = propagate(interval_layers(network, still), point)
-    if len(logits) == 1:
-        return int(logits[0] >= 0), (logits[0] if target == 1 else -logits[0], 1 << scale)
-    order = sorted(range(len(logits)), key=lambda c: -logits[c])
-    rival = order[0] if order[0] != target else order[1]
-    return order[0], (logits[target] - logits[rival], 1 << scale)
+    question = Question(witness, (((0.0, 0.0),) * len(model.weights), math.inf, True), point, target)
+    margin = question.bound({"method": "interval", "rival": part["rival"]})
+    if question.suffices(part["rival"], margin):
+        raise CheckError(f"proof: the witness prefers the target to the class {part['rival']}, as was promised")
+    same("proof.bound: the target's margin over the rival", float_below(margin), part["bound"])
 
 
 def _check_inside(model: Model, witness: Model, changes: Changes) -> None:
-    """Whether every parameter, or all of them together, moved by no more than Δ allows."""
-    total, radii = 0, changes.radii(len(model.weights))
-    shapes = [[(len(weight), len(weight[0])) for weight in network.weights] for network in (model, witness)]
-    _same("proof: the shapes of the witness's weights", *shapes)
-    if changes.norm not in (1.0, 2.0, math.inf):
-        raise CheckError(f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {changes.norm}")
-    for i, (radius, bias_radius) in enumerate(radii):
-        if not changes.biases and list(model.biases[i]) != list(witness.biases[i]):
-            raise CheckError(f"proof.biases[{i}]: expected the model's own")
-        ours, theirs = ([v for row in (*net.weights[i], net.biases[i]) for v in row] for net in (model, witness))
-        numbers, shift = _integers([radius, bias_radius, *ours, *theirs])
-        limit, middle = numbers[0], 2 + len(ours)
-        moved = [abs(a - b) for a, b in zip(numbers[2:middle], numbers[middle:], strict=True)]
-        if changes.norm == math.inf:
-            inside = max(moved) <= limit
-        else:
-            power = int(changes.norm)
-            size = sum(step**power for step in moved)
-            inside = size <= limit**power
-            total += size << (power * (_SMALLEST - shift))
-        if not inside:
+    radii, norm, together = changes
+    if norm not in (1, 2, math.inf):
+        raise CheckError(f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {norm}")
+    builds = [[list(map(len, layer)) for layer in network.layers] for network in (model, witness)]
+    same("proof: the shapes of the witness's layers", *builds)
+    sizes, limits, power = [], [], 1 if norm == math.inf else int(norm)
+    for i, (old, new, radius) in enumerate(zip(model.layers, witness.layers, radii, strict=True)):
+        # Every float64 is a multiple of 2**-1074, and in no norm does one parameter move further than the radius.
+        reach, bias_reach = whole(radius, 1074)
+        pairs = [(whole(a, 1074), whole(b, 1074)) for a, b in zip(old, new, strict=True)]
+        steps = [[abs(x - y) for x, y in zip(a, b, strict=True)] for a, b in pairs]
+        if any(max(row[:-1]) > reach or row[-1] > bias_reach for row in steps):
             raise CheckError(f"proof: the witness lies outside Δ, in layer {i}")
-    if changes.norm != math.inf and not changes.per_layer:
-        above, below = changes.delta[0].as_integer_ratio()
-        power = int(changes.norm)
-        if total * below**power > above**power << (power * _SMALLEST):
-            raise CheckError("proof: the witness lies outside Δ, all layers together")
+        sizes.append(sum(step**power for row in steps for step in row))
+        limits.append(reach**power)
+    if together:
+        sizes, limits = [sum(sizes)], limits[:1]
+    if norm != math.inf and any(size > limit for size, limit in zip(sizes, limits, strict=True)):
+        raise CheckError("proof: the witness lies outside Δ, all parameters together")
 
 
-# Every finite float64 is a whole multiple of 2**-1074.
-_SMALLEST = 1074
+def float_below(value: Fraction) -> float:
+    """The greatest float that does not exceed the value."""
+    nearest = float(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
 
 
-def float_below(above: int, below: int) -> float:
-    """The greatest float that does not exceed above / below."""
-    value = above / below
-    top, bottom = value.as_integer_ratio()
-    return value if top * below <= above * bottom else math.nextafter(value, -math.inf)
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
-def _parameters(entry: Any, name: str) -> tuple[list[list[list[float]]], list[list[float]]]:
-    _object(entry, name)
-    weights, biases = entry.get("weights"), entry.get("biases")
-    if _length(weights) < 1 or _length(biases) != len(weights) or min(map(_length, weights)) < 1:
-        raise CheckError(f"{name}: expected as many lists of biases as of weights, and at least one")
-    matrices = [[_floats(row, f"{name}.weights[{i}]") for row in weight] for i, weight in enumerate(weights)]
-    vectors = [_floats(bias, f"{name}.biases[{i}]") for i, bias in enumerate(biases)]
-    width = len(matrices[0][0])
-    for i, (matrix, vector) in enumerate(zip(matrices, vectors, strict=True)):
-        if len(matrix) != len(vector) or width == 0 or any(len(row) != width for row in matrix):
-            raise CheckError(f"{name}.weights[{i}]: expected {len(vector)} rows of {width} numbers")
-        width = len(vector)
-    return matrices, vectors
-
-
-def _floats(values: Any, name: str) -> list[float]:
-    """Finite float64 numbers; a whole number stands for itself."""
-    if not isinstance(values, list):
-        raise CheckError(f"{name}: expected a list of numbers, got {_short(values)}")
-    for value in values:
-        if type(value) not in (int, float) or not abs(value) <= sys.float_info.max or float(value) != value:
-            raise CheckError(f"{name}: expected finite numbers that a float64 holds, got {_short(value)}")
-    return [float(value) for value in values]
-
-
-def _bytes(values: Sequence[float]) -> bytes:
-    return struct.pack(f"<{len(values)}d", *values)
-
-
-def _whole(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in values)
-
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, list) else -1
-
-
-def _index(value: Any, size: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < size:
-        raise CheckError(f"{name}: expected a whole number from 0 to {size - 1}, got {_short(value)}")
+def fit(value: Any, shape: Any, name: str) -> Any:
+    """The value if it has the shape: {key: shape} with these keys only, [shape] for a list, not empty, or a type."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict) or set(value) != set(shape):
+            got = " ".join(sorted(map(str, value))) if isinstance(value, dict) else repr(value)[:80]
+            raise CheckError(f"{name}: expected the entries {' '.join(shape)}, got {got}")
+        return {key: fit(value[key], inner, f"{name}.{key}") for key, inner in shape.items()}
+    if isinstance(shape, list):
+        if not isinstance(value, list) or not value:
+            raise CheckError(f"{name}: expected a list that is not empty, got {value!r:.80}")
+        return [fit(item, shape[0], name) for item in value]
+    if shape is float and type(value) is int and abs(value) <= 2**53:
+        return float(value)
+    if shape is not Any and (type(value) is not shape or (shape is float and not math.isfinite(value))):
+        raise CheckError(f"{name}: expected a finite {shape.__name__}, got {value!r:.80}")
     return value
 
 
-def _object(value: Any, name: str) -> None:
-    if not isinstance(value, dict):
-        raise CheckError(f"{name}: expected an object, got {_short(value)}")
+def same(name: str, expected: Any, got: Any) -> None:
+    """CheckError unless what is stated is what it should be."""
+    if expected != got:
+        raise CheckError(f"{name}: expected {expected!r:.80}, got {got!r:.80}")
 
 
-def _keys(value: Any, name: str, expected: str) -> None:
-    """Every key that is expected and no other, so that nothing is stated that is not looked at."""
-    _object(value, name)
-    if set(value) != set(expected.split()):
-        raise CheckError(
-            f"{name}: expected the entries {expected or '(none)'}, got {' '.join(sorted(map(str, value)))}"
-        )
+def strict_json(content: bytes) -> Any:
+    """The value of JSON in UTF-8; a key that is there twice would mean one thing to one reader, another to the next."""
 
-
-def _same(name: str, expected: Any, got: Any) -> None:
-    if type(expected) is not type(got) or expected != got:
-        raise CheckError(f"{name}: expected {_short(expected)}, got {_short(got)}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:60]}..."
-
-
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """The JSON in a file; no key twice, no NaN."""
-    return _strict_json(_text(path))
-
-
-def _text(path: str | os.PathLike[str]) -> str:
-    with open(path, "rb") as file:
-        content = file.read()
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise CheckError(f"{os.fspath(path)}: expected text in UTF-8: {error}") from error
-
-
-def _strict_json(text: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len({key for key, _ in pairs}) != len(pairs):
-            raise CheckError("expected JSON with every key once, got one twice")
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("expected every key once, got one twice")
         return dict(pairs)
 
-    def constant(name: str) -> Any:
-        raise CheckError(f"expected finite numbers, got {name}")
-
     try:
-        return json.loads(text, object_pairs_hook=once, parse_constant=constant)
+        return json.loads(content.decode(), object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise error if isinstance(error, CheckError) else CheckError(f"expected JSON: {error}") from error
-
-
-def read_certificates(path: str | os.PathLike[str]) -> Iterator[tuple[str, Any]]:
-    """Every certificate in a file (.json), in a file of lines (.jsonl) or in a folder, each with where it was found."""
-    name = os.fspath(path)
-    if os.path.isdir(name):
-        for entry in sorted(os.listdir(name)):
-            if entry.endswith((".json", ".jsonl")):
-                yield from read_certificates(os.path.join(name, entry))
-        return
-    try:
-        text = _text(name)
-    except CheckError as error:
-        yield name, error
-        return
-    many = name.endswith(".jsonl")
-    for number, part in enumerate(text.split("\n") if many else [text], 1):
-        where = f"{name}:{number}" if many else name
-        try:
-            if part.strip() or not many:
-                yield where, _strict_json(part)
-        except CheckError as error:
-            yield where, error
+        raise CheckError(f"expected JSON: {error}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command: 0 where every certificate is accepted, 1 where one is rejected, 2 where a file cannot be read."""
     parser = argparse.ArgumentParser(prog="checker", description="Check certificates without trusting who made them.")
-    parser.add_argument("certificates", nargs="+", help="certificate files (.json, .jsonl) or folders of them")
-    parser.add_argument("--model", required=True, help="the parameters: .npz as Network.save writes it, or .json")
-    parser.add_argument("--space", help="the feature space, FeatureSpace.to_dict() as JSON")
-    parser.add_argument("--row", help="the row of data that the advice was for, an object of JSON")
+    parser.add_argument("certificates", nargs="+", type=Path, help="one in a file (.json), or one in a line (.jsonl)")
+    parser.add_argument("--model", required=True, type=Path, help="the parameters: .npz of Network.save, or .json")
+    parser.add_argument("--space", type=Path, help="the feature space, FeatureSpace.to_dict() as JSON")
+    parser.add_argument("--row", type=Path, help="the row of data that the advice was for, an object of JSON")
     options = parser.parse_args(arguments)
     try:
         model = load_model(options.model)
-        space, row = (None if name is None else read_json(name) for name in (options.space, options.row))
-        found = [entry for path in options.certificates for entry in read_certificates(path)]
+        space, row = (path and strict_json(path.read_bytes()) for path in (options.space, options.row))
+        texts = [(path, path.read_bytes()) for path in options.certificates]
     except (OSError, CheckError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    rejected, started = 0, time.process_time()
-    for where, certificate in found:
-        if isinstance(certificate, CheckError):
-            report = Report(False, str(certificate))
-        else:
-            report = check(certificate, model, space=space, row=row)
-        rejected += not report.accepted
-        unseen = f" (not checked: {', '.join(report.not_checked)})" if report.accepted else ""
-        sys.stdout.write(f"{where}: {'ACCEPTED' if report.accepted else 'REJECTED'}: {report.reason}{unseen}\n")
-    each = (time.process_time() - started) / max(1, len(found))
-    sys.stdout.write(f"{len(found) - rejected} accepted, {rejected} rejected, {1e3 * each:.2f} ms each\n")
-    return 1 if rejected or not found else 0
+    results = []
+    for path, text in texts:
+        for line in filter(bytes.strip, text.split(b"\n") if path.suffix == ".jsonl" else [text]):
+            report = check(line, model, space=space, row=row)
+            results.append(report.accepted)
+            unseen = f" (not checked: {', '.join(report.not_checked)})" if report.accepted else ""
+            sys.stdout.write(f"{path}: {'ACCEPTED' if report.accepted else 'REJECTED'}: {report.reason}{unseen}\n")
+    sys.stdout.write(f"{sum(results)} accepted, {len(results) - sum(results)} rejected\n")
+    return 0 if results and all(results) else 1
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from holdfast.cli.options import BROKEN, FILE, Debug, TrustPickle, plain_errors
 from holdfast.cli.screens import complain
 from holdfast.errors import FileFormatError
 from holdfast.importers.files import read_model
-from holdfast.promises.certificate import checker_model
+from holdfast.promises.certificate import certificate_texts, checker_model
 
 
 def check(
@@ -47,15 +47,12 @@ def check(
         console = Console(soft_wrap=True)
         verdicts: Counter[str] = Counter()
         seconds = 0.0
-        for where, document in _documents(certificates):
+        for where, content in _contents(certificates):
             started = time.process_time()
-            if isinstance(document, checker.CheckError):
-                report = checker.Report(False, str(document))
-            else:
-                report = checker.check(document, parameters, **given)
+            report = checker.check(content, parameters, **given)
             seconds += time.process_time() - started
             if report.accepted:
-                verdicts[document["verdict"]] += 1
+                verdicts[checker.strict_json(content)["verdict"]] += 1
                 if verdicts.total() == 1:
                     console.print(escape(f"{where}: {report.reason}"), highlight=False)
                     unseen = ", ".join(report.not_checked)
@@ -88,14 +85,14 @@ def _parameters(path: Path, *, trust_pickle: bool) -> checker.Model:
 
 def _json(path: Path) -> Any:
     try:
-        return checker.read_json(path)
-    except (checker.CheckError, OSError, UnicodeDecodeError) as error:
+        return checker.strict_json(path.read_bytes())
+    except (checker.CheckError, OSError) as error:
         raise FileFormatError(f"{path}: expected JSON, got: {error}") from error
 
 
-def _documents(paths: list[Path]) -> Iterator[tuple[str, Any]]:
+def _contents(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
     for path in paths:
         try:
-            yield from checker.read_certificates(path)
-        except (OSError, UnicodeDecodeError) as error:
+            yield from certificate_texts(path)
+        except OSError as error:
             raise FileFormatError(f"{path}: expected certificates, got a file that cannot be read: {error}") from error

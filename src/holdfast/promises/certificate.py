@@ -25,11 +25,11 @@ from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.importers import load_network
 from holdfast.network import Network
-from holdfast.promises.prove import NoProofError, prove_part
+from holdfast.promises.prove import NoProofError, exact_rival, prove_part
 from holdfast.verify import Certificates, Verdict
 
 Source = Certificates | Recourse
-_MAX_CASES = 2000
+_MAX_CASES = 5000
 
 
 class NoCertificateError(HoldfastError):
@@ -102,7 +102,7 @@ def certificate(
         },
         "hashes": {
             "model": model.sha256,
-            "point": checker.point_sha256(point),
+            "point": checker.sha256(point),
             "space": None if space is None else checker.space_sha256(space.to_dict()),
             "row": None if factual is None else checker.sha256(row_document(factual)),
         },
@@ -110,14 +110,15 @@ def certificate(
         "proof": {},
         "about": dict(about or {}),
     }
-    asked = checker.Changes.read(document["changes"], len(network.weights))
-    document["statement"] = checker.statement(document["verdict"], label, asked)
+    asked = checker.read_changes(document["changes"], len(network.weights))
+    document["statement"] = checker.statement(document)
     try:
         if verdict is Verdict.ROBUST:
-            document["proof"] = _robust_proof(network, changes, checker.Prover(model, asked, point, target), max_cases)
+            question = checker.Question(model, asked, point, target)
+            document["proof"] = _robust_proof(network, changes, question, max_cases)
         else:
             document["proof"] = _witness_proof(network, certs.witness(place), point, target)
-        document["id"] = checker.content_id(document)
+        document["id"] = checker.sha256({**document, "id": ""})
         report = checker.check(json.loads(_text(document)), model)
     except (NoProofError, checker.CheckError, ValueError) as error:
         raise NoCertificateError(f"row {row}: no certificate for this {verdict} row: {error}") from error
@@ -140,17 +141,17 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
 
 
 def _robust_proof(
-    network: Network, changes: PlausibleChanges, prover: checker.Prover, max_cases: int
+    network: Network, changes: PlausibleChanges, question: checker.Question, max_cases: int
 ) -> dict[str, Any]:
-    rivals = [c for c in range(len(network.classes)) if c != prover.target]
-    return {"parts": [prove_part(prover, network, changes, rival, max_cases) for rival in rivals]}
+    rivals = [c for c in range(len(network.classes)) if c != question.target]
+    return {"parts": [prove_part(question, network, changes, rival, max_cases) for rival in rivals]}
 
 
 def _witness_proof(network: Network, witness: Network | None, point: list[float], target: int) -> dict[str, Any]:
     if witness is None:
         raise NoProofError("its counter-model was not kept")
-    given, margin = checker.exact_class(checker_model(witness), point, target)
-    proof: dict[str, Any] = {"method": "today", "class": given, "margin": checker.float_below(*margin)}
+    rival, margin = exact_rival(checker_model(witness), point, target)
+    proof: dict[str, Any] = {"rival": rival, "method": "today", "bound": checker.float_below(margin)}
     if witness == network:
         return proof
     weights, biases = ([part.tolist() for part in parts] for parts in (witness.weights, witness.biases))
@@ -231,10 +232,27 @@ def write_certificates(
 
 def read_certificates(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
     """Every certificate in a file (.json, .jsonl) or a folder, unchecked."""
-    for where, document in checker.read_certificates(path):
+    for where, content in certificate_texts(Path(path)):
+        try:
+            document = checker.strict_json(content)
+        except checker.CheckError as error:
+            raise FileFormatError(f"{where}: expected a certificate, got: {error}") from error
         if not isinstance(document, dict):
-            raise FileFormatError(f"{where}: expected a certificate, got: {document}")
+            raise FileFormatError(f"{where}: expected a certificate, got: {document!r:.80}")
         yield document
+
+
+def certificate_texts(path: Path) -> Iterator[tuple[str, bytes]]:
+    """What is in a file (.json), in each line of one (.jsonl) or in the files of a folder, with where it was found."""
+    if path.is_dir():
+        for file in sorted(path.iterdir()):
+            if file.suffix in (".json", ".jsonl"):
+                yield from certificate_texts(file)
+    elif path.suffix == ".jsonl":
+        lines = enumerate(path.read_bytes().split(b"\n"), 1)
+        yield from ((f"{path}:{number}", line) for number, line in lines if line.strip())
+    else:
+        yield str(path), path.read_bytes()
 
 
 def check_certificate(

@@ -1,7 +1,7 @@
 """Proofs that `holdfast.checker` accepts: the shortest kind that is enough, found in floats and tried in integers.
 
-Interval bounds are enough for most points, the checker's own lines for most others. What is left is cut into cases: a
-linear program proposes the multipliers of a case, the checker's arithmetic says what they prove, and a case that
+Interval bounds are enough for most points, the checker's own lines for most others. What is left is cut into cases: the
+duals of a linear program are the multipliers of a case, the checker's arithmetic says what they prove, and a case that
 stays open is split at the neuron that the program's solution believes least.
 """
 
@@ -16,10 +16,11 @@ import numpy as np
 
 from holdfast import checker
 from holdfast.bounds.abstraction import IntervalNetwork, Margin
-from holdfast.bounds.linear import FREE, LINEAR, ZERO, relax, value_box
+from holdfast.bounds.interval import Ranges
+from holdfast.bounds.linear import FREE, LINEAR, ZERO, Lines, Relaxation, lines_over, value_box
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import HoldfastError
-from holdfast.network import Floats, Network
+from holdfast.network import Network
 from holdfast.verify.problem import Problem
 from holdfast.verify.programs import Choices, ProgramBound, program_bound
 from holdfast.verify.rational import RationalNetwork
@@ -33,37 +34,48 @@ class NoProofError(HoldfastError):
 
 
 def prove_part(
-    prover: checker.Prover, network: Network, changes: PlausibleChanges, rival: int, max_cases: int
+    question: checker.Question, network: Network, changes: PlausibleChanges, rival: int, max_cases: int
 ) -> dict[str, Any]:
     """The part of a ROBUST certificate that says why the target stays ahead of one rival."""
-    attempts: list[tuple[str, Any]] = [("interval", None)]
+    attempts: list[dict[str, Any]] = [{"method": "interval"}]
     if changes.norm in (1.0, 2.0):
-        attempts.append(("ball", None))
+        attempts.append({"method": "ball"})
     deep = network.rectified and len(network.hidden) > 1
     if deep:
-        attempts.append(("cases", {}))
-    if len(network.hidden) > 2 and deep:
-        attempts.append(("cases", {"refine": True}))
-    for method, tree in attempts:
-        above, below = prover.bound(rival, method, tree)
-        if prover.suffices(rival, above):
-            return _part(rival, method, tree, above, below)
+        attempts.append({"method": "cases", "tree": {}})
+    for attempt in attempts:
+        part = _with_bound(question, {"rival": rival, **attempt})
+        if part is not None:
+            return part
     if not deep:
         raise NoProofError("interval bounds do not prove it, and the checker knows no other proof for this model")
-    tree = _Search(prover, network, changes, rival, max_cases).tree()
-    return _part(rival, "cases", tree, *prover.bound(rival, "cases", tree))
+    tree = _Search(question, network, changes, rival, max_cases).tree()
+    part = _with_bound(question, {"rival": rival, "method": "cases", "tree": tree})
+    assert part is not None
+    return part
 
 
-def _part(rival: int, method: str, tree: Any, above: int, below: int) -> dict[str, Any]:
-    part: dict[str, Any] = {"rival": rival, "method": method, "bound": checker.float_below(above, below)}
-    return part if tree is None else {**part, "tree": tree}
+def _with_bound(question: checker.Question, part: dict[str, Any]) -> dict[str, Any] | None:
+    """A part with what it proves, if that is enough."""
+    bound = question.bound(part)
+    return {**part, "bound": checker.float_below(bound)} if question.suffices(part["rival"], bound) else None
+
+
+def exact_rival(model: checker.Model, point: list[float], target: int) -> tuple[int, Fraction]:
+    """The class that comes closest to the target, or is furthest ahead of it, and the target's margin over it."""
+    still = ((0.0, 0.0),) * len(model.weights)
+    question = checker.Question(model, (still, math.inf, True), point, target)
+    rivals = [c for c in range(len(model.classes)) if c != target]
+    margins = [question.bound({"method": "interval", "rival": rival}) for rival in rivals]
+    least = min(range(len(rivals)), key=margins.__getitem__)
+    return rivals[least], margins[least]
 
 
 @dataclass
 class _Search:
     """Depth first through the cases of one margin."""
 
-    prover: checker.Prover
+    question: checker.Question
     network: Network
     changes: PlausibleChanges
     rival: int
@@ -72,179 +84,141 @@ class _Search:
 
     def __post_init__(self) -> None:
         box = PlausibleChanges(self.changes.delta, biases=self.changes.biases)
-        x = np.array([self.prover.point])
-        target = self.prover.target
+        question, target = self.question, self.question.target
+        # What the checker reads ends with a 1 for the bias.
+        *point, one = question.point
+        self.x = np.array([value / one for value in point])
         if self.network.n_outputs == 1:
             margin = Margin.of_logit(self.network, 0, 1 if target == 1 else -1, strict=target == 0)
         else:
             margin = Margin.of_pair(self.network, target, self.rival)
         self.radii = box.layer_radii(self.network)
-        self.problem = problem = Problem.of(self.network, IntervalNetwork.of(self.network, box), margin, x)
+        self.problem = problem = Problem.of(self.network, IntervalNetwork.of(self.network, box), margin, self.x[None])
         self.box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
-        self.cases = self.prover.cases(self.rival)
-        # From the third hidden layer on, tighter ranges at the root serve every case.
-        self.refine = problem.net.depth > 2
-        self.known = (
-            relax(problem.net, self.box, problem.rounding, problem.sizes, refine=True)[1] if self.refine else None
-        )
-        self.exact_known = self.cases.ranges({}, refine=True) if self.refine else None
+        row, count = question.margin(self.rival)
+        self.row = [w - count * r for w, r in zip(row, question.layers[-1].reach, strict=True)]
+        self.floats = [self._as_floats(layer) for layer in question.ranges]
+
+    def _as_floats(self, layer: list[tuple[int, int]]) -> Ranges:
+        """The checker's own ranges of U; those of L do not matter here."""
+        bottom, top = (np.array([[end / 2**self.question.fine for end in ends]]) for ends in zip(*layer, strict=True))
+        return Ranges(bottom, top, bottom, top)
 
     def tree(self) -> dict[str, Any]:
         """The whole tree."""
-        root = self._node(tuple(np.full(size, FREE, dtype=np.int8) for size in self.network.hidden[1:]))
-        return {"refine": True, **root} if self.refine else root
+        decided = tuple(np.full(size, FREE, dtype=np.int8) for size in self.network.hidden[1:])
+        return self._node(decided, self.question.ranges)
 
-    def _node(self, decided: Choices) -> dict[str, Any]:
+    def _node(self, decided: Choices, exact: checker.Ranges) -> dict[str, Any]:
         self.visited += 1
         if self.visited > self.max_cases:
             raise NoProofError(f"a proof takes more than {self.max_cases} cases (max_cases)")
-        found = self._program(decided, refine=False)
-        leaf = self._leaf(decided, found)
+        found = self._program(decided)
+        leaf = self._leaf(decided, exact, found)
         if leaf is not None:
             return leaf
         loosest = int(found.excess.argmax())
         if found.excess[loosest] == -np.inf:
-            leaf = self._refined_leaf(decided) if self.refine else None
-            if leaf is None:
-                raise NoProofError("a case cannot be split any further, and is not proven")
-            return leaf
-        layer, neuron = self._place(loosest)
+            raise NoProofError("a case cannot be split any further, and is not proven")
+        i, j = self._place(loosest)
+        bottom, top = exact[i][j]
         children = {}
-        for name, choice in (("below", ZERO), ("above", LINEAR)):
-            chosen = tuple(part.copy() for part in decided)
-            chosen[layer - 1][neuron] = choice
-            children[name] = self._node(chosen)
-        return {"split": [layer, neuron], **children}
+        for name, choice, ends in (("below", ZERO, (bottom, 0)), ("above", LINEAR, (0, top))):
+            chosen, ranges = tuple(part.copy() for part in decided), [list(layer) for layer in exact]
+            chosen[i][j], ranges[i][j] = choice, ends
+            children[name] = self._node(chosen, ranges)
+        return {"split": [i + 1, j], **children}
 
-    def _program(self, decided: Choices, *, refine: bool) -> ProgramBound:
-        problem = self.problem
-        relaxation, ranges = relax(
-            problem.net,
-            self.box,
-            problem.rounding,
-            problem.sizes,
-            decided=tuple(choice[None, :] for choice in decided),
-            known=self.known,
-            refine=refine,
-        )
-        found = program_bound(problem, relaxation, ranges, decided)
+    def _program(self, decided: Choices) -> ProgramBound:
+        lines = []
+        for ranges, choice in zip(self.floats, decided, strict=True):
+            line = lines_over(ranges)
+            slope = np.where(choice == FREE, line.slope, choice == LINEAR)
+            lines.append(Lines(line.alpha, slope, np.where(choice == FREE, line.intercept, 0.0)))
+        found = program_bound(self.problem, Relaxation(*self.box, tuple(lines)), tuple(self.floats), decided)
         if found is None:
             raise NoProofError("the linear program of a case has no solution")
         return found
 
-    def _refined_leaf(self, decided: Choices) -> dict[str, Any] | None:
-        """The case once more, with tighter ranges of its own."""
-        ranges = self.cases.ranges(_decisions(decided), self.exact_known, refine=True)
-        leaf = self._leaf(decided, self._program(decided, refine=True), ranges)
-        return None if leaf is None else {"refine": True, **leaf}
-
-    def _leaf(
-        self, decided: Choices, found: ProgramBound, known: list[checker.Sides] | None = None
-    ) -> dict[str, Any] | None:
+    def _leaf(self, decided: Choices, exact: checker.Ranges, found: ProgramBound) -> dict[str, Any] | None:
         """The leaf that the program's multipliers make, if it is proven in exact arithmetic."""
-        ranges = self.cases.ranges(_decisions(decided), known or self.exact_known)
-        for denominator in _DENOMINATORS:
-            leaf = self._tried(
-                ranges, _from_duals(self._split(found.lower), self._split(found.upper), decided, denominator)
-            )
+        for unit in _DENOMINATORS:
+            leaf = self._tried(exact, self._duals(decided, exact, found, unit), unit)
             if leaf is not None:
                 return leaf
-        if self.problem.net.depth == 2 and abs(found.bound) <= found.error:
-            return self._tried(ranges, self._without_rounding(decided, found))
+        if abs(found.bound) <= found.error:
+            return self._tried(exact, *self._without_rounding(decided, exact, found))
         return None
 
-    def _tried(self, ranges: list[checker.Sides], choose: checker.Choose) -> dict[str, Any] | None:
+    def _tried(self, exact: checker.Ranges, lines: checker.Lines, unit: int) -> dict[str, Any] | None:
         """A leaf with these multipliers if they prove it."""
-        used: dict[int, tuple[list[int], list[int], int]] = {}
-
-        def chosen(i: int, coefficients: list[int], below: int, sides: checker.Sides) -> Any:
-            used[i] = choose(i, coefficients, below, sides)
-            return used[i]
-
-        above, _ = self.cases.leaf(ranges, chosen)
-        if not self.prover.suffices(self.rival, above):
+        if not self.question.suffices(self.rival, self.question.least(self.row, exact, lines, unit)):
             return None
-        parts = zip(*(used[i] for i in range(1, len(self.network.hidden))), strict=True)
-        leaf = dict(zip(("multipliers", "constraints", "denominators"), map(list, parts), strict=True))
-        if not any(any(part) for part in leaf["constraints"]):
-            del leaf["constraints"]
-        return leaf
+        return {"lower": [line[0] for line in lines], "upper": [line[1] for line in lines], "denominator": unit}
 
-    def _split(self, values: Floats) -> list[Floats]:
-        return np.split(values, np.cumsum(self.network.hidden[1:])[:-1])
+    def _duals(self, decided: Choices, exact: checker.Ranges, found: ProgramBound, unit: int) -> checker.Lines:
+        """The program's duals of v >= L and v <= slope U + intercept, in units of 1/unit.
 
-    def _without_rounding(self, decided: Choices, found: ProgramBound) -> checker.Choose:
-        """Two hidden layers and a margin of zero: multipliers that solve the equations exactly."""
+        What a coefficient has no room for in the dual of its lower side goes to U, which is more than L.
+        """
+        cuts = np.cumsum(self.network.hidden[1:])[:-1]
+        lowers, uppers = np.split(found.lower, cuts), np.split(found.upper, cuts)
+        coefficients = np.array(self.row[:-1], dtype=float) / 2**self.question.shift
+        lines: checker.Lines = []
+        for i in range(len(exact) - 1, -1, -1):
+            slopes = np.array([float(slope) for slope in _slopes(decided[i].tolist(), exact[i])])
+            lower = np.where(decided[i] == ZERO, 0.0, np.minimum(lowers[i], np.maximum(coefficients, 0.0)))
+            upper = lowers[i] - lower - uppers[i] * slopes
+            upper = np.where(decided[i] == ZERO, upper, np.minimum(upper, 0.0))
+            # Rounded down, so that what should be a coefficient is not more than that.
+            units = [math.floor(value * unit * (1 - 1e-15)) for value in lower.tolist()]
+            lines.insert(0, (units, [round(value * unit) for value in upper.tolist()]))
+            radius, _ = self.radii[i + 1]
+            coefficients = (lower + upper) @ self.network.weights[i + 1] + (upper - lower).sum() * float(radius)
+        return lines
+
+    def _without_rounding(
+        self, decided: Choices, exact: checker.Ranges, found: ProgramBound
+    ) -> tuple[checker.Lines, int]:
+        """Where the margin is zero: multipliers as exact fractions of the exact coefficients."""
         alphas, stretches = (
-            tuple(layer[0] for layer in part) for part in (found.multipliers.alphas, found.multipliers.stretches)
+            [[Fraction(value) for value in layer[0].tolist()] for layer in part]
+            for part in (found.multipliers.alphas, found.multipliers.stretches)
         )
-        best = RationalNetwork(self.problem, self.radii).best_alphas(self._x, decided, alphas, stretches)[0]
-
-        def choose(i: int, coefficients: list[int], below: int, sides: checker.Sides) -> Any:
-            wanted = [
-                alpha if c > 0 else Fraction(float(stretch)) * _chord(side)
-                for c, alpha, stretch, side in zip(coefficients, best, stretches[0], sides, strict=True)
+        if self.problem.net.depth == 2:
+            # Fractional multipliers that solve the equations instead of coming close to it.
+            floats = tuple(layer[0] for layer in found.multipliers.alphas)
+            steps = tuple(layer[0] for layer in found.multipliers.stretches)
+            alphas = RationalNetwork(self.problem, self.radii).best_alphas(self.x, decided, floats, steps)
+        one = 1 << self.question.shift
+        coefficients = [Fraction(w, one) for w in self.row[:-1]]
+        lines: list[tuple[list[Fraction], list[Fraction]]] = []
+        for i in range(len(exact) - 1, -1, -1):
+            slopes = _slopes(decided[i].tolist(), exact[i])
+            lower = [max(c, Fraction(0)) * alpha for c, alpha in zip(coefficients, alphas[i], strict=True)]
+            upper = [min(c, Fraction(0)) * t * s for c, t, s in zip(coefficients, stretches[i], slopes, strict=True)]
+            lines.insert(0, (lower, upper))
+            layer, apart = self.question.layers[i + 1], sum(upper) - sum(lower)
+            both = [a + b for a, b in zip(lower, upper, strict=True)]
+            columns = zip(layer.columns[:-1], layer.reach[:-1], strict=True)
+            coefficients = [
+                (sum((b * w for b, w in zip(both, column, strict=True)), Fraction(0)) + apart * reach) / one
+                for column, reach in columns
             ]
-            unit = math.lcm(*(value.denominator for value in wanted))
-            return [int(value * unit) for value in wanted], [0] * len(wanted), unit
-
-        return choose
-
-    @property
-    def _x(self) -> Floats:
-        return np.asarray(self.prover.point, dtype=np.float64)
+        unit = math.lcm(*(value.denominator for line in lines for part in line for value in part))
+        return [([int(v * unit) for v in lower], [int(v * unit) for v in upper]) for lower, upper in lines], unit
 
     def _place(self, neuron: int) -> tuple[int, int]:
         """(layer, neuron) of a neuron that is numbered through the layers after the first."""
-        for layer, size in enumerate(self.network.hidden[1:], 1):
+        for layer, size in enumerate(self.network.hidden[1:]):
             if neuron < size:
                 return layer, neuron
             neuron -= size
         raise AssertionError(neuron)
 
 
-def _decisions(decided: Choices) -> checker.Decided:
-    """What a branch has decided, as the checker writes it."""
-    return {
-        (i, int(j)): bool(layer[j] == LINEAR)
-        for i, layer in enumerate(decided, 1)
-        for j in np.flatnonzero(layer != FREE)
-    }
-
-
-def _chord(side: tuple[int, int, int, int]) -> Fraction:
-    """The slope of the chord above relu over U's range."""
-    bottom, top = min(side[2], 0), max(side[3], 0)
-    return Fraction(top, top - bottom) if top > bottom else Fraction(0)
-
-
-def _from_duals(lower: list[Floats], upper: list[Floats], decided: Choices, denominator: int) -> checker.Choose:
-    """Multipliers from a program's duals, in units of 1/denominator.
-
-    What a coefficient c > 0 has no room for in the dual of a lower side, and the dual of an upper side where c > 0, are
-    uses of the case's own constraint, U <= 0 or U >= 0.
-    """
-
-    def choose(i: int, coefficients: list[int], below: int, sides: checker.Sides) -> Any:
-        multipliers, constraints = [], []
-        for j, (coefficient, side) in enumerate(zip(coefficients, sides, strict=True)):
-            c, low, high, choice = (
-                coefficient / below,
-                float(lower[i - 1][j]),
-                float(upper[i - 1][j]),
-                decided[i - 1][j],
-            )
-            constraint = 0.0
-            if c > 0.0:
-                multiplier = min(low / c, 1.0)
-                rest = low - c * multiplier
-                constraint = rest if choice == ZERO else -max(high - rest, 0.0) if choice == LINEAR else 0.0
-            elif choice == ZERO or c == 0.0:
-                multiplier = 0.0
-            else:
-                multiplier = max(high * float(_chord(side)) - low, 0.0) / -c
-            multipliers.append(round(multiplier * denominator))
-            constraints.append(round(constraint * denominator))
-        return multipliers, constraints, denominator
-
-    return choose
+def _slopes(decided: list[int], ranges: list[tuple[int, int]]) -> list[Fraction]:
+    """The slope of each line above relu: of the chord over U's range, or what the case leaves of relu."""
+    chords = [Fraction(max(top, 0), max(top, 0) - min(bottom, 0)) if top > 0 else Fraction(0) for bottom, top in ranges]
+    known = {ZERO: Fraction(0), LINEAR: Fraction(1)}
+    return [known.get(choice, chord) for choice, chord in zip(decided, chords, strict=True)]
