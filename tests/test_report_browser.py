@@ -189,6 +189,17 @@ def test_someone_without_advice_is_told_why(report, contents):
     assert contents.people[i].reason in report.locator("#person .statement").inner_text()
 
 
+def test_a_radius_just_beyond_delta_is_told_from_it(visit, tmp_path):  # noqa: F811
+    plain = cases.contents(5)
+    person = next(person for person in plain.people if person.counter)
+    counter = replace(person.counter, distance=cases.DELTA + 4.4e-7, inside=False)
+    near = replace(person, verdict="ROBUST", radius=cases.DELTA + 3.5e-7, counter=counter)
+    page = visit(written(replace(plain, people=(near,)), tmp_path), "#person=0")
+    text = page.locator("#person").inner_text()
+    assert "0.0052003" in text
+    assert "0.0052004" in text
+
+
 def test_tooltips_come_with_the_keyboard_and_the_pointer(report):
     page = report
     plot = page.locator('[data-plot="radii"]')

@@ -36,6 +36,11 @@
   }
   const radius = (value) => figure(value, 3, "trunc");
   const delta = (value) => figure(value, 4);
+  /* As many digits as it takes to be told from delta: advice at the least cost reaches only just beyond it. */
+  function apart(value, roundingMode) {
+    const texts = [3, 4, 5, 6].map((digits) => figure(value, digits, roundingMode));
+    return texts.find((text) => text !== delta(data.delta)) ?? texts[0];
+  }
   const count = (value) => value.toLocaleString("en-US");
   const withUnit = (text, unit) => (!unit ? text : unit === "%" || unit === "percent" ? text + "%" : `${text} ${unit}`);
   function amount(value, unit, digits = 6) {
@@ -271,7 +276,7 @@
       entries.push(["Gap", none ? "0" : figure(data.gaps[i]), none ? "proven cheapest" : "at most above the cheapest"]);
     }
     if (data.radii[i] !== null) {
-      entries.push(["Certified radius", radius(data.radii[i]), data.delta === null ? "" : `δ is ${delta(data.delta)}`]);
+      entries.push(["Certified radius", apart(data.radii[i], "trunc"), data.delta === null ? "" : `δ is ${delta(data.delta)}`]);
     }
     if (data.worst[i] !== null) entries.push(["Worst margin", figure(data.worst[i]), "over all of Δ; above 0 holds"]);
     if (!entries.length) return null;
@@ -294,8 +299,8 @@
     const at = (value) => `${((100 * value) / end).toFixed(2)}%`;
     marks.sort((a, b) => a[0] - b[0]);
     const flip = marks.length > 0 && marks[marks.length - 1][0] / end > 0.6;
-    const said = `Proven up to ${radius(data.radii[i])}` + marks.map((mark) => `; ${mark[1]}`).join("") +
-      (counter ? `; the nearest counter-model found is ${figure(counter[0])} away` : "");
+    const said = `Proven up to ${apart(data.radii[i], "trunc")}` + marks.map((mark) => `; ${mark[1]}`).join("") +
+      (counter ? `; the nearest counter-model found is ${apart(counter[0])} away` : "");
     const parts = [
       make("rect", { class: "track", x: 0, y: 36, width: "100%", height: 20 }),
       make("rect", { class: "proven", x: 0, y: 36, width: at(data.radii[i]), height: 20 }),
@@ -307,10 +312,10 @@
     });
     if (counter) {
       parts.push(make("line", { class: "counter", x1: at(counter[0]), x2: at(counter[0]), y1: 32, y2: 66 }));
-      const text = `counter-model at ${figure(counter[0])}`;
+      const text = `counter-model at ${apart(counter[0])}`;
       parts.push(make("text", { x: at(counter[0]), y: 84, "text-anchor": counter[0] / end > 0.75 ? "end" : counter[0] / end < 0.25 ? "start" : "middle" }, text));
     } else {
-      parts.push(make("text", { x: 0, y: 84 }, `proven up to ${radius(data.radii[i])}`));
+      parts.push(make("text", { x: 0, y: 84 }, `proven up to ${apart(data.radii[i], "trunc")}`));
     }
     return make("figure", { class: "ruler" }, make("svg", { role: "img", "aria-label": said }, ...parts),
       make("figcaption", {}, "The bar is how far the model may move with the advice still proven to hold."));
@@ -380,11 +385,11 @@
       return [make("h2", {}, "The model that comes closest"), make("p", { class: "empty" }, "No counter-model was computed for this person.")];
     }
     const [distance, inside, today, there, total, flat] = counter;
-    const lead = `A model at a distance of ${figure(distance)} from today’s gives another answer` +
+    const lead = `A model at a distance of ${apart(distance)} from today’s gives another answer` +
       (data.delta === null ? "." : inside ? `: it lies in Δ (δ\u00a0=\u00a0${delta(data.delta)}), so it is a plausible one.`
         : `: it lies outside Δ (δ\u00a0=\u00a0${delta(data.delta)}), so the proof says nothing about it.`);
     const margins = make("dl", { class: "figures light" },
-      make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, figure(distance)), make("span", { class: "quiet" }, "from today’s model"))),
+      make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, apart(distance)), make("span", { class: "quiet" }, "from today’s model"))),
       make("div", {}, make("dt", {}, "Margin today"), make("dd", {}, make("span", { class: "large" }, figure(today)), make("span", { class: "quiet" }, "above 0 holds"))),
       make("div", {}, make("dt", {}, "Margin there"), make("dd", {}, make("span", { class: "large" }, figure(there)), make("span", { class: "quiet" }, "of that model; below 0 fails"))));
     const rows = [];
