@@ -29,16 +29,22 @@ suppress_warnings = ["ref.python"]
 
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 # What a signature says, in place of what it stands for.
-autodoc_type_aliases = {name: name for name in ("Floats", "Space", "Names", "Orders", "Range", "Rules", "ArrayLike")}
+autodoc_type_aliases = {
+    **{name: name for name in ("ArrayLike", "Names", "Orders", "Range", "Rules")},
+    "Floats": "ndarray[float64]",
+    "Space": "FeatureSpace",
+    "Table": "DataFrame | ndarray",
+}
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
 python_display_short_literal_types = True
 napoleon_google_docstring = False
-napoleon_use_ivar = True
-# Parameters that share a description are listed together, as they are written.
+# Names that share a description are listed together, as they are written.
 napoleon_use_param = False
+napoleon_attr_annotations = False
+napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False
 
 html_theme = "furo"

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 
 from holdfast.cli import app as holdfast_commands
@@ -61,9 +63,18 @@ def shorten_types(
     return tuple(None if text is None else _short(text) for text in (signature, returns))
 
 
+def shorten_properties(_: Sphinx, doctree: nodes.document) -> None:
+    """The same for the types of properties, which no event of autodoc gets to see."""
+    for node in doctree.findall(addnodes.desc_annotation):
+        if (short := _short(node.astext())) != node.astext():
+            node.children = [nodes.Text(short)]
+
+
 def _short(text: str) -> str:
-    text = re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text)
-    return re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"ndarray[\1]", text)
+    text = text.replace("= NOTHING", "= {}")
+    text = re.sub(r"TypeAliasForwardRef\('([^']+)'\)", r"\1", text)
+    array = r"~?(?:numpy\.)?ndarray\[tuple\[~?(?:typing\.)?Any, \.\.\.\], ~?(?:numpy\.)?dtype\[~?(?:[a-z]+\.)?(\w+)\]\]"
+    return re.sub(array, r"ndarray[\1]", text)
 
 
 def _inside_formula(lines: list[str]) -> bool:
@@ -77,5 +88,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", fill_page)
     # Before napoleon turns sections into field lists, which are indented as well.
     app.connect("autodoc-process-signature", shorten_types)
+    app.connect("doctree-read", shorten_properties)
     app.connect("autodoc-process-docstring", keep_formulas, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
