@@ -216,7 +216,7 @@ def test_tooltips_come_with_the_keyboard_and_the_pointer(report):
     page.keyboard.press("Escape")
     assert tip.is_hidden()
     page.locator('[data-plot="trade"] .wide .dot').first.hover()
-    assert tip.is_visible()
+    tip.wait_for()
     assert "cost" in tip.inner_text()
 
 

@@ -158,8 +158,8 @@
         show(all[(to + all.length) % all.length], true);
       }
     });
-    /* Focus scrolls a plot into view: there the tooltip follows; under a pointer the mark has moved away. */
-    addEventListener("scroll", () => lit && (document.activeElement === plot ? put(lit) : show(null)), { passive: true });
+    /* Focus scrolls a plot into view: the tooltip stays with its mark. */
+    addEventListener("scroll", () => lit && put(lit), { passive: true });
   }
 
   document.querySelectorAll("table.sortable").forEach(sortable);
