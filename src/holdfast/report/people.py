@@ -32,7 +32,7 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
     text = json.dumps(_table(contents), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if len(text) <= MOST_PLAIN:
         return Markup(text.translate(_ESCAPES)), "json"
-    packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
+    packed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
     return Markup(base64.b64encode(packed).decode()), "gzip"
 
 
@@ -128,12 +128,12 @@ def _below(number: float | None) -> float | int | None:
 
 
 def _value(value: Value, other: Value = None) -> Value:
-    """A value as it is shown: nine digits, unless it would then look unchanged."""
+    """A value as it is shown: whole, or to seven digits, unless it would then look unchanged."""
     if value is None or isinstance(value, str | bool):
         return value
     if not isfinite(value):
         return None
-    short = float(f"{value:.9g}")
+    short = float(value) if float(value).is_integer() else float(f"{value:.7g}")
     return _whole(float(value) if short == other else short)
 
 
