@@ -14,6 +14,8 @@ from sphinx.application import Sphinx
 from holdfast.cli import app as holdfast_commands
 
 CLI_PAGE = "reference/cli"
+# Stands for a colon while napoleon looks, which takes what is before a property's first colon for its type.
+COLON = "\ue000"
 
 
 # Typer brings a copy of click in some versions and uses the package in others, so its commands go untyped here.
@@ -56,6 +58,17 @@ def keep_formulas(_: Sphinx, _kind: str, _name: str, _object: object, _options: 
     lines[:] = kept + rest
 
 
+def hide_colons(_: Sphinx, kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+    """A property's first sentence may have a colon in it."""
+    if kind in ("property", "attribute", "data"):
+        lines[:] = [line.replace(":", COLON) for line in lines]
+
+
+def show_colons(_: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+    """And here it is again."""
+    lines[:] = [line.replace(COLON, ":") for line in lines]
+
+
 def shorten_types(
     _: Sphinx, _kind: str, _name: str, _object: object, _options: object, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
@@ -90,4 +103,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-signature", shorten_types)
     app.connect("doctree-read", shorten_properties)
     app.connect("autodoc-process-docstring", keep_formulas, priority=400)
+    app.connect("autodoc-process-docstring", hide_colons, priority=410)
+    app.connect("autodoc-process-docstring", show_colons, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
