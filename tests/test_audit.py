@@ -366,6 +366,22 @@ def test_fixed_biases_do_not_cover_a_moved_threshold(lender):
     assert same.within(terms.changes)
 
 
+@pytest.mark.parametrize("norm", [3.0, 200.0, 1000.0])
+def test_a_high_norm_does_not_make_a_model_look_nearer_than_it_is(tmp_path, norm):
+    today, later = hf.Network([[[-1.0, 1.0]]], [[0.0]]), hf.Network([[[-1.02, 0.98]]], [[-0.02]])
+    people, promised = pd.DataFrame({"a": [0.7], "b": [0.5]}), pd.DataFrame({"a": [0.7], "b": [0.731]})
+    changes = hf.PlausibleChanges(0.005, norm=norm)
+    with Ledger(tmp_path / "promises.ledger") as ledger:
+        ledger.add_frame(today, people, promised, target=1, changes=changes)
+        found = audit(ledger, later)
+    # 0.02 ** 200 is 0 in floats; the distance is at least that of the largest change.
+    assert later.predict(promised)[0] == 0
+    assert found.status[0] == Status.BROKEN
+    assert found.groups[0].distance >= 0.02
+    assert hf.parameter_distance(today, later, norm) >= 0.02
+    assert not changes.contains(today, later)
+
+
 def test_constraints_do_not_change_how_a_row_is_read(lender):
     assert same_encoding(lender.space, lender.space.constrained(immutable=["income"], ranges={"debt": (0.2, 0.4)}))
     assert not same_encoding(lender.space, hf.FeatureSpace.from_frame(random_people(50, 8)))

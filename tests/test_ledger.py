@@ -188,6 +188,23 @@ TAMPERING = {
     "a size that is no number": ("UPDATE pages SET size = 'many'", "pages 1"),
     "size of the page": ("UPDATE pages SET size = size - 1", "page 1"),
     "a page twice": ("INSERT INTO pages SELECT 2, 0, terms, date, target, '', '', '', '[]', '' FROM pages", "pages 2"),
+    "a radius without end": ("UPDATE promises SET radius = 9e999 WHERE number = 7", "entry 7"),
+    **{
+        f"an entry {number}": (
+            f"INSERT INTO promises SELECT {number}, 'forged', date, terms, target, verdict, radius, factual, "
+            "counterfactual, hash FROM promises WHERE number = 1",
+            f"entry {number}",
+        )
+        for number in (-(2**63), -(2**62) - 1, -1, 0, 2**62 + 1, 2**63 - 1)
+    },
+    **{
+        f"a page {number}": (
+            f"INSERT INTO pages SELECT {number}, size, terms, date, target, reach, verdicts, radii, keys, points "
+            "FROM pages WHERE first = 1",
+            f"page {number}",
+        )
+        for number in (-(2**63), -(2**62) - 1, 0, 1000, 2**63 - 1)
+    },
     "pages removed": ("DELETE FROM pages", "entry 1"),
     "target": ("UPDATE promises SET target = '0' WHERE number = 7", "entry 7"),
     "hash": ("UPDATE promises SET hash = zeroblob(32) WHERE number = 7", "entry 7"),
@@ -268,7 +285,9 @@ def test_what_is_no_ledger_is_refused(path, tmp_path):
     ("options", "message"),
     [
         ({"keys": ["one"]}, "keys: expected one for each"),
+        ({"keys": ["\ud800"] * 40}, "keys: expected text that a file can hold"),
         ({"date": "yesterday"}, "date: expected one such as"),
+        ({"date": pd.NaT}, "date: expected a date"),
         ({"threshold": 1.0}, "threshold: expected a probability"),
         ({"radius": [1e9] * 40}, "radius: expected True or False"),
         ({"target": 7}, "target: expected one of"),
@@ -507,6 +526,10 @@ FOREIGN = {
         "CREATE VIEW pages AS SELECT * FROM hidden WHERE datetime('now') < '2020-01-01'",
     ],
     "a trigger": ["CREATE TRIGGER t AFTER INSERT ON promises BEGIN DELETE FROM pages; END"],
+    "a trigger by the name of statistics": [
+        "CREATE TRIGGER sqlitexstat1 BEFORE INSERT ON promises BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE TRIGGER sqlitexstat2 BEFORE INSERT ON pages BEGIN SELECT RAISE(IGNORE); END",
+    ],
     "a guard that does something else": ["CREATE TRIGGER pages_UPDATE BEFORE UPDATE ON pages BEGIN SELECT 1; END"],
     "another table": ["CREATE TABLE more (x)"],
     "no table": ["DROP TABLE pages"],
@@ -522,6 +545,34 @@ def test_a_file_with_other_tables_than_a_ledgers_is_refused(path, lender, name):
         with pytest.raises(FileFormatError, match="expected the tables of a ledger"):
             Ledger(path)
         assert not ledger.verify().intact
+
+
+def test_what_analyze_leaves_is_no_fault(path, lender):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+    rewritten(path, "ANALYZE")
+    with Ledger(path) as ledger:
+        assert ledger.verify().intact
+
+
+def test_a_ledger_that_grows_while_it_is_verified_is_intact(path, lender, monkeypatch):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+        size, head = len(ledger), ledger.head
+        ask = Store.query
+
+        def busy(self, statement, arguments=()):
+            if self is ledger._store and "ORDER BY first LIMIT 8" in statement:
+                with monkeypatch.context() as patch, Ledger(path) as other:
+                    patch.setattr(Store, "query", ask)
+                    record(other, lender, radius=False)
+            return ask(self, statement, arguments)
+
+        monkeypatch.setattr(Store, "query", busy)
+        result = ledger.verify()
+        assert result.intact, str(result)
+        assert (result.entries, result.head) == (size, head)
+        assert len(ledger) > size
 
 
 def test_a_promise_hidden_under_a_second_copy_of_its_terms_shows(path, lender, monkeypatch):

@@ -186,7 +186,21 @@ def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
     """
     norm = _check_norm(norm)
     differences = _differences(a, b)
-    return float(np.linalg.norm(np.concatenate([part.ravel() for pair in differences for part in pair]), norm))
+    return p_norm(np.concatenate([part.ravel() for pair in differences for part in pair]), norm)
+
+
+def p_norm(values: Floats, norm: float) -> float:
+    """The p-norm of some numbers, also where their p-th powers are too small or too large for floats.
+
+    Examples
+    --------
+    >>> round(p_norm(np.full(3, 0.02), 400.0), 6)
+    0.020055
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    if norm in (1.0, 2.0, math.inf) or largest == 0.0 or not math.isfinite(largest):
+        return float(np.linalg.norm(values, norm))
+    return largest * float(np.linalg.norm(values / largest, norm))
 
 
 def move_within(center: Floats, step: Floats, radius: float) -> Floats:
@@ -232,9 +246,9 @@ def _flat_layers(network: Network) -> list[Floats]:
 
 
 def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
-    """||a - b||_p <= radius, in exact fractions where the norm allows it."""
+    """||a - b||_p <= radius, in exact fractions where the norm allows it; otherwise not unless it surely is."""
     if norm not in (1.0, 2.0):
-        return float(np.linalg.norm(a - b, norm)) <= radius
+        return p_norm(a - b, norm) * (1.0 + (a.size + 8) * 2.0**-51) <= radius
     power = int(norm)
     moved = (abs(Fraction(x) - Fraction(y)) ** power for x, y in zip(a.tolist(), b.tolist(), strict=True))
     return sum(moved, Fraction(0)) <= Fraction(radius) ** power

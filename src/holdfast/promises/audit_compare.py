@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import PlausibleChanges, p_norm
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
 from holdfast.network import Floats, Network
@@ -51,7 +51,7 @@ class Comparison:
         if not biases and any(bias.any() for _, bias in self.deviations):
             return math.inf
         parts = np.concatenate([part.ravel() for layer in self.deviations for part in layer])
-        return float(np.linalg.norm(parts, norm)) * (1.0 + SAFE * (parts.size + 4) * UNIT)
+        return p_norm(parts, norm) * (1.0 + SAFE * (parts.size + 4) * UNIT)
 
     def within(self, changes: PlausibleChanges) -> bool:
         """Whether the new model certainly lies in Δ."""

@@ -175,7 +175,8 @@ def _change(before: Scaling, after: Scaling) -> tuple[Fraction, Fraction]:
 def _encoding_error(before: Scaling, after: Scaling, largest: float) -> float:
     """How far the rounded v may be from a u + c with the rounded u, where |u| <= largest."""
     # In raw units no number on the way to u exceeds `size`, and none on the way to v exceeds that plus v's own shifts.
-    size = float(before.magnitude(np.array([largest]))[0]) * (1.0 + 1e-9)
+    # Where u is so small that floats lose bits, it is off by more than a share of itself.
+    size = float(before.magnitude(np.array([largest + TINY]))[0]) * (1.0 + 1e-9)
     onward = size + float(after.magnitude(np.array([0.0]))[0]) * (1.0 + 1e-9)
     slope = float(_line(after)[0])
     steps = (len(before.operations) + 1) * size + (len(after.operations) + 1) * onward

@@ -238,7 +238,7 @@ class Ledger:
         key
             Whose promises; its text counts, as it does for `add`.
         """
-        return promises_frame(self._reader.find(str(key)))
+        return promises_frame(self._reader.find(read_keys([key], 1)[0]))
 
     def under(self, terms: Terms) -> TermsReader:
         """The promises under some terms by their columns, which is how an audit goes through them."""

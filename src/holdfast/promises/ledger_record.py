@@ -125,6 +125,10 @@ def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
     names = np.array([str(key) for key in keys], dtype=object)
     if names.shape != (n,):
         raise InvalidInputError(f"keys: expected one for each of the {n} rows, got {len(names)}")
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"keys: expected text that a file can hold, got {error}") from error
     return names
 
 
@@ -156,6 +160,7 @@ def _iso(date: str | datetime.date | None) -> str:
         except ValueError as error:
             raise InvalidInputError(f"date: expected one such as '2026-11-16', got {date!r}") from error
         return date
-    if not isinstance(date, datetime.date):
+    # pandas' missing date is a date to Python.
+    if not isinstance(date, datetime.date) or pd.isna(date):
         raise InvalidInputError(f"date: expected a date or text in ISO 8601, got {date!r}")
     return date.isoformat()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises.ledger_entries import COLUMNS, Entry, Page, chain_hash, pages_of
@@ -70,7 +70,15 @@ _STATEMENTS = (*(part for part in _SCHEMA.split(";") if part.strip()), *_GUARDS)
 _RECORDED = (
     "SELECT 1 FROM promises WHERE key = ? AND date = ? AND target = ? AND counterfactual = ? AND terms = ? LIMIT 1"
 )
-_DEFINITIONS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%'"
+# What ANALYZE leaves is about speed alone; it is known by its definition, for anything could have such a name.
+_STATISTICS = ("CREATE TABLE sqlite_stat1(tbl,idx,stat)", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)")
+_DEFINITIONS = f"SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND sql NOT IN {_STATISTICS}"
+_EXTENT = """
+SELECT
+  (SELECT count(*) FROM promises), (SELECT min(number) FROM promises), (SELECT max(number) FROM promises),
+  (SELECT hash FROM promises ORDER BY number DESC LIMIT 1),
+  (SELECT min(first) FROM pages), (SELECT max(first) FROM pages)
+"""
 _TYPES = {
     "terms": {"id": "'integer'", "hash": "'text'"},
     "promises": {
@@ -96,6 +104,17 @@ def _definitions() -> dict[tuple[str, str], str]:
 
 def _plain(sql: str) -> str:
     return " ".join(sql.split())
+
+
+class Extent(NamedTuple):
+    """How many entries there are, the least and the largest number, the hash of the last; the same of pages."""
+
+    count: int
+    least: int
+    last: int
+    head: bytes
+    least_page: int
+    last_page: int
 
 
 class Store:
@@ -249,6 +268,15 @@ class Store:
     def count(self) -> int:
         """How many entries there are."""
         return sum(int(count) for (count,) in self.query("SELECT count(*) FROM promises"))
+
+    def extent(self) -> Extent:
+        """Where the entries and pages begin and end, all at one moment."""
+        found = self.query(_EXTENT)
+        count, least, last, head, first_page, last_page = found[0] if found else (0,) + (None,) * 5
+        return Extent(
+            count, 1 if least is None else least, last or 0, bytes(head or self.genesis),
+            1 if first_page is None else first_page, last_page or 0,
+        )  # fmt: skip
 
     def terms(self) -> dict[int, str]:
         """The hashes of the terms by their number in this file."""

@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 from holdfast.notebook import never_fails, show
 from holdfast.promises.ledger_entries import COLUMNS, Entry, Page, chain_hash, pages_of
 from holdfast.promises.ledger_rows import rows_from_json
-from holdfast.promises.ledger_store import Store
+from holdfast.promises.ledger_store import Extent, Store
 from holdfast.promises.ledger_terms import Terms
 
 _BATCH = 10_000
@@ -89,7 +89,9 @@ def verify(store: Store, head: str | None) -> Verification:
     number, previous = 0, store.genesis
     known = 0 if wanted == previous.hex() else None
     paged = 0
-    for pages, rows in _groups(store):
+    extent = store.extent()
+    faults += _outside(extent)
+    for pages, rows in _groups(store, extent.last):
         for page in pages:
             if page.first != paged + 1:
                 faults.append(f"page {page.first}: expected it to go on after entry {paged}")
@@ -102,7 +104,7 @@ def verify(store: Store, head: str | None) -> Verification:
                 faults.append(f"entry {number + 1}: expected it after entry {number}, got entry {entry.number}")
             if entry.terms not in names:
                 faults.append(f"entry {entry.number}: its terms are missing")
-            if chain_hash(previous, entry, names.get(entry.terms, "")) != found:
+            if not _follows(previous, entry, names.get(entry.terms, ""), found):
                 faults.append(f"entry {entry.number}: it, or the entry before it, is not what was written")
             number, previous = entry.number, bytes(found)
             if previous.hex() == wanted:
@@ -113,8 +115,24 @@ def verify(store: Store, head: str | None) -> Verification:
             break
     if wanted is not None and known is None:
         faults.append(f"no entry has the head that was noted down, {wanted[:12]}: entries after it, or it, are missing")
-    count, last = store.count(), store.head()[1].hex()
-    return Verification(count, last, tuple(faults), known, tuple(_warnings(store)))
+    return Verification(extent.count, extent.head.hex(), tuple(faults), known, tuple(_warnings(store)))
+
+
+def _outside(extent: Extent) -> list[str]:
+    """Entries and pages where no ledger has any: below 1, and pages beyond the last entry."""
+    faults = [f"entry {extent.least}: expected entries from 1 on"] * (extent.least < 1)
+    faults += [f"page {extent.least_page}: expected pages from entry 1 on"] * (extent.least_page < 1)
+    beyond = f"page {extent.last_page}: expected pages up to entry {extent.last}"
+    return faults + [beyond] * (extent.last_page > extent.last)
+
+
+def _follows(previous: bytes, entry: Entry, terms: str, found: bytes) -> bool:
+    """Whether the hash beside an entry is the one that it must have."""
+    try:
+        return chain_hash(previous, entry, terms) == found
+    except ValueError:
+        # An infinite radius, which no ledger writes, has no hash.
+        return False
 
 
 def _warnings(store: Store) -> list[str]:
@@ -127,19 +145,24 @@ def _warnings(store: Store) -> list[str]:
     ]
 
 
-def _groups(store: Store) -> Iterator[tuple[list[Page], list[Any]]]:
-    """Pages with some thousands of promises, and the entries from where the last group ended to where this one does."""
+def _groups(store: Store, last: int) -> Iterator[tuple[list[Page], list[Any]]]:
+    """Pages with some thousands of promises, and the entries from where the last group ended to where this one does.
+
+    Only up to the entry `last`: what is added meanwhile has its pages and entries at different moments.
+    """
     entries = (
         f"SELECT {', '.join(COLUMNS)}, hash FROM promises NOT INDEXED WHERE number > ? AND number <= ? ORDER BY number"
     )
-    after, done = -(2**62), -(2**62)
-    while rows := store.query("SELECT * FROM pages WHERE first > ? ORDER BY first LIMIT 8", (after,)):
+    after, done = 0, 0
+    while rows := store.query(
+        "SELECT * FROM pages WHERE first > ? AND first <= ? ORDER BY first LIMIT 8", (after, last)
+    ):
         pages = [Page(*row) for row in rows]
-        after, until = pages[-1].first, pages[-1].first + pages[-1].size - 1
+        after, until = pages[-1].first, max(min(pages[-1].first + pages[-1].size - 1, last), done)
         yield pages, store.query(entries, (done, until))
         done = until
     # Entries beyond the last page have no point, and so no place in the chain.
-    while rest := store.query(f"{entries} LIMIT {_BATCH}", (done, 2**62)):
+    while rest := store.query(f"{entries} LIMIT {_BATCH}", (done, last)):
         yield [], rest
         done = rest[-1][0]
 
