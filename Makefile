@@ -27,18 +27,19 @@ export MKL_NUM_THREADS ?= 1
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(DEMO_STAMP) ## loan applicants, their promises, and which of them survive retraining; writes out/demo.png
+demo: $(DEMO_STAMP) ## loan applicants, their promises, and which of them survive retraining; writes out/report.html
 	$(BIN)/holdfast demo --out $(OUT)
 
 docs: $(DOCS_STAMP) ## the documentation as a site; open out/site/index.html
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d $(OUT)/site-doctrees docs $(OUT)/site
 	@echo "open $(OUT)/site/index.html"
 
-figures: demo ## the demo, and its picture into the documents
+figures: demo $(DEV_STAMP) ## every picture in the documents, drawn again
 	cp $(OUT)/demo.png docs/images/demo.png
 	$(BIN)/python bench/delta_picture.py
 	$(BIN)/python docs/figures/methods.py
 	$(BIN)/python docs/figures/mathematics.py
+	$(BIN)/python docs/figures/report.py
 
 test: lint ## every check and every test
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)

@@ -75,12 +75,14 @@ def promise_of(
                 "They are not counted as safe."
             )
     if calibrated is not None and changes is not None and calibrated.delta <= np.min(changes.delta):
-        sentences.append(f"The calibrated delta, {numbers.delta(calibrated.delta)}, is no larger than Δ's.")
+        sentences.append(
+            f"Δ covers {numbers.delta(calibrated.delta)}, within which the lender's own retraining was measured to stay."
+        )
     elif calibrated is not None and method.survival is not None:
         survive = sum(radius is not None and radius > calibrated.delta for radius in method.radii)
         sentences.append(
-            f"{_of(survive, found, 'promises')} {_are(survive)} proven to hold at the calibrated delta, "
-            f"{numbers.delta(calibrated.delta)}."
+            f"{_of(survive, found, 'promises')} {_are(survive)} proven to hold as far as the lender's own retraining "
+            f"was measured to go, {numbers.delta(calibrated.delta)}."
         )
     return tuple(sentences)
 
