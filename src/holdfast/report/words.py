@@ -76,12 +76,12 @@ def promise_of(
             )
     if calibrated is not None and changes is not None and calibrated.delta <= np.min(changes.delta):
         sentences.append(
-            f"Δ covers {numbers.delta(calibrated.delta)}, within which the lender's own retraining was measured to stay."
+            f"Δ covers {numbers.delta(calibrated.delta)}, within which the lender's retraining was measured to stay."
         )
     elif calibrated is not None and method.survival is not None:
         survive = sum(radius is not None and radius > calibrated.delta for radius in method.radii)
         sentences.append(
-            f"{_of(survive, found, 'promises')} {_are(survive)} proven to hold as far as the lender's own retraining "
+            f"{_of(survive, found, 'promises')} {_are(survive)} proven to hold as far as the lender's retraining "
             f"was measured to go, {numbers.delta(calibrated.delta)}."
         )
     return tuple(sentences)
