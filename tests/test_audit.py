@@ -14,12 +14,13 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features.scaling import Scaling
 from holdfast.promises import Ledger, Status, audit
 from holdfast.promises.audit_compare import compare, same_encoding
 from holdfast.promises.audit_fold import Fold
@@ -535,6 +536,57 @@ def test_a_space_that_reads_otherwise_than_the_pipeline_is_refused(tmp_path):
         given, own = audit(ledger, new, space=spaces[1]), audit(ledger, new)
     assert given.status.tolist() == own.status.tolist()
     assert (own.broken == (new.predict(promised) != 1)).all()
+
+
+def steep(pipeline, slope, boundary):
+    """The pipeline, accepting from a boundary on where the slope is positive, below it where it is negative."""
+    pipeline[-1].coef_, pipeline[-1].intercept_ = np.array([[slope]]), np.array([-slope * boundary])
+    return pipeline
+
+
+def test_certain_is_said_of_what_the_pipeline_reads_not_of_a_space_that_is_near(tmp_path):
+    people = pd.DataFrame({"income": np.linspace(0.0, 100.0, 400)})
+    accepted = (people["income"] > 50).astype(int)
+    pipeline = steep(make_pipeline(MinMaxScaler(), LogisticRegression()).fit(people, accepted), 1e6, 0.5)
+    own = hf.FeatureSpace.from_pipeline(pipeline, people)
+    scaling = Scaling((*own.features[0].scaling.operations, ("add", 5e-10)))
+    near = hf.FeatureSpace((replace(own.features[0], scaling=scaling),))
+    promised = pd.DataFrame({"income": [50.0 - 3e-8]})
+    assert pipeline.predict(promised)[0] == 0
+    with Ledger(tmp_path / "promises.ledger") as ledger:
+        changes = hf.PlausibleChanges(1e-6)
+        ledger.add_frame(pipeline[-1], promised, promised, target=1, space=near, changes=changes)
+        assert audit(ledger, pipeline, space=near).status[0] == Status.BROKEN
+        assert audit(ledger, pipeline).status[0] == Status.BROKEN
+
+
+@pytest.mark.parametrize(("dtype", "value", "boundary"), [("int8", 300.0, 50.0), ("float32", 0.1, 0.1 + 5e-10)])
+@pytest.mark.parametrize("slope", [1e10, -1e10])
+def test_a_number_that_its_column_could_not_hold_is_judged_as_it_was_promised(tmp_path, dtype, value, boundary, slope):
+    people = pd.DataFrame({"a": np.array([0, 1, 2, 3], dtype=dtype)})
+    model = make_pipeline(FunctionTransformer(np.asarray), LogisticRegression()).fit(people, [0, 0, 1, 1])
+    promised = pd.DataFrame({"a": [value]})
+    with Ledger(tmp_path / "promises.ledger") as ledger:
+        today = hf.Network([[[0.0]]], [[1.0]])
+        ledger.add_frame(today, people[:1], promised, target=1, space=hf.FeatureSpace.from_frame(people))
+        found = audit(ledger, steep(model, slope, boundary))
+    assert found.broken[0] == (model.predict(promised)[0] == 0)
+
+
+def test_a_pipeline_that_reads_float32_is_not_taken_for_one_that_reads_float64(tmp_path):
+    people = pd.DataFrame({"a": np.array([0.0, 1.0, 3.0], dtype=np.float32)})
+    model = make_pipeline(MinMaxScaler(), LogisticRegression()).fit(people, [0, 1, 1])
+    # A thousand rows in which the difference does not show, then one in which it does.
+    promised = pd.DataFrame({"a": np.append(np.zeros(1100), 0.3).astype(np.float32)})
+    served, exact = model[0].transform(promised)[-1, 0], model[0].transform(promised.astype(np.float64))[-1, 0]
+    assert served != exact
+    slope = 1e9 if served < exact else -1e9
+    steep(model, slope, (float(served) + exact) / 2)
+    assert model.predict(promised)[-1] == 0
+    with Ledger(tmp_path / "promises.ledger") as ledger:
+        today, space = hf.Network([[[0.0]]], [[1.0]]), hf.FeatureSpace.from_frame(people)
+        ledger.add_frame(today, promised, promised, target=1, space=space)
+        assert audit(ledger, model).status[-1] == Status.BROKEN
 
 
 @pytest.mark.parametrize("describable", [True, False])

@@ -20,6 +20,7 @@ from holdfast.promises.audit_reading import accepted_rows, readable_rows, readin
 from holdfast.promises.audit_result import BROKEN, CERTAIN, KEPT, STATUSES, UNREADABLE, Group
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_pages import Overview
+from holdfast.promises.ledger_rows import restored_rows
 from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
 from holdfast.verify import certified_radius
 
@@ -69,9 +70,7 @@ class Judge:
     def __init__(self, newcomer: Newcomer, terms: Terms, ledger: Ledger, last: int, batch: int) -> None:
         self.newcomer, self.terms, self.ledger, self.last, self.batch = newcomer, terms, ledger, last, batch
         self.promises = ledger.under(terms)
-        self.space = reading_of(newcomer.loaded, newcomer.space, terms.space, self._example)
-        if newcomer.space is not None and newcomer.loaded.preprocess is not None:
-            self._check_same_reading(newcomer.space)
+        self.space = self._reading()
         self.same = self.space is not None and same_encoding(terms.space, self.space)
         network, folded = newcomer.loaded.network, self._fold()
         self.comparison = compare(terms, network, newcomer.threshold, self.space, folded)
@@ -86,12 +85,34 @@ class Judge:
         promises = next(self.ledger.promises(batch=1000, terms=self.terms, last=self.last), None)
         return pd.DataFrame(columns=list(self.terms.space.names)) if promises is None else promises.counterfactuals
 
-    def _check_same_reading(self, space: FeatureSpace) -> None:
-        """Hold the caller's space against the model's own preprocessing, on every promised row."""
+    def _reading(self) -> FeatureSpace | None:
+        """How the new model reads the promised rows, to the last bit; None if no feature space says it."""
+        loaded, given, promised = self.newcomer.loaded, self.newcomer.space, self.terms.space
+        found = reading_of(loaded, given, promised, self._example)
+        if loaded.preprocess is None or found is None:
+            return found
+        if given is not None:
+            if self._reads_alike(given):
+                return found
+            # Close enough to be meant, but what is certain has to be so of what the model itself reads.
+            found = reading_of(loaded, None, promised, self._example)
+        # Scalers go through float32 in float32, which may show in no row of the example.
+        narrow = any(feature.storage.precision in ("float16", "float32") for feature in promised.features)
+        return None if found is not None and narrow and not self._reads_alike(found) else found
+
+    def _reads_alike(self, space: FeatureSpace) -> bool:
+        """Whether every promised row is the same point in a space and to the model's own preprocessing.
+
+        Refuses a space of the caller's that is not even near.
+        """
+        loaded, alike = self.newcomer.loaded, True
         for promises in self.ledger.promises(batch=self.batch, terms=self.terms, last=self.last):
-            readable = readable_rows(space, promises.counterfactuals)
-            if readable.any():
-                model_points(self.newcomer.loaded, promises.counterfactuals[readable], space)
+            rows = promises.counterfactuals[readable_rows(space, promises.counterfactuals)]
+            if not len(rows):
+                continue
+            points = model_points(loaded, rows, space) if space is self.newcomer.space else space.encode(rows)
+            alike = alike and np.array_equal(points, loaded.variables(own_columns(loaded, rows)))
+        return alike
 
     def _fold(self) -> Fold | str | None:
         if self.same or self.space is None:
@@ -151,7 +172,7 @@ class Judge:
         frame, loaded = self.promises.counterfactual_rows(numbers), self.newcomer.loaded
         points = np.zeros((len(numbers), loaded.network.n_features))
         if self.space is None:
-            promised = self.terms.space.restore(self.terms.space.numbers(frame))
+            promised = restored_rows(self.terms.space, frame)
             readable = accepted_rows(loaded, promised, self.terms.space)
             if readable.any():
                 points[readable] = loaded.variables(own_columns(loaded, promised[readable]))

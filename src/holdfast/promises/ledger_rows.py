@@ -64,6 +64,17 @@ def rows_from_json(space: FeatureSpace, texts: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def restored_rows(space: FeatureSpace, raw: pd.DataFrame, index: pd.Index | None = None) -> pd.DataFrame:
+    """What `rows_from_json` gave in the caller's dtypes."""
+    numbers = space.numbers(raw)
+    restored = space.restore(numbers, index)
+    # The promise is the number that was written: a column that cannot hold it (float32, int8) gives way.
+    for i, lost in enumerate((space.numbers(restored) != numbers).any(axis=0)):
+        if lost:
+            restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
+    return restored
+
+
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
     """One object for each value, whatever it is."""
     array = np.empty(len(values), dtype=object)
@@ -118,14 +129,8 @@ class Promises:
         return self._restored(self.counterfactual_texts)
 
     def _restored(self, texts: Sequence[str]) -> pd.DataFrame:
-        space, raw = self.terms.space, rows_from_json(self.terms.space, texts)
-        numbers = space.numbers(raw)
-        restored = space.restore(numbers, pd.Index(self.keys, name="key"))
-        # The promise is the number that was written: a column that cannot hold it (float32, say) gives way.
-        for i, lost in enumerate((space.numbers(restored) != numbers).any(axis=0)):
-            if lost:
-                restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
-        return restored
+        space = self.terms.space
+        return restored_rows(space, rows_from_json(space, texts), pd.Index(self.keys, name="key"))
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each promise: number, key, date, model, target, Δ, verdict, radius, then x and x' as JSON."""

@@ -109,7 +109,7 @@ def _plain(sql: str) -> str:
 class Extent(NamedTuple):
     """How many entries there are, the least and the largest number, the hash of the last; the same of pages."""
 
-    count: int
+    entries: int
     least: int
     last: int
     head: bytes

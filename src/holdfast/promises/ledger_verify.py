@@ -115,7 +115,7 @@ def verify(store: Store, head: str | None) -> Verification:
             break
     if wanted is not None and known is None:
         faults.append(f"no entry has the head that was noted down, {wanted[:12]}: entries after it, or it, are missing")
-    return Verification(extent.count, extent.head.hex(), tuple(faults), known, tuple(_warnings(store)))
+    return Verification(extent.entries, extent.head.hex(), tuple(faults), known, tuple(_warnings(store)))
 
 
 def _outside(extent: Extent) -> list[str]:
