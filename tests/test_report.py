@@ -524,7 +524,7 @@ def test_a_calibrated_delta(naive):
     assert contents.calibrated.sentence.startswith("Number 8 of 9 distances in rising order; ")
     assert contents.calibrated.sentence.endswith(".")
     small = hf.delta_calibrated([0.0001 * i for i in range(1, 10)], coverage=0.8)
-    assert any("is no larger than Δ's" in sentence for sentence in gather(naive, calibrated=small).promise)
+    assert any("Δ covers 0.0008" in sentence for sentence in gather(naive, calibrated=small).promise)
     with pytest.raises(InvalidInputError, match="norm inf, got one in norm 2"):
         gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
 
