@@ -110,6 +110,12 @@ def test_columns_in_another_order_are_put_right():
     assert np.isfinite(mixed.drift).all()
 
 
+def test_models_of_other_classes_are_refused():
+    one, other = (hf.Network([[[1.0]]], [[0.0]], classes=labels) for labels in (["no", "yes"], ["yes", "no"]))
+    with pytest.raises(InvalidInputError, match="history: expected models with the classes"):
+        promise_expiry([0.1], [one, other, one], horizon=1, confidence=0.5)
+
+
 def test_models_that_read_something_else_are_refused():
     models, _, _ = named(2, 0, [(0, 1, 2)] * 3)
     stranger = replace(models[1], feature_names=("age", "debt", "rent"))

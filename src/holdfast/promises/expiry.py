@@ -254,6 +254,11 @@ def _alike(models: list[Model]) -> list[Network]:
     names, networks = named.feature_names or (), []
     for i, model in enumerate(models):
         network, own = model.network, model.feature_names
+        if not np.array_equal(network.classes, models[-1].network.classes):
+            raise InvalidInputError(
+                f"history: expected models with the classes {models[-1].network.classes.tolist()} in this order, got "
+                f"{network.classes.tolist()} in number {i + 1}"
+            )
         if own is not None and own != names:
             if model.preprocess is not None or sorted(own) != sorted(names) or len(set(own)) != len(own):
                 raise InvalidInputError(
