@@ -510,6 +510,18 @@ def test_a_file_that_was_cut_off_is_refused(path, lender, size):
         audit(ledger, lender.network)
 
 
+@pytest.mark.parametrize("where", [b"CREATE TABLE promises", b"CREATE INDEX pages_by_terms"])
+def test_definitions_that_are_no_text_are_refused(path, lender, where):
+    with Ledger(path) as ledger:
+        record(ledger, lender, radius=False)
+    content = path.read_bytes()
+    assert content.count(where) == 1
+    path.write_bytes(content.replace(where, where[:-1] + b"\xcc"))
+    shown = runner.invoke(app, ["ledger", "verify", "--ledger", str(path)])
+    assert shown.exit_code in (2, 3), shown.output
+    assert not isinstance(shown.exception, UnicodeError)
+
+
 def rewritten(path, *statements):
     """Someone with the file and a knowledge of SQLite."""
     tamper(path, "SELECT 1")

@@ -220,7 +220,8 @@ class Store:
             raise InvalidInputError(
                 f"{self.path}: expected a ledger that can be read and written, got: {error}"
             ) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeError) as error:
+            # Damaged definitions are quoted in SQLite's complaint about them, and may be no text at all.
             raise FileFormatError(f"{self.path}: expected a ledger, got: {error}") from error
 
     @contextmanager
