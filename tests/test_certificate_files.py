@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
 import subprocess
 import sys
 import warnings
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import holdfast as hf
+from holdfast import checker
 from holdfast.cli.app import app
 from holdfast.datasets import make_loans
 from holdfast.errors import InvalidInputError
@@ -147,6 +150,152 @@ def test_command_line(recourse, tmp_path):
     (tmp_path / "empty").mkdir()
     done = runner.invoke(app, ["check", str(tmp_path / "empty"), "--model", str(tmp_path / "model.npz")])
     assert done.exit_code == 2
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A model in a file and a certificate for it in another."""
+    network = hf.Network([[[1.0, -1.0], [0.5, 0.25]], [[1.0, 1.0]]], [[0.0, 0.125], [0.25]], ["no", "yes"])
+    network.save(tmp_path / "model.npz")
+    certs = hf.certify(network, [[1.0, 0.5]], "yes", hf.PlausibleChanges(0.01))
+    write_certificate(certificate(certs, 0), tmp_path / "good.json")
+    return network
+
+
+def _rezipped(path, packed=False, **parts):
+    """The same archive with some parts added, or put in another's place."""
+    with zipfile.ZipFile(path) as archive:
+        old = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as archive:
+        for name, part in (old | parts).items():
+            archive.writestr(name, part)
+
+
+def _npy(values):
+    content = io.BytesIO()
+    np.save(content, np.asarray(values))
+    return content.getvalue()
+
+
+def test_a_model_file_means_the_same_to_every_reader(small, tmp_path):
+    """numpy prefers a part named weight_0 to weight_0.npy: with both in it, a file would be two models."""
+    path = tmp_path / "model.npz"
+    assert checker.load_model(path).weights == [weight.tolist() for weight in small.weights]
+    _rezipped(path, weight_0=_npy([[9.0, 9.0], [9.0, 9.0]]))
+    assert hf.Network.load(path) != small
+    with pytest.raises(checker.CheckError, match="the parts"):
+        checker.load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"layers": 1, "activations": []}, "the parts"),
+        ({"layers": 10**9}, "the parts"),
+        ({"format": "another"}, "format and version"),
+        ({"version": 2}, "format and version"),
+        ({"threshold": 0.75}, "expected the entries"),
+    ],
+)
+def test_a_header_that_says_something_else_is_refused(small, tmp_path, change, reason):
+    path = tmp_path / "model.npz"
+    header = {"format": "holdfast-network", "version": 1, "layers": 2, "classes": ["no", "yes"]}
+    header |= {"activations": ["relu"]}
+    _rezipped(path, **{"header.npy": _npy(json.dumps(header))})
+    assert checker.load_model(path).classes == ["no", "yes"]
+    _rezipped(path, **{"header.npy": _npy(json.dumps(header | change))})
+    with pytest.raises(checker.CheckError, match=reason):
+        checker.load_model(path)
+
+
+def test_a_small_file_that_unpacks_into_a_huge_one_is_refused_before_it_does(small, tmp_path):
+    path = tmp_path / "model.npz"
+    _rezipped(path, packed=True, **{"weight_0.npy": _npy(np.zeros((2, 500_000)))})
+    assert path.stat().st_size < 100_000
+    with pytest.raises(checker.CheckError, match="packed"):
+        checker.load_model(path)
+
+
+def _alone(folder, *arguments, **options):
+    command = [sys.executable, "-I", "-S", checker.__file__, *arguments, "--model", "model.npz"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", **options)
+
+
+def test_nothing_in_a_certificate_writes_lines_of_the_answer(small, tmp_path):
+    forged = "x\nforged.json: ACCEPTED: Every network\x1b[1A"
+    (tmp_path / "forged.json").write_text(json.dumps({forged: 1}), encoding="utf-8")
+    (tmp_path / "half.json").write_text(json.dumps({"\ud800": 1}), encoding="utf-8")
+    done = _alone(tmp_path, "forged.json", "half.json", "good.json")
+    assert done.returncode == 1, done.stderr
+    assert [line.split(": ")[:2] for line in done.stdout.splitlines()[:-1]] == [
+        ["forged.json", "REJECTED"], ["half.json", "REJECTED"], ["good.json", "ACCEPTED"],
+    ]  # fmt: skip
+    assert "\x1b" not in done.stdout
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "forged.json"), "--model", str(tmp_path / "model.npz")])
+    assert "\x1b" not in done.output
+
+
+def test_a_terminal_without_greek_letters_still_gets_an_answer(small, tmp_path):
+    broken = certificate(hf.certify(small, [[1.0, 0.5]], "yes", hf.PlausibleChanges(2.0)), 0)
+    broken["changes"]["delta"] = 0.5
+    broken["statement"] = checker.statement(broken)
+    broken["id"] = checker.sha256({**broken, "id": ""})
+    write_certificate(broken, tmp_path / "broken.json")
+    command = [sys.executable, "-X", "utf8=0", "-S", checker.__file__, "broken.json", "--model", "model.npz"]
+    environment = {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == 1
+    assert "REJECTED: proof: the witness lies outside \\u0394" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["empty.json", "empty.jsonl"])
+def test_a_file_without_a_certificate_is_not_passed_over(small, tmp_path, name):
+    (tmp_path / name).write_text("\n", encoding="utf-8")
+    done = _alone(tmp_path, "good.json", name)
+    assert done.returncode == 1
+    assert f"{name}: REJECTED" in done.stdout
+
+
+def test_every_statement_that_holds_is_told_once(small, tmp_path):
+    folder = tmp_path / "promises"
+    folder.mkdir()
+    for k, delta in enumerate((0.01, 1e-6, 1e-6)):
+        certs = hf.certify(small, [[1.0 + k, 0.5]], "yes", hf.PlausibleChanges(delta))
+        write_certificate(certificate(certs, 0), folder / f"{k}.{'JSON' if k else 'json'}")
+    done = CliRunner().invoke(app, ["check", str(folder), "--model", str(tmp_path / "model.npz")])
+    assert done.exit_code == 0, done.output
+    assert "1 of them: Every network" in done.output
+    assert re.search(r"2 of them: Every network .* at most 1e-06 gives", done.output)
+    assert "3 of 3 certificates hold" in done.output
+
+
+def test_the_preprocessing_in_a_model_file_is_named_as_not_checked(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    X, y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]]), ["no", "no", "yes", "yes"]
+    pipeline = _fitted(make_pipeline(StandardScaler(), LogisticRegression()), X, y)
+    skops.dump(pipeline, tmp_path / "model.skops")
+    network = hf.load_network(pipeline)
+    point = pipeline[0].transform(X[-1:])
+    certs = hf.certify(network, point, network.predict(point), hf.PlausibleChanges(0.01))
+    write_certificate(certificate(certs, 0), tmp_path / "good.json")
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "good.json"), "--model", str(tmp_path / "model.skops")])
+    assert done.exit_code == 0, done.output
+    assert re.search("not checked.*preprocessing", done.output)
+
+
+def test_classes_that_are_equal_in_numpy_are_not_confused():
+    """0, 0.0 and False are one class to numpy and three names to a certificate."""
+    for classes in ([0, 1], [0.0, 1.0], [False, True]):
+        network = hf.Network([[[1.0, -1.0]]], [[0.0]], classes)
+        certs = hf.certify(network, [[1.0, 0.25]], network.classes[1], hf.PlausibleChanges(0.01))
+        assert certificate(certs, 0)["target"]["label"] is classes[1] or classes[1] == 1.0
+
+
+def test_classes_without_a_place_in_json_get_no_certificate():
+    network = hf.Network([[[1.0, -1.0]]], [[0.0]], np.array(["2026-01-01", "2027-01-01"], dtype="datetime64[D]"))
+    certs = hf.certify(network, [[1.0, 0.25]], network.classes[1], hf.PlausibleChanges(0.01))
+    with pytest.raises(NoCertificateError, match="not JSON"):
+        certificate(certs, 0)
 
 
 # --- witness files ----------------------------------------------------------------------------------------------------

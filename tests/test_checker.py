@@ -257,6 +257,39 @@ def test_malformed_certificates_are_rejected_and_never_crash(example):
         assert not checker.check(thing, model).accepted
 
 
+def test_numbers_too_long_to_be_written_are_rejected(example):
+    network, document = example
+    for path in (("version",), ("target", "index"), ("proof", "parts", 0, "bound"), ("about", "note")):
+        changed = copy.deepcopy(document)
+        node = changed
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = 10**5000
+        assert not checker.check(changed, checker_model(network)).accepted, path
+
+
+@pytest.mark.parametrize("tiny", [1e-310, 5e-324])
+def test_weights_that_are_almost_zero_do_not_stop_a_proof_by_cases(example, tiny):
+    """Dead neurons of trained networks have such weights, and their integers are beyond any float."""
+    network, document = example
+    weights = [weight.copy() for weight in network.weights]
+    weights[0][0, 0] = weights[1][0, 0] = tiny
+    near = hf.Network(weights, network.biases)
+    x = [document["point"]]
+    radius = hf.certified_radius(near, x, near.predict(x)).lower[0]
+    certs = hf.certify(near, x, near.predict(x), hf.PlausibleChanges(0.999 * radius))
+    proof = certificate(certs, 0)["proof"]
+    assert proof["parts"][0]["tree"]
+
+
+def test_a_proof_that_is_too_long_says_how_to_allow_more(example):
+    network, document = example
+    label = network.classes[document["target"]["index"]]
+    certs = hf.certify(network, [document["point"]], label, hf.PlausibleChanges(document["changes"]["delta"]))
+    with pytest.raises(NoCertificateError, match="more than 2 cases; max_cases= allows more"):
+        certificate(certs, 0, max_cases=2)
+
+
 def test_a_tree_that_leaves_a_case_out_is_rejected(example):
     network, document = example
     changed = copy.deepcopy(document)

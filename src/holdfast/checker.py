@@ -31,10 +31,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from operator import add, mul
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 FORMAT, VERSION = "holdfast-certificate", 1
 # What certificates, proofs and models are made of, as `fit` reads it.
@@ -74,12 +73,9 @@ def check(certificate: Any, model: Model, *, space: Any = None, row: Any = None)
     try:
         certificate = strict_json(certificate) if isinstance(certificate, bytes) else certificate
         _check(certificate, model, given)
-    except CheckError as error:
-        return Report(False, str(error))
-    except (RecursionError, OverflowError, MemoryError) as error:
-        return Report(False, f"proof: too large or too deep to be checked ({type(error).__name__})")
-    unseen = ("about", *(name for name, thing in given.items() if thing is None))
-    return Report(True, certificate["statement"], unseen)
+    except (ValueError, RecursionError, OverflowError, MemoryError) as error:
+        return Report(False, str(error) if isinstance(error, CheckError) else f"too large: {type(error).__name__}")
+    return Report(True, certificate["statement"], ("about", *(name for name in given if given[name] is None)))
 
 
 def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
@@ -96,9 +92,8 @@ def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
             same(f"hashes.{name}: the sha256 of the {name} that was given", found, hashes[name])
         elif hashes[name] is not None and len(fit(hashes[name], str, f"hashes.{name}")) != 64:
             raise CheckError(f"hashes.{name}: expected a sha256 or null, got {hashes[name]!r:.80}")
-    if not 0 <= index < len(model.classes):
-        raise CheckError(f"target.index: expected one of {len(model.classes)} classes, got {index}")
-    same("target.label: the name of the class", canonical(model.classes[index]), canonical(parts["target"]["label"]))
+    names = dict(enumerate(map(canonical, model.classes)))
+    same("target.label: the name of the class with this index", names.get(index), canonical(parts["target"]["label"]))
     changes = read_changes(parts["changes"], len(model.weights))
     same("statement", statement(certificate), parts["statement"])
     prove = _check_robust if parts["verdict"] == "ROBUST" else _check_not_robust
@@ -159,11 +154,13 @@ class Model:
 
     @classmethod
     def read(cls, entry: Any, name: str = "model") -> Model:
-        """The model in an object of JSON, shapes and numbers checked."""
-        model = cls(**fit({key: fit(entry, dict, name).get(key) for key in _MODEL}, _MODEL, name))
+        """The model in an object of JSON, shapes and numbers checked; it may say which format it is in."""
+        parts = {"format": "holdfast-network", "version": 1, **fit(entry, dict, name)}
+        same(f"{name}: format and version", ["holdfast-network", 1], [parts.pop("format"), parts.pop("version")])
+        model = cls(**fit(parts, _MODEL, name))
         widths = [len(model.weights[0][0]), *map(len, model.biases)]
-        rows, found = [[a] * b for a, b in pairwise(widths)], [list(map(len, layer)) for layer in model.weights]
-        same(f"{name}.weights: the lengths of the rows, by the biases", rows, found)
+        rows = [[widths[i]] * size for i, size in enumerate(widths[1:])]
+        same(f"{name}.weights: the lengths of rows, by the biases", rows, [list(map(len, w)) for w in model.weights])
         if len(model.activations) != len(widths) - 2 or not all(a in ("relu", "identity") for a in model.activations):
             raise CheckError(f"{name}.activations: expected relu or identity for each hidden layer")
         if not len(set(map(canonical, model.classes))) == len(model.classes) == max(2, widths[-1]):
@@ -173,9 +170,8 @@ class Model:
     @property
     def layers(self) -> list[list[list[float]]]:
         """For each layer the weights of each neuron, followed by its bias."""
-        return [
-            [[*row, b] for row, b in zip(*layer, strict=True)] for layer in zip(self.weights, self.biases, strict=True)
-        ]
+        pairs = zip(self.weights, self.biases, strict=True)
+        return [[[*row, b] for row, b in zip(*pair, strict=True)] for pair in pairs]
 
     @cached_property
     def sha256(self) -> str:
@@ -185,17 +181,22 @@ class Model:
 
 def load_model(path: Path) -> Model:
     """A model from a file that `Network.save` wrote (.npz), or from JSON with weights, biases, activations, classes."""
-    if not zipfile.is_zipfile(path):
-        return Model.read(strict_json(path.read_bytes()))
     try:
+        if not zipfile.is_zipfile(path):
+            return Model.read(strict_json(path.read_bytes()))
         with zipfile.ZipFile(path) as archive:
-            header = strict_json(_npy(archive.read("header.npy")))
-            weights = [_npy(archive.read(f"weight_{i}.npy")) for i in range(header["layers"])]
-            biases = [_npy(archive.read(f"bias_{i}.npy")) for i in range(header["layers"])]
+            if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:
+                raise ValueError("expected parts that are not packed: a small file may hide a huge one")
+            found, header = archive.namelist(), strict_json(_npy(archive.read("header.npy")))
+            layers = min(header.pop("layers"), len(found))
+            names = [f"{kind}_{i}.npy" for kind in ("weight", "bias") for i in range(layers)]
+            # One part more, and numpy may read another model out of the same file.
+            same("the parts", sorted(["header.npy", *names]), sorted(found))
+            parts = [_npy(archive.read(name)) for name in names]
+        return Model.read({**header, "weights": parts[:layers], "biases": parts[layers:]})
     # Damaged bytes surface as BadZipFile, zlib.error, KeyError, SyntaxError, struct.error and others.
     except Exception as error:
-        raise CheckError(f"{path}: expected a network saved by holdfast: {error}") from error
-    return Model.read({**header, "weights": weights, "biases": biases})
+        raise CheckError(f"{path}: expected a model that was saved by holdfast: {error}") from error
 
 
 def _npy(content: bytes) -> Any:
@@ -235,9 +236,8 @@ def integer_layers(model: Model, radii: tuple[tuple[float, float], ...]) -> tupl
     """The model and its radii in units of 2**-shift, and the shift; kept, as many certificates share a model and Δ."""
     shift, found = bits(v for layer in (*model.layers, radii) for row in layer for v in row), []
     for layer, radius, kind in zip(model.layers, radii, (*model.activations, "identity"), strict=True):
-        rows, (reach, bias_reach) = [whole(row, shift) for row in layer], whole(radius, shift)
-        reaches = [reach] * (len(rows[0]) - 1) + [bias_reach]
-        found.append(Layer(rows, list(zip(*rows, strict=True)), reaches, kind == "relu"))
+        rows, (reach, last) = [whole(row, shift) for row in layer], whole(radius, shift)
+        found.append(Layer(rows, list(zip(*rows, strict=True)), [reach] * (len(rows[0]) - 1) + [last], kind == "relu"))
     return found, shift
 
 
@@ -263,12 +263,10 @@ def extremes(rows: list[list[int]], reach: list[int], box: Box, norm: float, cou
 def _check_robust(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
     question, parts = Question(model, changes, point, target), fit(proof, {"parts": [dict]}, "proof")["parts"]
     rivals = [c for c in range(len(model.classes)) if c != target]
-    same("proof.parts: one for each other class", len(rivals), len(parts))
+    same("proof.parts: one for each other class, in order", rivals, [part.get("rival") for part in parts])
     for i, rival in enumerate(rivals):
-        name = f"proof.parts[{i}]"
-        part = fit(parts[i], _CASES if "tree" in parts[i] else _PART, name)
-        same(f"{name}.rival", rival, part["rival"])
-        bound = question.bound(part, name)
+        part, name = parts[i], f"proof.parts[{i}]"
+        bound = question.bound(fit(part, _CASES if "tree" in part else _PART, name), name)
         if not question.suffices(rival, bound):
             raise CheckError(f"{name}: the margin that is proven, {float(bound):.6g}, is too small")
         same(f"{name}.bound: what the proof proves", float_below(bound), part["bound"])
@@ -327,14 +325,11 @@ class Question:
         """The least that any leaf proves of a row; the splits see to it that every case has a leaf."""
         if node == {}:
             return self.least(row, ranges)
-        sizes = list(map(len, ranges))
         if "split" not in node:
             leaf = fit(node, _LEAF, name)
-            wrong = any(list(map(len, leaf[side])) != sizes for side in ("lower", "upper"))
+            wrong = any(list(map(len, leaf[side])) != list(map(len, ranges)) for side in ("lower", "upper"))
             if wrong or min(map(min, leaf["lower"])) < 0 or leaf["denominator"] <= 0:
-                raise CheckError(
-                    f"{name}: expected {sizes} numbers in lower, all >= 0, and in upper; a denominator > 0"
-                )
+                raise CheckError(f"{name}: expected as many in lower, all >= 0, and in upper as neurons, over one > 0")
             return self.least(row, ranges, list(zip(leaf["lower"], leaf["upper"], strict=True)), leaf["denominator"])
         places = {(i, j): ends for i, layer in enumerate(ranges, 1) for j, ends in enumerate(layer)}
         split = tuple(fit(node, _SPLIT, name)["split"])
@@ -395,7 +390,7 @@ def _check_not_robust(proof: Any, model: Model, changes: Changes, point: list[fl
         raise CheckError(f"proof.rival: expected another of {len(model.classes)} classes, got {part['rival']}")
     witness = model
     if part["method"] == "witness":
-        witness = Model.read({"activations": model.activations, "classes": model.classes, **part}, "proof")
+        witness = Model.read({key: part.get(key, getattr(model, key)) for key in _MODEL}, "proof")
         _check_inside(model, witness, changes)
     question = Question(witness, (((0.0, 0.0),) * len(model.weights), math.inf, True), point, target)
     margin = question.bound({"method": "interval", "rival": part["rival"]})
@@ -420,8 +415,7 @@ def _check_inside(model: Model, witness: Model, changes: Changes) -> None:
             raise CheckError(f"proof: the witness lies outside Δ, in layer {i}")
         sizes.append(sum(step**power for row in steps for step in row))
         limits.append(reach**power)
-    if together:
-        sizes, limits = [sum(sizes)], limits[:1]
+    sizes, limits = ([sum(sizes)], limits[:1]) if together else (sizes, limits)
     if norm != math.inf and any(size > limit for size, limit in zip(sizes, limits, strict=True)):
         raise CheckError("proof: the witness lies outside Δ, all parameters together")
 
@@ -436,8 +430,8 @@ def fit(value: Any, shape: Any, name: str) -> Any:
     """The value if it has the shape: {key: shape} with these keys only, [shape] for a list, not empty, or a type."""
     if isinstance(shape, dict):
         if not isinstance(value, dict) or set(value) != set(shape):
-            got = " ".join(sorted(map(str, value))) if isinstance(value, dict) else repr(value)[:80]
-            raise CheckError(f"{name}: expected the entries {' '.join(shape)}, got {got}")
+            got = sorted(map(str, value)) if isinstance(value, dict) else value
+            raise CheckError(f"{name}: expected the entries {' '.join(shape)}, got {got!r:.200}")
         return {key: fit(value[key], inner, f"{name}.{key}") for key, inner in shape.items()}
     if isinstance(shape, list):
         if not isinstance(value, list) or not value:
@@ -483,17 +477,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         space, row = (path and strict_json(path.read_bytes()) for path in (options.space, options.row))
         texts = [(path, path.read_bytes()) for path in options.certificates]
     except (OSError, CheckError) as error:
-        sys.stderr.write(f"error: {error}\n")
+        say(f"error: {error}", sys.stderr)
         return 2
     results = []
     for path, text in texts:
-        for line in filter(bytes.strip, text.split(b"\n") if path.suffix == ".jsonl" else [text]):
+        for line in (path.suffix == ".jsonl" and list(filter(bytes.strip, text.split(b"\n")))) or [text]:
             report = check(line, model, space=space, row=row)
             results.append(report.accepted)
             unseen = f" (not checked: {', '.join(report.not_checked)})" if report.accepted else ""
-            sys.stdout.write(f"{path}: {'ACCEPTED' if report.accepted else 'REJECTED'}: {report.reason}{unseen}\n")
-    sys.stdout.write(f"{sum(results)} accepted, {len(results) - sum(results)} rejected\n")
-    return 0 if results and all(results) else 1
+            say(f"{path}: {'ACCEPTED' if report.accepted else 'REJECTED'}: {report.reason}{unseen}", sys.stdout)
+    say(f"{sum(results)} accepted, {len(results) - sum(results)} rejected", sys.stdout)
+    return 0 if all(results) else 1
+
+
+def say(line: str, where: TextIO) -> None:
+    """One line and no more, whatever is in a file's name or in a message, in characters that there are."""
+    text, code = line if line.isprintable() else repr(line), where.encoding or "ascii"
+    where.write(text.encode(code, "backslashreplace").decode(code) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,10 @@ from holdfast.errors import FileFormatError
 from holdfast.importers.files import read_model
 from holdfast.promises.certificate import certificate_texts, checker_model
 
+# Statements differ in Δ, the class and the verdict: more than these at once are no longer read.
+_SHOWN = 10
+_PREPROCESSING = "the model's preprocessing; a certificate is about the variables that come out of it"
+
 
 def check(
     certificates: Annotated[
@@ -42,10 +46,11 @@ def check(
     """Do these certificates hold? Checked in exact arithmetic, without a solver; exits with 3 if one does not."""
     rejected = 0
     with plain_errors(debug):
-        parameters = _parameters(model, trust_pickle=trust_pickle)
+        parameters, apart = _parameters(model, trust_pickle=trust_pickle)
         given = {name: None if path is None else _json(path) for name, path in (("space", space), ("row", row))}
         console = Console(soft_wrap=True)
         verdicts: Counter[str] = Counter()
+        statements: Counter[str] = Counter()
         seconds = 0.0
         for where, content in _contents(certificates):
             started = time.process_time()
@@ -53,16 +58,22 @@ def check(
             seconds += time.process_time() - started
             if report.accepted:
                 verdicts[checker.strict_json(content)["verdict"]] += 1
-                if verdicts.total() == 1:
-                    console.print(escape(f"{where}: {report.reason}"), highlight=False)
-                    unseen = ", ".join(report.not_checked)
-                    console.print(escape(f"not checked, since nothing to compare with was given: {unseen}"))
+                statements[report.reason] += 1
+                unseen = report.not_checked
             else:
                 rejected += 1
                 complain(f"{where} is REJECTED: {report.reason}")
         checked = verdicts.total() + rejected
         if checked == 0:
             raise FileFormatError(f"{certificates[0]}: expected at least one certificate, got none")
+        for statement, count in statements.most_common(_SHOWN):
+            console.print(escape(f"{count:,} of them: {statement}"), highlight=False)
+        if len(statements) > _SHOWN:
+            console.print(f"{len(statements) - _SHOWN:,} more statements that are not shown hold", highlight=False)
+        if statements:
+            console.print(escape(f"not checked, for want of anything to compare with: {', '.join(unseen)}"))
+        if apart:
+            console.print(f"not checked: {apart}", highlight=False)
         kinds = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
         console.print(
             f"{verdicts.total():,} of {checked:,} certificates hold{f' ({kinds})' if kinds else ''}; "
@@ -73,14 +84,15 @@ def check(
         raise typer.Exit(BROKEN)
 
 
-def _parameters(path: Path, *, trust_pickle: bool) -> checker.Model:
-    """The model as the checker itself reads it, or through the importers where it cannot."""
-    if path.suffix.lower() not in (".npz", ".hfn", ".json"):
-        return checker_model(read_model(path, trust_pickle=trust_pickle).network)
+def _parameters(path: Path, *, trust_pickle: bool) -> tuple[checker.Model, str]:
+    """The model as the checker itself reads it, or through the importers where it cannot, and what is left aside."""
     try:
-        return checker.load_model(path)
+        if path.suffix.lower() in (".npz", ".hfn", ".json"):
+            return checker.load_model(path), ""
+        found = read_model(path, trust_pickle=trust_pickle)
+        return checker_model(found.network), _PREPROCESSING if found.preprocess is not None else ""
     except checker.CheckError as error:
-        raise FileFormatError(f"{path}: {error}") from error
+        raise FileFormatError(str(error)) from error
 
 
 def _json(path: Path) -> Any:

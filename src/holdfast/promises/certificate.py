@@ -85,7 +85,10 @@ def certificate(
         raise NoCertificateError(f"row {row}: the verdict is UNKNOWN, and only what is known can be certified")
     network, changes, target = certs.network, certs.changes, int(certs.targets[place])
     label = network.classes[target].item()
-    model = checker_model(network)
+    try:
+        model = checker_model(network)
+    except checker.CheckError as error:
+        raise NoCertificateError(f"row {row}: no certificate for this model: {error}") from error
     point = [float(value) for value in certs.points[place]]
     delta = list(changes.delta) if isinstance(changes.delta, tuple) else changes.delta
     document: dict[str, Any] = {
@@ -158,9 +161,14 @@ def _witness_proof(network: Network, witness: Network | None, point: list[float]
     return {**proof, "method": "witness", "weights": weights, "biases": biases}
 
 
-@lru_cache(maxsize=8)
 def checker_model(network: Network) -> checker.Model:
     """A network as the checker reads it."""
+    # Equal networks may differ in the types of their classes, and with that in the names.
+    return _checker_model(network, checker.canonical(network.classes.tolist()))
+
+
+@lru_cache(maxsize=8)
+def _checker_model(network: Network, _: str) -> checker.Model:
     return checker.Model.read(_parameters(network))
 
 
@@ -246,9 +254,9 @@ def certificate_texts(path: Path) -> Iterator[tuple[str, bytes]]:
     """What is in a file (.json), in each line of one (.jsonl) or in the files of a folder, with where it was found."""
     if path.is_dir():
         for file in sorted(path.iterdir()):
-            if file.suffix in (".json", ".jsonl"):
+            if file.suffix.lower() in (".json", ".jsonl"):
                 yield from certificate_texts(file)
-    elif path.suffix == ".jsonl":
+    elif path.suffix.lower() == ".jsonl":
         lines = enumerate(path.read_bytes().split(b"\n"), 1)
         yield from ((f"{path}:{number}", line) for number, line in lines if line.strip())
     else:

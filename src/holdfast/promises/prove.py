@@ -112,13 +112,18 @@ class _Search:
     def _node(self, decided: Choices, exact: checker.Ranges) -> dict[str, Any]:
         self.visited += 1
         if self.visited > self.max_cases:
-            raise NoProofError(f"a proof takes more than {self.max_cases} cases (max_cases)")
+            raise NoProofError(f"a proof takes more than {self.max_cases} cases; max_cases= allows more")
         found = self._program(decided)
         leaf = self._leaf(decided, exact, found)
         if leaf is not None:
             return leaf
         loosest = int(found.excess.argmax())
         if found.excess[loosest] == -np.inf:
+            if self.changes.norm != math.inf:
+                raise NoProofError(
+                    f"the checker's cases are for norm inf, where this delta is too much; what proves it for norm "
+                    f"{self.changes.norm:g} has no form that the checker takes"
+                )
             raise NoProofError("a case cannot be split any further, and is not proven")
         i, j = self._place(loosest)
         bottom, top = exact[i][j]
@@ -163,7 +168,8 @@ class _Search:
         """
         cuts = np.cumsum(self.network.hidden[1:])[:-1]
         lowers, uppers = np.split(found.lower, cuts), np.split(found.upper, cuts)
-        coefficients = np.array(self.row[:-1], dtype=float) / 2**self.question.shift
+        # One by one, as integers of this size may be beyond any float.
+        coefficients = np.array([w / 2**self.question.shift for w in self.row[:-1]])
         lines: checker.Lines = []
         for i in range(len(exact) - 1, -1, -1):
             slopes = np.array([float(slope) for slope in _slopes(decided[i].tolist(), exact[i])])
