@@ -168,6 +168,8 @@ UNREADABLE = {
     "not_parquet.parquet": "a,b,c\n",
     "one.csv": "a,b,c\n1,2,3\n",
     "one_person.csv": "person,a,b,c\np0,1,2,3\n",
+    "semicolons.csv": "person;a;b;c;label\np0;1,5;2;3;0\n",
+    "latin.csv": b"person,a,b,c,label\nJos\xe9,1,2,3,0\n",
     "corrupted.npz": "no",
     "pickle.pkl": "no",
 }
@@ -189,6 +191,8 @@ BAD = {
     "nan in the data": (PLAIN, {"data": "nan.csv"}, "expected finite numbers, got nan"),
     "words in the data": (PLAIN, {"data": "words.csv"}, "expected numbers"),
     "no rows": (PLAIN, {"data": "no_rows.csv"}, "at least one row"),
+    "semicolons": ([*PLAIN, *KEYS], {"data": "semicolons.csv"}, "separated by semicolons?"),
+    "not UTF-8": ([*PLAIN, *KEYS], {"data": "latin.csv"}, "expected a table in UTF-8"),
     "empty file": (PLAIN, {"data": "empty.csv"}, "cannot be read"),
     "not a table": (PLAIN, {"data": "model.npz"}, "expected a name that ends in"),
     "not Parquet": (PLAIN, {"data": "not_parquet.parquet"}, "cannot be read"),
@@ -208,7 +212,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_exit_code_2(files, case):
     for name, text in UNREADABLE.items():
-        (files / name).write_text(text, encoding="utf-8")
+        (files / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     arguments, others, message = BAD[case]
     result = run(files, "certify", *(argument.format(files=files) for argument in arguments), **others)
     assert result.exit_code == 2, result.output

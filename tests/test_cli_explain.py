@@ -191,3 +191,29 @@ def test_the_schema_may_be_a_feature_space_of_ones_own(tmp_path):
     assert len(changed) >= 1
     assert (changed["debt"].to_numpy() == people["debt"].to_numpy()[changed.index]).all()
     assert (changed["verdict"] == "ROBUST").all()
+
+
+def test_labels_that_look_like_numbers_or_gaps_are_text(tmp_path):
+    """01 is not 1, and NA may be a label: where the schema says text, the file's text counts, from advice to ledger."""
+    people = pd.DataFrame({"income": [20.0, 60.0, 40.0, 10.0], "branch": ["01", "02", "10", "01"]})
+    people["home"] = ["NA", "None", "rent", "NA"]
+    space = hf.FeatureSpace.from_frame(people, immutable=["branch", "home"])
+    hf.Network([[[2.0, *([0.0] * (space.n_variables - 1))]]], [[-0.8]]).save(tmp_path / "net.npz")
+    people.rename_axis("id").to_csv(tmp_path / "people.csv")
+    (tmp_path / "space.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
+    common = ["--target", "1", "--delta", "0.01", "--index", "id"]
+    for option, name in {"model": "net.npz", "data": "people.csv", "schema": "space.json"}.items():
+        common += [f"--{option}", str(tmp_path / name)]
+    out = str(tmp_path / "out.csv")
+    candidates = ["--candidates", str(tmp_path / "people.csv")]
+    for command in (
+        ["explain", "--method", "rnce", *candidates, "--out", out],
+        ["letters", out, "--out", str(tmp_path / "letters")],
+        ["report", out, "--out", str(tmp_path / "report.html")],
+        ["ledger", "add", out, "--ledger", str(tmp_path / "promises.ledger")],
+    ):
+        result = CliRunner().invoke(app, [*command, *common])
+        assert result.exit_code == 0, result.output
+    found = pd.read_csv(out, dtype=str, keep_default_na=False)
+    assert set(found.loc[found["found"] == "True", "branch"]) == {"01"}
+    assert "home: NA" in next((tmp_path / "letters").glob("*.txt")).read_text(encoding="utf-8")

@@ -48,7 +48,7 @@ class AdviceReader:
 
     def read(self, path: Path, first: hf.Recourse | None = None) -> hf.Recourse:
         """The advice in a file; for a further method in the order of the first one's people, who must be the same."""
-        advice = tables.read_table(path, index=self.index)
+        advice = tables.read_table(path, index=self.index, space=self.space)
         if first is not None:
             if len(advice) != len(first):
                 raise InvalidInputError(

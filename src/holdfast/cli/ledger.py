@@ -81,10 +81,10 @@ def add(
     with plain_errors(debug):
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, label_column = (None, None) if schema is None else read_schema(schema)
-        people = tables.read_table(data, index=index, drop=drop or [])
+        people = tables.read_table(data, index=index, drop=drop or [], space=space)
         if label_column in people.columns:
             people = people.drop(columns=str(label_column))
-        advice = tables.read_table(recourse, index=index or "row")
+        advice = tables.read_table(recourse, index=index or "row", space=space)
         found = advice.get("recourse_found", advice.get("found"))
         answered = advice if found is None else advice[found.astype(bool)]
         if space is None and classifier.preprocess is None:

@@ -108,7 +108,7 @@ def letters(
             raise InvalidInputError("--until: expected a date or --history, got both")
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, label_column = (None, None) if schema is None else read_schema(schema)
-        people = tables.read_table(data, index=index, drop=drop or [])
+        people = tables.read_table(data, index=index, drop=drop or [], space=space)
         if label_column in people.columns:
             people = people.drop(columns=str(label_column))
         names = None

@@ -78,13 +78,13 @@ def explain(
     with plain_errors(debug):
         tables.check_output(out)
         changes = changes_of(delta, norm, no_biases) if delta else None
-        others = None if candidates is None else tables.read_table(candidates)
+        given, label_column = (None, None) if schema is None else read_schema(schema)
+        others = None if candidates is None else tables.read_table(candidates, space=given)
         if others is None and any(known.name == method and known.needs_candidates for known in METHODS):
             raise InvalidInputError(f"--method {method}: expected --candidates with a table of people, got none")
         generator = make_generator(method, others)
         classifier = read_model(model, trust_pickle=trust_pickle)
-        given, label_column = (None, None) if schema is None else read_schema(schema)
-        frame = tables.read_table(data, index=index, drop=drop or [])
+        frame = tables.read_table(data, index=index, drop=drop or [], space=given)
         if label_column in frame.columns:
             frame = frame.drop(columns=label_column)
         space = find_space(classifier, frame, given, others).constrained(immutable=immutable or ())

@@ -76,7 +76,7 @@ def report(
         others = [_named_file(text) for text in compare or []]
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, label_column = (None, None) if schema is None else read_schema(schema)
-        people = tables.read_table(data, index=index, drop=drop or [])
+        people = tables.read_table(data, index=index, drop=drop or [], space=space)
         groups = {column: column_of(people, column, data, "--group") for column in group or []}
         if label_column in people.columns:
             people = people.drop(columns=str(label_column))

@@ -11,6 +11,7 @@ import pandas as pd
 
 from holdfast.datasets.reading import read_csv
 from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
+from holdfast.features import FeatureSpace
 from holdfast.importers import Model
 
 
@@ -38,25 +39,52 @@ WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
 }
 
 
-def read_table(path: Path, *, index: str | None = None, drop: Sequence[str] = ()) -> pd.DataFrame:
+def read_table(
+    path: Path, *, index: str | None = None, drop: Sequence[str] = (), space: FeatureSpace | None = None
+) -> pd.DataFrame:
     """The table in a file, keyed by the column `index`, without the columns `drop`.
 
-    A key in a CSV file is the text that is written there: 007 is not 7, and NA may be someone's initials.
+    A key in a CSV file is the text that is written there: 007 is not 7, and NA may be someone's initials. So is a
+    label, where the space says that all labels of its column are text.
     """
     reader = READERS[table_kind(path)]
     try:
         frame = reader(path)
-        if index in frame.columns and reader is read_csv:
-            frame[index] = read_csv(path, usecols=[index], dtype=str, keep_default_na=False)[index]
+        if reader is read_csv:
+            frame = _with_text(frame, path, index, space)
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path}: expected a table in UTF-8, got another encoding: {error}") from error
     except (ValueError, OSError) as error:
         raise FileFormatError(f"{path}: expected a table, got a file that cannot be read: {error}") from error
     for column in [*([] if index is None else [index]), *drop]:
         if column not in frame.columns:
-            raise InvalidInputError(f"{path}: expected a column {column!r}, got {list(frame.columns)}")
+            raise InvalidInputError(f"{path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}")
     if frame.empty:
         raise InvalidInputError(f"{path}: expected at least one row, got none")
     frame = frame.rename_axis("row") if index is None else frame.set_index(index)
     return frame.drop(columns=list(drop))
+
+
+def _with_text(frame: pd.DataFrame, path: Path, index: str | None, space: FeatureSpace | None) -> pd.DataFrame:
+    """The frame with its key, and with labels that are text, as they are written; an empty cell is a missing label."""
+    labelled = [
+        feature.name
+        for feature in (() if space is None else space.features)
+        if feature.labelled and all(isinstance(label, str) for label in feature.categories)
+    ]
+    texts = [name for name in dict.fromkeys([*labelled, index]) if name in frame.columns]
+    if not texts:
+        return frame
+    written = read_csv(path, usecols=texts, dtype=str, keep_default_na=False)
+    for name in texts:
+        frame[name] = written[name] if name == index else written[name].where(written[name] != "", other=None)
+    return frame
+
+
+def _hint(frame: pd.DataFrame) -> str:
+    """What is probably the matter with a table of one column."""
+    split = len(frame.columns) == 1 and ";" in str(frame.columns[0])
+    return "; is it separated by semicolons? Save it with commas, and with points in its numbers" if split else ""
 
 
 def check_columns(frame: pd.DataFrame, model: Model, path: Path) -> None:
