@@ -373,6 +373,15 @@ def test_names_with_dollar_signs_are_not_typeset(advice):
     ax.figure.draw_without_rendering()
 
 
+def test_long_labels_leave_room_for_the_bars(advice):
+    label = "what you earn in a year before tax, from work, rent and everything else, " * 3
+    ax = replace(advice, space=advice.space.constrained(labels={"income": label.strip(), "debt": "d" * 200})).plot()
+    ax.figure.draw_without_rendering()
+    assert ax.get_window_extent().width > 0.3 * ax.figure.bbox.width
+    assert ax.figure.get_tightbbox().transformed(ax.figure.dpi_scale_trans).x0 >= ax.figure.bbox.x0 - 1
+    assert any(tick.get_text().startswith("what you earn in a year\n") for tick in ax.get_yticklabels())
+
+
 def test_without_matplotlib_the_extra_is_named(pictures, monkeypatch):
     for module in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, module)

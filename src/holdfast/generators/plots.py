@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _MARKS: dict[Verdict | None, dict[str, Any]] = {
     Verdict.UNKNOWN: {"marker": "s", "color": DARK, "markerfacecolor": "white"},
     None: {"marker": "o", "color": DARK},
 }
+
+_LABEL_WIDTH = 28
 
 _BARS: dict[str, tuple[str, dict[str, Any]]] = {
     "up": ("raise", {"facecolor": DARK}),
@@ -69,7 +72,8 @@ def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
         return nothing_to_draw(ax, "no column is to be changed")
     places = np.arange(len(drawn))
     _bars(ax, places, drawn)
-    ax.set_yticks(places, [plain(move.label) for move in drawn])
+    # A label may be a whole sentence: broken into lines, and cut where even these would leave no room for the bars.
+    ax.set_yticks(places, [plain("\n".join(_lines(move.label))) for move in drawn])
     ax.set_ylim(len(drawn) - 0.4, -0.6)
     ax.set_xlim(0, 1.02 * max(move.changed for move in drawn))
     ax.locator_params(axis="x", integer=True)
@@ -85,6 +89,10 @@ def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
     more = "" if len(drawn) == len(found) else f", the first {len(drawn)} of {len(found)}"
     headline(ax, f"What people are told to change{more}")
     return ax
+
+
+def _lines(label: str) -> list[str]:
+    return textwrap.wrap(label, _LABEL_WIDTH, max_lines=2, placeholder=" …")
 
 
 def _bars(ax: Axes, places: Any, drawn: list[Move]) -> None:
