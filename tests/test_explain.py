@@ -201,6 +201,13 @@ def test_a_pipeline_brings_its_own_space_where_there_are_candidates(pipeline):
     np.testing.assert_array_equal(model.predict(given.counterfactuals), 1)
 
 
+def test_no_rows_for_a_pipeline_are_named_in_our_own_words(pipeline):
+    model, people = pipeline
+    space = hf.FeatureSpace.from_pipeline(model, people)
+    with pytest.raises(InvalidInputError, match="X: expected at least one row, got an empty table"):
+        explain(model, people.head(0), target=1, generator=NNCE(people), space=space)
+
+
 def test_a_pipeline_without_a_space_says_what_to_do(pipeline):
     model, people = pipeline
     with pytest.raises(InvalidInputError, match=r"FeatureSpace\.from_pipeline"):

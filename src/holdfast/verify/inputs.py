@@ -40,6 +40,8 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
     """Load the model and bring X into its variables; at least one row is expected."""
     loaded = load_model(model)
     index = X.index if isinstance(X, pd.DataFrame) else None
+    if index is not None and index.empty:  # before a pipeline complains in words of its own
+        raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
     try:
         points = _variables(loaded, X, space)
     except InvalidInputError as error:
