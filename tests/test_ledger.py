@@ -516,7 +516,7 @@ def test_definitions_that_are_no_text_are_refused(path, lender, where):
         record(ledger, lender, radius=False)
     content = path.read_bytes()
     assert content.count(where) == 1
-    path.write_bytes(content.replace(where, where[:-1] + b"\xcc"))
+    path.write_bytes(content.replace(where, where[:2] + b"\xcc" + where[3:]))
     shown = runner.invoke(app, ["ledger", "verify", "--ledger", str(path)])
     assert shown.exit_code in (2, 3), shown.output
     assert not isinstance(shown.exception, UnicodeError)
