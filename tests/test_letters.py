@@ -296,6 +296,7 @@ def test_how_long_it_holds() -> None:
         ({"until": "2026-11-15"}, "until: expected a day not before"),
         ({"until": "soon"}, "until: expected a date such as"),
         ({"date": 20261116}, "date: expected a date such as"),
+        ({"until": "05.12.2026"}, "until: expected a date such as"),  # the 5th of December or the 12th of May?
         ({"until": "2027-01-31", "expiry": three}, "got both"),
         ({"expiry": "3 months"}, "expiry: expected what promise_expiry returned"),
         (

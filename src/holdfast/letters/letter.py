@@ -184,7 +184,8 @@ def one_line(value: Any, argument: str) -> str:
 
 def _day(value: Any, argument: str) -> datetime.date:
     try:
-        stamp = pd.Timestamp(value)
+        # pandas reads 05.11.2026 as the 11th of May; what is no ISO date is refused, not guessed.
+        stamp = pd.Timestamp(datetime.datetime.fromisoformat(value) if isinstance(value, str) else value)
         if isinstance(value, bool | int | float) or pd.isna(stamp):
             raise ValueError("no date")
         return stamp.date()
