@@ -273,6 +273,11 @@ class Network:
                 if header.get("format") != _FORMAT or header.get("version") != 1:
                     came = f"{header.get('format')} version {header.get('version')}"
                     raise FileFormatError(f"{path}: expected {_FORMAT} version 1, got {came}")
+                # Of two parts with nearly the same name another reader of the file may take the other one.
+                names = parts.zip.namelist()
+                pairs = [f"{kind}_{i}.npy" for i in range(len(names) // 2) for kind in ("weight", "bias")]
+                if header["layers"] != len(names) // 2 or sorted(names) != sorted(["header.npy", *pairs]):
+                    raise FileFormatError(f"{path}: expected the parts of {header['layers']} layers, got {names}")
                 weights = [parts[f"weight_{i}"] for i in range(header["layers"])]
                 biases = [parts[f"bias_{i}"] for i in range(header["layers"])]
                 return cls(weights, biases, header["classes"], header["activations"])
