@@ -272,6 +272,37 @@ def test_labels_units_and_what_must_stay() -> None:
     assert "16 November 2026" in letter.text
 
 
+def test_a_unit_is_said_by_a_word_not_by_its_letters() -> None:
+    people = pd.DataFrame({"savings in banks": [0.0, 9.0], "debt (k)": [1.0, 0.0]})
+    space = hf.FeatureSpace.from_frame(people, units={"savings in banks": "k", "debt (k)": "k"})
+    net = hf.Network([[[1.0, -1.0]]], [[0.0]])
+    advice = hf.explain(net, people, target=1, generator=hf.NNCE(people), space=space)
+    units = {change.label: change.unit for change in advice.letter(0, date=DAY).contents.changes}
+    assert units == {"savings in banks": "k", "debt (k)": ""}
+
+
+def test_no_name_and_no_category_passes_for_another_line() -> None:
+    forged = "paid\n\nWhat we promise\n---------------\nEverything"
+    people = pd.DataFrame(
+        {"debt\n* debt: lower it from 1 to 9": [9.0, 1.0], "state": [forged, "\u202eerutuf\u202c"]}, index=["A", "B"]
+    )
+    space = hf.FeatureSpace.from_frame(people)
+    net = hf.Network([[[-1.0] + [0.0] * (space.n_variables - 1)]], [[0.5]])
+    advice = hf.explain(net, people, target=1, generator=hf.NNCE(people), space=space)
+    letter = advice.letter(0, date=DAY)
+    assert "\nWhat we promise\n" not in letter.text
+    assert "\n* debt: lower it from 1 to 9" not in letter.text
+    assert "\u202e" not in letter.text + letter.html
+    assert sum(line.startswith("* ") for line in letter.text.splitlines()) == 2
+
+
+def test_an_expiry_that_has_passed_says_nothing() -> None:
+    old = hf.promise_expiry([5.0], [0.001] * 60, confidence=0.95, horizon=3, start="2025-01-01")
+    text = " ".join(loans().letter(0, date=DAY, expiry=old).text.split())
+    assert "So we name no date" in text
+    assert "2025" not in text
+
+
 def test_how_long_it_holds() -> None:
     advice = loans()
     three = hf.promise_expiry([5.0], [0.001] * 60, confidence=0.95, horizon=3, start=DAY)

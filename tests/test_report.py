@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators.stated import recourse_from
 from holdfast.report import gather, write_report
 from holdfast.report.counter import costliest_changes, margin_direction
+from holdfast.report.page import render
 from holdfast.report.radii import Radii
 from recourse_cases import make_case
 
@@ -278,6 +279,34 @@ def test_groups_go_by_key_where_keys_are_unique(case):
         gather(told, groups={"sex": ["f", "m", "f"]})
 
 
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["not stated", None] * 20, {"not stated"}),
+        (["all others", *map(str, range(39))], None),
+        (pd.Categorical([1, "1"] * 20), {"1"}),
+        (np.where(np.arange(40) % 7 == 0, np.inf, np.arange(40)), None),
+        (np.where(np.arange(40) % 2, -np.inf, np.inf), {"inf", "-inf"}),
+        (1.7e9 + np.arange(40) / 8, None),
+        (np.arange(40) * 1j, None),
+        (pd.date_range("2026", periods=40), None),
+    ],
+)
+def test_groups_of_every_sort(robust, labels, names):
+    groups = gather(robust, groups={"g": labels}, date=DATE).slices[0].groups
+    needed = int((robust.network.predict(robust.space.encode(robust.factuals)) != 1).sum())
+    assert sum(group.people for group in groups) == needed
+    assert len({group.name for group in groups}) == len(groups)
+    if names is not None:
+        assert {group.name for group in groups} == names
+
+
+@pytest.mark.parametrize("labels", [[[1]] * 40, np.zeros((40, 2))])
+def test_what_is_no_group_is_refused(robust, labels):
+    with pytest.raises(InvalidInputError, match=r"groups\['g'\]: expected"):
+        gather(robust, groups={"g": labels})
+
+
 def test_repeated_keys_need_the_peoples_own_index(robust):
     assert not robust.factuals.index.is_unique
     with pytest.raises(InvalidInputError, match="keys are repeated"):
@@ -326,14 +355,31 @@ def test_nobody_found(naive):
     method = contents.methods[0]
     assert (method.found, method.robust, method.mean_cost, method.median_radius) == (0, 0, None, None)
     assert contents.missing[0].people == 40
-    assert contents.promise[0].startswith("0 of 40 people (0%) who do not have class 1 today")
+    assert contents.promise[0].startswith("0 of 39 people (0%) who do not have class 1 today")
     assert all(moves.changed == 0 for moves in contents.moves)
 
 
-def test_nobody_in_need(naive):
-    contents = gather(nobody_found(naive, np.full(40, "already classified as 1", dtype=object)), groups="home")
-    assert contents.promise == ("All 40 people have class 1 already, so nobody needed advice.",)
+def test_nobody_in_need(case):
+    accepted = case.candidates[case.network.predict(case.space.encode(case.candidates)) == 1].head(7)
+    contents = gather(advice(case, people=accepted), groups="home")
+    assert contents.promise == ("All 7 people have class 1 already, so nobody needed advice.",)
+    assert [(one.people, one.proven, one.needed) for one in contents.missing] == [(7, False, False)]
     assert contents.slices[0].groups == ()
+
+
+def test_who_has_the_class_is_for_the_model_to_say(case):
+    """A file may give no reason for people without advice, or advise those who have the class already."""
+    accepted = case.candidates[case.network.predict(case.space.encode(case.candidates)) == 1].head(2)
+    people = pd.concat([case.people.head(3), accepted])
+    told = advice(case, people=people)
+    given = told.counterfactuals.astype(object).where(np.broadcast_to(told.found[:, None], told.counterfactuals.shape))
+    stated = recourse_from(case.network, people, given, target=1, space=case.space)
+    needed = int((case.network.predict(case.space.encode(people)) != 1).sum())
+    contents = gather(stated, groups="home")
+    assert f"{needed} people who do not have class 1" in contents.promise[0]
+    assert sum(group.people for group in contents.slices[0].groups) == needed
+    stated = recourse_from(case.network, accepted, accepted, target=1, space=case.space)
+    assert any("2 people had the class already, and got advice" in limit for limit in gather(stated).limits)
 
 
 def test_no_rows(naive):
@@ -431,6 +477,11 @@ def test_a_radius_for_each_layer(case):
     assert contents.delta == 0.012
     assert contents.methods[0].robust == told.robust.sum()
     assert any("each layer" in limit for limit in contents.limits)
+    # Nobody is told that every model within the largest radius was looked at.
+    page = render(contents)
+    assert "δ&nbsp;=&nbsp;0 to 0.012, by layer" in page
+    assert '"deltas":"0 to 0.012, by layer"' in page
+    assert "largest δ = 0.012" in page
     for person in contents.people:
         if person.counter is not None:
             assert person.counter.inside == (person.verdict == "NOT_ROBUST")
@@ -443,6 +494,39 @@ def test_only_weights_move(case):
     for delta in (0.002, 0.005, 0.02):
         certs = hf.certify(case.network, told.points[told.found], 1, hf.PlausibleChanges(delta, biases=False))
         assert value_at(method.survival, delta) == pytest.approx(certs.robust.mean())
+
+
+@pytest.mark.parametrize("calibrated", [0.001, 0.005, 0.3])
+def test_where_the_biases_stay_retraining_is_not_covered(case, calibrated):
+    """A calibrated delta is how far weights and biases moved: Δ without the biases does not hold such a model."""
+    told = advice(case, changes=hf.PlausibleChanges(0.005, biases=False))
+    contents = gather(told, calibrated=calibrated, date=DATE)
+    assert not contents.calibrated.covered
+    assert contents.promise[-1].startswith("Δ leaves the biases as they are, which retraining moves too, so nothing")
+    assert not any("covers" in sentence or "proven to hold up to" in sentence for sentence in contents.promise)
+    assert any(limit.startswith("The biases stay as they are") for limit in contents.limits)
+
+
+def test_a_calibrated_delta_for_each_layer(case):
+    measured = hf.delta_calibrated([0.001 * i for i in range(1, 10)], coverage=0.8)
+    chosen = dataclasses.replace(measured, delta=(0.004, 0.008, 0.002))
+    told = advice(case, changes=chosen.changes)
+    assert gather(told, calibrated=chosen, date=DATE).calibrated.covered
+    smaller = advice(case, changes=hf.PlausibleChanges((0.0039, 0.008, 0.002)))
+    assert not gather(smaller, calibrated=chosen, date=DATE).calibrated.covered
+    assert gather(advice(case, changes=hf.PlausibleChanges(0.008)), calibrated=chosen, date=DATE).calibrated.covered
+
+
+def test_delta_is_never_said_to_be_more_than_it_is(case):
+    delta = 0.00519996
+    told = advice(case, changes=hf.PlausibleChanges(delta))
+    contents = gather(told, calibrated=np.nextafter(delta, 1), date=DATE)
+    assert "within 0.005199 of today's" in contents.promise[1]
+    assert dict(contents.facts)["Plausible models (Δ)"].endswith("within 0.00519996 of today's")
+    page = render(contents)
+    assert "δ = 0.0052" not in page
+    assert "as calibrated" not in page
+    assert "δ = 0.005199, as calibrated" in render(gather(told, calibrated=delta, date=DATE))
 
 
 def test_another_norm_has_verdicts_and_no_radii(case):
@@ -512,6 +596,31 @@ def test_radii_not_wanted(naive):
     contents = gather(naive, radii=False, date=DATE)
     assert contents.methods[0].survival is None
     assert {person.counter is not None for person in contents.people if person.verdict == "NOT_ROBUST"} == {True}
+    # Without a radius nobody knows how close a model can come.
+    assert {person.counter.closest for person in contents.people if person.counter} == {False}
+    known = gather(naive, date=DATE).people
+    assert {person.counter.closest for person in known if person.counter} == {True}
+    for same, person in zip(known, contents.people, strict=True):
+        if person.counter:
+            assert same.counter.distance <= person.counter.distance * (1 + 1e-9)
+
+
+def test_advice_that_no_model_breaks():
+    network, people = hf.Network([[[1.0, 1.0]]], [[1.0]]), pd.DataFrame({"u": [-5.0, 0.0], "v": [0.0, 0.0]})
+    told = hf.explain(
+        network, people, target=1, changes=hf.PlausibleChanges(0.1, biases=False), generator=hf.NNCE(people)
+    )
+    contents = gather(told, date=DATE)
+    assert contents.people[0].radius == 1e6
+    assert contents.people[0].counter is None
+    assert any("at most 0.000001 larger" in limit for limit in contents.limits)
+
+
+def test_a_column_may_be_called_bias():
+    network, people = hf.Network([[[-1.0, 1.0]]], [[0.0]]), pd.DataFrame({"bias": [0.9, 0.3], "income": [0.5, 0.9]})
+    told = hf.explain(network, people, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.NNCE(people))
+    where = {change.where for change in gather(told, date=DATE).people[0].counter.changes}
+    assert where == {"weight of bias in the score", "weight of income in the score", "bias of the score"}
 
 
 # ---------------------------------------------------------------------- the calibrated delta, sentences, keys
@@ -524,7 +633,8 @@ def test_a_calibrated_delta(naive):
     assert contents.calibrated.sentence.startswith("Number 8 of 9 distances in rising order; ")
     assert contents.calibrated.sentence.endswith(".")
     small = hf.delta_calibrated([0.0001 * i for i in range(1, 10)], coverage=0.8)
-    assert any("Δ covers 0.0008" in sentence for sentence in gather(naive, calibrated=small).promise)
+    # The farthest retraining lies beyond it, so the headline does not say that they all stay within.
+    assert any("Δ covers 0.0008, the δ calibrated" in sentence for sentence in gather(naive, calibrated=small).promise)
     with pytest.raises(InvalidInputError, match="norm inf, got one in norm 2"):
         gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
 
@@ -573,6 +683,12 @@ def test_everything_is_plain(contents):
 
 
 # ---------------------------------------------------------------------- the page as a file
+
+
+def test_texts_that_no_file_can_hold_are_refused(tmp_path, robust):
+    with pytest.raises(InvalidInputError, match="expected texts that UTF-8 can write"):
+        write_report(robust, tmp_path / "report.html", title="\ud800", date=DATE)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_page_is_written_whole_and_says_the_same_again(tmp_path, robust, naive):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from decimal import ROUND_UP
 from pathlib import Path
 
 import pytest
@@ -116,7 +118,7 @@ def test_a_person_opens_with_a_click_and_says_everything(report, contents):
     person = contents.people[i]
     page.locator("#everyone a", has_text=person.key).click()
     article = page.locator("#person")
-    assert article.is_visible()
+    article.wait_for()
     assert not page.locator("#report").is_visible()
     assert page.evaluate("document.activeElement.id") == "person-heading"
     assert page.evaluate("location.hash") == f"#person={i}"
@@ -125,10 +127,13 @@ def test_a_person_opens_with_a_click_and_says_everything(report, contents):
     assert person.key in page.title()
     for sentence in person.advice:
         assert sentence.lower() in text.lower()
-    for shown in (numbers.figure(person.cost), numbers.radius(person.radius), numbers.figure(person.gap)):
+    for shown in (numbers.figure(person.cost), numbers.radius(person.radius)):
         assert shown in text
     assert person.counter is not None
-    for number in (person.counter.distance, person.counter.margin_today, person.counter.margin_counter):
+    # It lies outside Δ, and is not said to be closer than it is.
+    assert not person.counter.inside
+    assert numbers.figure(person.counter.distance, rounding=ROUND_UP) in text
+    for number in (person.counter.margin_today, person.counter.margin_counter):
         assert numbers.figure(number) in text
     for change in person.counter.changes:
         assert change.where in text
@@ -193,7 +198,31 @@ def test_a_radius_just_beyond_delta_is_told_from_it(visit, tmp_path):  # noqa: F
     page = visit(written(replace(plain, people=(near,)), tmp_path), "#person=0")
     text = page.locator("#person").inner_text()
     assert "0.0052003" in text
-    assert "0.0052004" in text
+    assert "0.0052005" in text
+
+
+@pytest.mark.parametrize("delta", [0.0052369, 0.00523, 0.0052309])
+@pytest.mark.parametrize("beyond", [-1e-3, -1e-9, 0.0, 1e-9, 1e-3])
+def test_what_lies_in_delta_is_not_said_to_lie_beyond_it(visit, tmp_path, delta, beyond):  # noqa: F811
+    plain = cases.contents(5)
+    person = next(person for person in plain.people if person.counter)
+    distance = delta * (1 + beyond)
+    counter = replace(person.counter, distance=distance, inside=distance <= delta, closest=False)
+    broken = replace(
+        person, verdict="NOT_ROBUST" if counter.inside else "ROBUST", radius=0.0, counter=counter,
+        worst_margin=0.0123789, gap=0.0012311,
+    )  # fmt: skip
+    page = visit(written(replace(plain, people=(broken,), delta=delta, calibrated=None), tmp_path), "#person=0")
+    text = " ".join(page.locator("#person").inner_text().replace("\u00a0", " ").split())
+    shown = float(re.search(r"\(δ = ([\d.]+)\)", text)[1])
+    there = float(re.search(r"A model at a distance of ([\d.]+) from", text)[1])
+    assert shown <= delta
+    assert (there <= shown) if counter.inside else (there > shown)
+    assert "A model that breaks it" in text
+    assert "comes closest" not in text
+    # A least margin is rounded downwards, a greatest gap upwards.
+    assert "0.0123 over all of Δ" in text
+    assert "0.00124 at most above" in text
 
 
 def test_tooltips_come_with_the_keyboard_and_the_pointer(report):

@@ -250,6 +250,42 @@ def test_a_radius_is_never_shown_larger_than_it_is():
     assert set(data_of(render(replace(contents, people=people)))["radii"]) == {0.00519999}
 
 
+def test_what_is_proven_is_rounded_so_that_it_says_no_more():
+    contents = cases.contents(10)
+    person = next(person for person in contents.people if person.counter)
+    counter = replace(person.counter, distance=0.00523456789, inside=True)
+    sharp = replace(person, gap=0.123456111, worst_margin=0.123456999, counter=counter)
+    broken = replace(sharp, worst_margin=-0.123456111, counter=replace(counter, inside=False))
+    data = data_of(render(replace(contents, people=(sharp, broken))))
+    assert data["gaps"] == [0.123457] * 2
+    assert data["worst"] == [0.123456, -0.123457]
+    assert [row[0] for row in data["counters"]["rows"]] == [0.00523456, 0.00523457]
+
+
+def test_no_bar_and_no_tooltip_names_more_than_was_proven():
+    contents = cases.contents(200)
+    method = contents.methods[0]
+    radii = np.array([radius for radius in method.radii if radius is not None])
+    page = render(contents)
+    found = re.findall(r'data-tip="[^"]*: (\S+)% survives δ = ([\d.]+)"', page)
+    assert found
+    for share, delta in found:
+        if share.isdigit():
+            assert float(share) <= 100 * np.mean(radii > float(delta)) + 0.5 + 1e-9
+    rows = re.findall(r'<th scope="row">([\d.]+) to ([\d.]+)</th><td class="number">(\d+)</td>', page)
+    assert rows
+    for low, _, _ in rows:
+        above = sum(int(many) for other, _, many in rows if float(other) >= float(low))
+        assert above <= np.sum(radii >= float(low))
+
+
+@pytest.mark.parametrize("large", [1e15, 1e29, 1e300])
+def test_the_largest_numbers_have_a_text(large):
+    assert int(numbers.figure(large).replace(",", "")) == pytest.approx(large)
+    assert numbers.figure(-large) == f"−{numbers.figure(large)}"
+    assert numbers.amount(large) == numbers.figure(large)
+
+
 def test_a_change_too_small_to_show_is_kept_apart():
     contents = cases.contents(10)
     person = next(person for person in contents.people if person.after)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,9 @@ from holdfast.promises.certificate import NoCertificateError, certificate
 from holdfast.promises.expiry import Expiry
 from holdfast.verify import Verdict
 
+# Control characters and those that turn the order of reading around.
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SIGNS = re.compile(r"[(),.;:/\[\]_-]")
 # More than four reasons are of little help to anyone.
 _MOST_REASONS = 4
 
@@ -219,9 +223,11 @@ def _detail(space: FeatureSpace, language: Language, i: int, before: Floats) -> 
 def _label(space: FeatureSpace, feature: Feature) -> tuple[str, str]:
     """What people call a column, and its unit where neither the label nor a percent sign says it."""
     given = space.label(feature.name)
-    label = given.replace("_", " ") if given == str(feature.name) else given
-    said = feature.labelled or feature.unit in PERCENT or feature.unit.lower() in label.lower()
-    return label, "" if said else feature.unit
+    label = on_one_line(given.replace("_", " ") if given == str(feature.name) else given)
+    unit = on_one_line(feature.unit)
+    # As a word of its own: the k of 5 k is not said by "bank".
+    said = feature.labelled or feature.unit in PERCENT or f" {unit} ".lower() in f" {_SIGNS.sub(' ', label)} ".lower()
+    return label, "" if said else unit
 
 
 def _value(feature: Feature, language: Language, number: float, *, exact: bool) -> str:
@@ -232,7 +238,12 @@ def _value(feature: Feature, language: Language, number: float, *, exact: bool) 
 
 
 def _category(language: Language, label: Any) -> str:
-    return (language.no, language.yes)[label] if isinstance(label, bool) else str(label)
+    return (language.no, language.yes)[label] if isinstance(label, bool) else on_one_line(str(label))
+
+
+def on_one_line(text: str) -> str:
+    """A text of the caller's table that cannot pass for another line of the letter, or be read in another order."""
+    return " ".join(_UNSEEN.sub("", " ".join(text.split())).split())
 
 
 def _reasons(space: FeatureSpace, changes: Sequence[Change]) -> tuple[MainReason, ...]:
@@ -261,6 +272,8 @@ def _time(about: Circumstances, row: int) -> Time:
     if expiry is None or expiry.retrainings[row] == 0:
         return Time()
     through = expiry.through[row]
+    if through is not None and through < about.date:
+        return Time()
     return Time(
         retrainings=int(expiry.retrainings[row]),
         period=expiry.period,

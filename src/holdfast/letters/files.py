@@ -99,7 +99,7 @@ def write_letters(
         if target.exists():
             target.rmdir()
         partial.rename(target)
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:
         raise InvalidInputError(f"{target}: expected a folder that can be written, got: {error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)

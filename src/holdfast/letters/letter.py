@@ -159,7 +159,9 @@ def circumstances(
         code=templates.code,
         language=templates.language,
         date=written,
-        sender="" if sender is None else "\n".join(one_line(line, "sender") for line in sender.splitlines() if line),
+        sender=""
+        if sender is None
+        else "\n".join(one_line(line, "sender") for line in str(sender).splitlines() if line),
         subject="" if subject is None else one_line(subject, "subject"),
         until=last,
         expiry=expiry,

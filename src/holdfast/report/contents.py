@@ -105,11 +105,12 @@ class Slices:
 
 @dataclass(frozen=True)
 class Missing:
-    """A reason why people have no answer; `proven` where none can exist."""
+    """A reason why people have no answer; `proven` where none can exist, not `needed` where they have the class."""
 
     reason: str
     people: int
     proven: bool
+    needed: bool = True
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ class CounterModel:
     """The model that comes closest to breaking a promise: it is `distance` away, and gives another class.
 
     `inside` says whether that is within Δ, so that the promise is broken by a plausible model. Margins are of the
-    promised class over the best other one: positive is accepted.
+    promised class over the best other one: positive is accepted. `closest` says whether it lies at the certified
+    radius, so that there is none closer; elsewhere it is one that was found.
     """
 
     distance: float
@@ -135,6 +137,7 @@ class CounterModel:
     margin_today: float
     margin_counter: float
     changes: tuple[ParameterChange, ...]
+    closest: bool = True
 
 
 @dataclass(frozen=True)
@@ -170,10 +173,14 @@ class Person:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A delta measured on retrainings, and what is known about it in one sentence."""
+    """A delta measured on retrainings, and what is known about it in one sentence.
+
+    `covered` says whether Δ holds every model within it.
+    """
 
     delta: float
     sentence: str
+    covered: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,6 +195,8 @@ class Contents:
         What was promised and how sure it is, in two or three plain sentences.
     delta
         The radius of Δ (of several the largest); None where nothing was certified.
+    least_delta
+        The least radius where each layer has its own, else None.
     methods
         The first is the one whose advice the people were given.
     """
@@ -205,3 +214,4 @@ class Contents:
     missing: tuple[Missing, ...]
     people: tuple[Person, ...]
     limits: tuple[str, ...] = ()
+    least_delta: float | None = None

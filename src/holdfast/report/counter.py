@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.generators import Recourse
 from holdfast.network import Floats, Network
 from holdfast.report.contents import CounterModel, ParameterChange
-from holdfast.report.radii import Radii
+from holdfast.report.radii import RADIUS_TOLERANCE, Radii
 from holdfast.verify import Verdict, certify
 from holdfast.verify.margins import least_margins
 
@@ -25,7 +25,10 @@ _BEYOND = (1e-9, 1e-6, 1e-3)
 
 @dataclass(frozen=True)
 class CostlyChange:
-    """One parameter, today and in the counter-model, and what its change alone does to one person's margin."""
+    """One parameter, today and in the counter-model, and what its change alone does to one person's margin.
+
+    `source` is what the parameter weighs; a column may be called "bias" as well, so `bias` says which of them is one.
+    """
 
     layer: int
     source: str
@@ -33,6 +36,7 @@ class CostlyChange:
     today: float
     changed: float
     effect: float
+    bias: bool = False
 
 
 def closest_counter_models(
@@ -55,7 +59,7 @@ def closest_counter_models(
         same = (int(recourse.targets[row]), recourse.points[row].tobytes())
         if same not in seen:
             witness = _witness(recourse, radii, row, int(place[row]))
-            seen[same] = None if witness is None else _counter_model(recourse, row, witness, shown)
+            seen[same] = None if witness is None else _counter_model(recourse, radii, row, witness, shown)
         counter = seen[same]
         if counter is not None:
             result[row] = counter
@@ -96,15 +100,16 @@ def _just_beyond(recourse: Recourse, radii: Radii, row: int) -> Network | None:
     return None
 
 
-def _counter_model(recourse: Recourse, row: int, witness: Network, shown: int) -> CounterModel:
+def _counter_model(recourse: Recourse, radii: Radii, row: int, witness: Network, shown: int) -> CounterModel:
     network, changes, target = recourse.network, recourse.changes, int(recourse.targets[row])
     point = recourse.points[row]
     if witness.predict_index(point[None])[0] == target:
         raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
     direction = margin_direction(witness, point, target)
     costliest = costliest_changes(network, witness, point, recourse.space.variables, shown, direction=direction)
+    distance = parameter_distance(network, witness, radii.norm)
     return CounterModel(
-        distance=parameter_distance(network, witness, np.inf if changes is None else changes.norm),
+        distance=distance,
         inside=changes is not None and changes.contains(network, witness),
         margin_today=float(least_margins(network, target, point[None])[0]),
         margin_counter=float(least_margins(witness, target, point[None])[0]),
@@ -112,6 +117,8 @@ def _counter_model(recourse: Recourse, row: int, witness: Network, shown: int) -
             ParameterChange(_where(network, change), change.today, change.changed, change.effect)
             for change in costliest
         ),
+        # No model closer than the radius breaks the promise; nan where none is known.
+        closest=bool(distance <= (1.0 + 2.0 * _BEYOND[-1]) * radii.found[row] + 2.0 * RADIUS_TOLERANCE),
     )
 
 
@@ -152,11 +159,10 @@ def costliest_changes(
         changed = np.column_stack([witness.weights[layer], witness.biases[layer]])
         effect = np.outer(gradients[layer], np.append(values, 1.0)) * (changed - today)
         for neuron, column in _smallest(effect, n):
-            source = "bias" if column == len(inputs) else inputs[column]
-            cell = (neuron, column)
-            found.append(
-                CostlyChange(layer, source, int(neuron), float(today[cell]), float(changed[cell]), float(effect[cell]))
-            )
+            is_bias, cell = bool(column == len(inputs)), (neuron, column)
+            source = "bias" if is_bias else inputs[column]
+            numbers = (float(today[cell]), float(changed[cell]), float(effect[cell]))
+            found.append(CostlyChange(layer, source, int(neuron), *numbers, is_bias))
         values = weight @ values + bias
         if layer < len(network.activations) and network.activations[layer] == "relu":
             values = np.maximum(values, 0.0)
@@ -192,7 +198,7 @@ def _where(network: Network, change: CostlyChange) -> str:
         of = "the score" if network.n_outputs == 1 else f"the score of class {network.classes[change.neuron]}"
     else:
         of = f"neuron {change.neuron + 1} of layer {change.layer + 1}"
-    if change.source == "bias":
+    if change.bias:
         return f"bias of {of}"
     source = change.source if change.layer == 0 else f"{change.source} of layer {change.layer}"
     return f"weight of {source} in {of}"

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast.calibration.result import ChosenDelta
+from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, describe
 from holdfast.features.feature import Feature
@@ -23,7 +24,7 @@ from holdfast.report.contents import Calibrated, Column, Contents, CounterModel,
 from holdfast.report.counter import closest_counter_models
 from holdfast.report.groups import Groups, slices_of
 from holdfast.report.radii import Radii, radii_of
-from holdfast.report.words import capital, facts_of, limits_of, promise_of
+from holdfast.report.words import capital, facts_of, least_delta, limits_of, promise_of
 from holdfast.verify.inputs import whole_number
 
 _TITLE, _NAME = "What was promised, and how sure it is", "the advice"
@@ -82,11 +83,12 @@ def gather(
         methods.append(method_of(str(other_name), same, radii_of(same, wanted=radii)))
     if len({method.name for method in methods}) != len(methods):
         raise InvalidInputError(f"others: expected a name of its own for each method, got {main!r} twice")
-    needed = np.array([not str(text).startswith(_ALREADY) for text in recourse.reason], dtype=np.bool_) | recourse.found
+    today = recourse.space.encode(recourse.factuals)
+    needed = (recourse.network.predict_index(today) != recourse.targets) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
     before, after = _numbers(recourse)
     columns = tuple(_column(recourse.space, feature) for feature in recourse.space.features)
-    limits = [*limits_of(recourse, methods[0], measured, needed=needed), *left_out]
+    limits = [*limits_of(recourse, methods[0], measured, needed=needed, before=today), *left_out]
     return Contents(
         title=_TITLE if title is None else str(title),
         date=when,
@@ -101,6 +103,7 @@ def gather(
         missing=_missing(recourse),
         people=_people(recourse, names, before, after, measured, counters),
         limits=tuple(limits),
+        least_delta=None if recourse.changes is None else least_delta(recourse.changes),
     )
 
 
@@ -192,7 +195,7 @@ def _missing(recourse: Recourse) -> tuple[Missing, ...]:
     counts = pd.Series(recourse.reason[~recourse.found], dtype=object).value_counts(sort=False)
     ordered = sorted(((str(text), int(count)) for text, count in counts.items()), key=lambda item: (-item[1], item[0]))
     result = [
-        Missing(text.removeprefix(_PROVEN), people, text.startswith(_PROVEN))
+        Missing(text.removeprefix(_PROVEN), people, text.startswith(_PROVEN), not text.startswith("already "))
         for text, people in ordered[:_MOST_REASONS]
     ]
     for proven in (True, False):
@@ -264,7 +267,20 @@ def _calibrated(given: ChosenDelta | float | None, recourse: Recourse) -> Calibr
         delta, sentence = float(given), "It was given with the report; how it was measured is not recorded here."
     if not (math.isfinite(delta) and delta > 0.0):
         raise InvalidInputError(f"calibrated: expected a delta > 0, got {given}")
-    return Calibrated(delta, sentence)
+    return Calibrated(delta, sentence, _covers(recourse.changes, given, len(recourse.network.weights)))
+
+
+def _covers(changes: PlausibleChanges | None, given: ChosenDelta | float, layers: int) -> bool:
+    """Whether Δ holds every model within the calibrated delta; retraining moves the biases too."""
+    if changes is None or not changes.biases:
+        return False
+    measured = given.delta if isinstance(given, ChosenDelta) else float(given)
+    if isinstance(measured, tuple) and len(measured) != layers:
+        return False
+    # One radius for everything lies within those of the layers in any norm; the other way round in the norm inf only.
+    if isinstance(measured, tuple) and not changes.per_layer and changes.norm != math.inf:
+        return False
+    return bool((np.broadcast_to(measured, layers) <= np.broadcast_to(changes.delta, layers)).all())
 
 
 def _keys(recourse: Recourse, keys: Sequence[Any] | pd.Index | None) -> list[str]:

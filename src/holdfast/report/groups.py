@@ -66,7 +66,10 @@ def _attributes(recourse: Recourse, groups: Groups) -> dict[Any, pd.Series]:
 
 def _aligned(values: Any, index: pd.Index, name: Any) -> pd.Series:
     if not isinstance(values, pd.Series):
-        series = pd.Series(values)
+        try:
+            series = pd.Series(values)
+        except ValueError as error:
+            raise InvalidInputError(f"groups[{name!r}]: expected one label for each person, got: {error}") from error
         if len(series) != len(index):
             raise InvalidInputError(
                 f"groups[{name!r}]: expected a label for each of {len(index)} people, got {len(series)}"
@@ -84,9 +87,11 @@ def _aligned(values: Any, index: pd.Index, name: Any) -> pd.Series:
 
 def _labels(values: pd.Series, space: FeatureSpace, attribute: Any) -> tuple[pd.Series, str]:
     """Each person's group as an ordered category, and what is to be said about how it was made."""
-    numeric = pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype)
+    numeric = pd.api.types.is_numeric_dtype(values.dtype) and values.dtype.kind not in "bc"
     known = values[values.notna()]
-    if numeric and known.nunique() > _FEW_NUMBERS:
+    if not all(isinstance(value, Hashable) for value in known):
+        raise InvalidInputError(f"groups[{attribute!r}]: expected labels or numbers, got {known.iloc[0]!r}")
+    if numeric and np.unique(np.nan_to_num(known.to_numpy(dtype=np.float64))).size > _FEW_NUMBERS:
         codes, names = bands(known.to_numpy(dtype=np.float64))
         texts = pd.Series([names[code] for code in codes], index=range(len(codes)), dtype=object)
     else:
@@ -101,7 +106,8 @@ def _labels(values: pd.Series, space: FeatureSpace, attribute: Any) -> tuple[pd.
     everyone[values.notna().to_numpy()] = texts.to_numpy()
     if len(known) < len(values):
         names = [*names, _NOT_STATED]
-    return everyone.astype(pd.CategoricalDtype(names, ordered=True)), note
+    # Different values may be written the same: 1 and "1", or a label "not stated" beside those that are not.
+    return everyone.astype(pd.CategoricalDtype(list(dict.fromkeys(names)), ordered=True)), note
 
 
 def _in_order(known: pd.Series, space: FeatureSpace, attribute: Any) -> list[str]:
@@ -136,16 +142,18 @@ def bands(values: Floats) -> tuple[NDArray[np.intp], list[str]]:
     >>> [names[code] for code in codes]
     ['under 0.4', '0.4 to under 0.6', '0.4 to under 0.6', '0.6 and over', '0.6 and over']
     """
-    low, high = np.quantile(values, [0.1, 0.9])
+    finite = values[np.isfinite(values)]
+    low, high = np.quantile(finite, [0.1, 0.9])
     if high <= low:
-        low, high = float(values.min()), float(values.max())
+        low, high = float(finite.min()), float(finite.max())
     step = _round_step((high - low) / 4.0)
     first, last = math.floor(low / step) + 1, math.ceil(high / step) - 1
     edges = np.arange(first, max(last, first) + 1) * step
     edges = np.round(edges, max(0, -math.floor(math.log10(step)) + 1))
-    whole = bool((values == np.round(values)).all() and step >= 1.0)
+    whole = bool((finite == np.round(finite)).all() and step >= 1.0)
     codes = np.searchsorted(edges, values, side="right")
-    shown = [f"{edge:,.0f}" if whole else f"{edge:,g}" for edge in edges]
+    digits = next((n for n in range(6, 17) if len({f"{edge:.{n}g}" for edge in edges}) == len(edges)), 17)
+    shown = [f"{edge:,.0f}" if whole else f"{edge:,.{digits}g}" for edge in edges]
     names = [f"under {shown[0]}"]
     for lower, upper, edge in zip(shown[:-1], shown[1:], edges[1:], strict=True):
         names.append(f"{lower} to {edge - 1:,.0f}" if whole else f"{lower} to under {upper}")
@@ -200,9 +208,9 @@ def _slices(
 
 def mean(values: Floats) -> float | None:
     """The mean, or None where there is none."""
-    return float(values.mean()) if values.size and not np.isnan(values).any() else None
+    return float(values.mean()) if values.size and np.isfinite(values).all() else None
 
 
 def median(values: Floats) -> float | None:
     """The median, or None where there is none."""
-    return float(np.median(values)) if values.size and not np.isnan(values).any() else None
+    return float(np.median(values)) if values.size and np.isfinite(values).all() else None

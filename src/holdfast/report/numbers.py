@@ -1,6 +1,7 @@
 """Numbers as people read them; the page's script says them the same way.
 
-Halves are rounded up as they are written in decimals, as browsers do; a radius is rounded down, since it is a promise.
+Halves are rounded up as they are written in decimals, as browsers do; a radius is rounded down, since it is a promise,
+and so is the delta that something is proven for.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def figure(number: float | None, digits: int = 3, rounding: str = ROUND_HALF_UP)
         return "∞" if number > 0 else "−∞"
     exact = Decimal(repr(float(number)))
     if abs(number) >= _LARGE:
-        return _grouped(exact.quantize(Decimal(1), rounding=rounding))
+        return _grouped(exact.to_integral_value(rounding=rounding))
     rounded = Context(prec=digits, rounding=rounding).create_decimal(exact)
     if number == 0 or abs(number) >= _SMALL:
         return _grouped(rounded)
@@ -46,8 +47,31 @@ def radius(number: float | None) -> str:
 
 
 def delta(number: float | None) -> str:
-    """The radius of Δ, with a digit more than the radii compared with it."""
-    return figure(number, digits=4)
+    """A delta, with a digit more than the radii compared with it, and never more than it is.
+
+    >>> delta(0.00519996), delta(0.1 + 0.2)
+    ('0.005199', '0.3')
+    """
+    return figure(number, digits=4, rounding=ROUND_DOWN)
+
+
+def about(number: float) -> str:
+    """A delta in a sentence: marked where digits were left out.
+
+    >>> about(0.005), about(0.00519996)
+    ('0.005', 'about 0.0052')
+    """
+    text = figure(number, digits=4)
+    return text if text == figure(number, digits=17) else f"about {text}"
+
+
+def deltas(least: float | None, most: float) -> str:
+    """The radius of Δ; where each layer has its own, from the least to the largest.
+
+    >>> deltas(None, 0.02), deltas(0.001, 0.02)
+    ('0.02', '0.001 to 0.02, by layer')
+    """
+    return delta(most) if least is None else f"{delta(least)} to {delta(most)}, by layer"
 
 
 def count(number: int) -> str:
@@ -96,7 +120,7 @@ def amount(value: Value, unit: str = "") -> str:
     if not isfinite(value):
         return figure(value)
     number = Decimal(repr(value))
-    if abs(number.as_tuple().exponent) > 6:  # type: ignore[arg-type]  # an infinite one is gone
+    if number.as_tuple().exponent < -6:  # type: ignore[operator]  # an infinite one is gone
         number = number.quantize(Decimal("1e-6"), rounding=ROUND_HALF_UP)
     return with_unit(_grouped(number), unit)
 

@@ -54,6 +54,7 @@ def render(contents: Contents) -> str:
             trade=trade(contents),
             radii=histogram(contents),
             figures=_key_figures(contents),
+            deltas="" if contents.delta is None else numbers.deltas(contents.least_delta, contents.delta),
             first_rows=contents.people[:FIRST_ROWS],
             kinds=sorted({_verdict(person) for person in contents.people}, key=_order.index),
             moved=sorted(contents.moves, key=lambda move: -move.changed),
@@ -76,7 +77,7 @@ def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
         )
         result.append(("Proven to survive", numbers.count(first.robust), of))
     if first.median_radius is not None:
-        beside = "" if contents.delta is None else f"δ is {numbers.delta(contents.delta)}"
+        beside = "" if contents.delta is None else f"δ is {numbers.deltas(contents.least_delta, contents.delta)}"
         result.append(("Median radius", numbers.radius(first.median_radius), beside))
     if first.median_cost is not None:
         result.append(("Median cost", numbers.figure(first.median_cost), f"mean {numbers.figure(first.mean_cost)}"))
@@ -109,7 +110,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    names = ("figure", "radius", "delta", "count", "share", "part_of", "amount", "change")
+    names = ("figure", "radius", "about", "count", "share", "part_of", "amount", "change")
     environment.filters.update({name: getattr(numbers, name) for name in names})
     environment.filters.update({"verdict": _verdict, "sign": _sign, "breakable": _breakable})
     return environment

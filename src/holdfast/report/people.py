@@ -10,19 +10,20 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Hashable, Iterable
-from decimal import ROUND_DOWN, Context
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from math import isfinite
 from typing import Any
 
 from markupsafe import Markup
 
 from holdfast.report.contents import Contents, CounterModel, Person, Value
+from holdfast.report.numbers import deltas
 
 # More characters of JSON than this are compressed.
 MOST_PLAIN = 600_000
 # Of a counter-model the costliest changes; the rest is in the model itself.
 MOST_CHANGES = 8
-_DOWN = Context(prec=6, rounding=ROUND_DOWN)
+_DIGITS = 6
 # Inside <script> a text must not end it, nor open a comment; JSON reads these as the same characters.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -41,14 +42,15 @@ def _table(contents: Contents) -> dict[str, Any]:
     reasons, words = _Texts(), _Texts()
     return {
         "delta": contents.delta,
+        "deltas": "" if contents.delta is None else deltas(contents.least_delta, contents.delta),
         "calibrated": contents.calibrated.delta if contents.calibrated else None,
         "columns": [[column.label, column.unit, column.moves] for column in contents.columns],
         "keys": [person.key for person in people],
         "verdicts": [person.verdict for person in people],
         "costs": _all(people, lambda person: _short(person.cost)),
-        "radii": _all(people, lambda person: _below(person.radius)),
-        "gaps": _all(people, lambda person: _short(person.gap)),
-        "worst": _all(people, lambda person: _short(person.worst_margin)),
+        "radii": _all(people, lambda person: _short(person.radius, ROUND_DOWN)),
+        "gaps": _all(people, lambda person: _short(person.gap, ROUND_CEILING)),
+        "worst": _all(people, lambda person: _short(person.worst_margin, ROUND_FLOOR)),
         "reasons": [reasons.code(person.reason) for person in people],
         "before": [_column([person.before[i] for person in people]) for i in range(len(contents.columns))],
         "after": [_changed(person) for person in people],
@@ -107,24 +109,21 @@ def _counters(people: Iterable[Person]) -> dict[str, Any]:
             )
         ]
         margins = [_short(counter.margin_today), _short(counter.margin_counter)]
-        return [_short(counter.distance), int(counter.inside), *margins, len(counter.changes), changes]
+        distance = _short(counter.distance, ROUND_DOWN if counter.inside else ROUND_CEILING)
+        return [distance, int(counter.inside), *margins, len(counter.changes), changes, int(counter.closest)]
 
     rows = [None if person.counter is None else row(person.counter) for person in people]
     return {"rows": rows, "parameters": parameters.texts}
 
 
-def _short(number: float | None) -> float | int | None:
-    """Six significant digits: more than is shown, so that what is sorted and what is shown agree."""
+def _short(number: float | None, rounding: str = ROUND_HALF_EVEN) -> float | int | None:
+    """Six significant digits: more than is shown, so that what is sorted and what is shown agree.
+
+    What is proven is rounded so that it says no more: a radius and a least margin downwards, a greatest gap upwards.
+    """
     if number is None or not isfinite(number):
         return None
-    return _whole(float(f"{number:.6g}"))
-
-
-def _below(number: float | None) -> float | int | None:
-    """As short, and never more than it is: a radius is a promise."""
-    if number is None or not isfinite(number):
-        return None
-    return _whole(float(_DOWN.create_decimal(repr(float(number)))))
+    return _whole(float(Context(prec=_DIGITS, rounding=rounding).create_decimal(repr(float(number)))))
 
 
 def _value(value: Value, other: Value = None) -> Value:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from holdfast.network import Floats
 from holdfast.report.contents import Contents
-from holdfast.report.numbers import count, delta, figure, part_of, radius
+from holdfast.report.numbers import count, delta, part_of, radius
 from holdfast.report.plots import NARROW, WIDE, Plot, delta_lines, marked_deltas, numbers_of, people_in_words, reach_of
 from holdfast.report.svg import Scale, axes, drawing, element, joined
 
@@ -45,11 +45,11 @@ def histogram(contents: Contents) -> Plot | None:
         parts.append(delta_lines(contents, x, y))
         drawings.append(drawing(canvas, "radii", title, description, *parts))
     rows = tuple(
-        (f"{figure(float(low))} to {figure(float(high))}", count(int(many)), part_of(int(many), values.size))
+        (f"{_edge(low)} to {_edge(high)}", count(int(many)), part_of(int(many), values.size))
         for low, high, many in zip(edges[:-1], edges[1:], counts, strict=True)
     )
     if more:
-        rows = (*rows[:-1], (f"{figure(float(edges[-2]))} or more", *rows[-1][1:]))
+        rows = (*rows[:-1], (f"{_edge(edges[-2])} or more", *rows[-1][1:]))
     note = f"The last bar holds {count(more)} whose radius is larger still." if more else ""
     return Plot(joined(drawings), ("radius", "people", "share"), rows, "People by certified radius", note)
 
@@ -58,7 +58,7 @@ def _bar(x: Scale, y: Scale, low: float, high: float, many: int, above: int, las
     """One bar: full where the radius exceeds delta, striped where it does not."""
     if not many:
         return []
-    span = f"radius {figure(low)} or more" if last else f"radius {figure(low)} to {figure(high)}"
+    span = f"radius {_edge(low)} or more" if last else f"radius {_edge(low)} to {_edge(high)}"
     tip = f"{people_in_words(many)}, {span}"
     left, width = x(low) + 0.6, max(x(high) - x(low) - 1.2, 0.8)
     parts = []
@@ -73,6 +73,11 @@ def _bar(x: Scale, y: Scale, low: float, high: float, many: int, above: int, las
         )
         parts.append(shape)
     return parts
+
+
+def _edge(value: float) -> str:
+    """Where a bar begins or ends, as the radii in it are said: never more than it is, save for the last bits."""
+    return radius(float(f"{value:.12g}"))
 
 
 def _edges(reach: float, limit: float | None) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from holdfast.report.contents import Contents, Curve, Method
-from holdfast.report.numbers import delta, figure, share
+from holdfast.report.numbers import delta, radius, share
 from holdfast.report.plots import NARROW, WIDE, Look, Plot, cut, delta_lines, marked_deltas
 from holdfast.report.svg import Canvas, Scale, axes, drawing, element, joined, spread
 
@@ -71,7 +71,7 @@ def _survival(
         many = 8 if len(curves) < 4 else 4
         places = sorted({*((k + 0.5 + (i % 4) / 8) * reach / many for k in range(many)), *marked_deltas(contents)})
         for place in places:
-            tip = f"{method.name}: {share(at(curve, place))} survives δ = {figure(place)}"
+            tip = f"{method.name}: {share(at(curve, place))} survives δ = {radius(place)}"
             parts.append(look.mark(x(place), y(at(curve, place)), 4.5 if i == 0 else 4, tip))
     if named and not canvas.narrow:
         heights = spread([height for *_, height in ends], 16, canvas.top, y.start)

@@ -87,7 +87,7 @@ def _squares(costs: Floats, radii: Floats, x: Scale, y: Scale, canvas: Canvas) -
         half = max(0.8, (side - 1.5) / 2 * float(np.sqrt(people / counts.max())))
         tip = (
             f"{people_in_words(people)}: cost {figure(across[i])} to {figure(across[i + 1])}, "
-            f"radius {figure(up[j])} to {figure(up[j + 1])}"
+            f"radius {radius(up[j])} to {radius(up[j + 1])}"
         )
         place = x((across[i] + across[i + 1]) / 2), y((up[j] + up[j + 1]) / 2)
         parts.append(mark("square", *place, half / 0.9, "dot", tip))

@@ -65,11 +65,12 @@ def delta_lines(contents: Contents, x: Scale, y: Scale) -> Markup:
     """Upright lines at delta and at the calibrated delta, with their names above the plot."""
     lines: list[tuple[float, str, str]] = []
     if contents.delta is not None:
-        lines.append((contents.delta, f"δ = {delta(contents.delta)}", "promised"))
+        largest = "" if contents.least_delta is None else "largest "
+        lines.append((contents.delta, f"{largest}δ = {delta(contents.delta)}", "promised"))
     if contents.calibrated is not None:
         value = contents.calibrated.delta
-        if contents.delta is not None and delta(value) == delta(contents.delta):
-            lines = [(contents.delta, f"δ = {delta(value)}, as calibrated", "promised")]
+        if contents.delta is not None and value <= contents.delta and delta(value) == delta(contents.delta):
+            lines = [(contents.delta, f"{lines[0][1]}, as calibrated", "promised")]
         else:
             lines.append((value, f"calibrated δ = {delta(value)}", "calibrated"))
     parts = []

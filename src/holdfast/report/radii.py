@@ -36,8 +36,8 @@ class Radii:
     @property
     def slack(self) -> float:
         """How far a true radius may lie above `lower`: the tolerance of the search, or more where it gave up early."""
-        widest = np.nanmax(np.where(np.isfinite(self.upper), self.upper - self.found, 0.0), initial=0.0)
-        return max(float(widest), RADIUS_TOLERANCE)
+        known = np.isfinite(self.upper)
+        return max(float(np.max(self.upper[known] - self.found[known], initial=0.0)), RADIUS_TOLERANCE)
 
     @property
     def known(self) -> bool:

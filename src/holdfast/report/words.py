@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.changes import PlausibleChanges
 from holdfast.generators import Recourse
+from holdfast.network import Floats
 from holdfast.report import numbers
 from holdfast.report.contents import Calibrated, Method
 from holdfast.report.radii import Radii
@@ -31,7 +32,7 @@ def facts_of(recourse: Recourse, method: Method, date: str) -> tuple[tuple[str, 
         ("Promised", capital(classes_of(recourse))),
         ("Model", f"{build}, {network.n_parameters:,} parameters"),
         ("Model's SHA-256", checker_model(network).sha256),
-        ("Plausible models (Δ)", "none stated" if changes is None else capital(plausible(changes))),
+        ("Plausible models (Δ)", "none stated" if changes is None else capital(plausible(changes, exact=True))),
         (
             "Cost",
             f"Mean absolute change over the model's {recourse.space.n_variables} variables"
@@ -49,7 +50,8 @@ def promise_of(
     wanted = classes_of(recourse)
     if not asked:
         return (f"All {len(recourse):,} people have {wanted} already, so nobody needed advice.",)
-    sentences = [f"{_of(found, asked, 'people')} who do not have {wanted} today {_were(found)} told what to change."]
+    do = "does" if found == asked == 1 else "do"
+    sentences = [f"{_of(found, asked, 'people')} who {do} not have {wanted} today {_were(found)} told what to change."]
     if not found:
         return (*sentences, "Nothing was promised, so nothing can break.")
     sentences[0] += f" Today's model gives {wanted} to everyone who does."
@@ -74,20 +76,28 @@ def promise_of(
                 f"{method.unknown:,} {_are(method.unknown)} undecided: neither a proof nor a counter-model was found. "
                 "They are not counted as safe."
             )
-    if calibrated is not None and changes is not None and calibrated.delta <= np.min(changes.delta):
+    if calibrated is not None and changes is not None and not changes.biases:
         sentences.append(
-            f"Δ covers {numbers.delta(calibrated.delta)}, within which the lender's retraining was measured to stay."
+            f"Δ leaves the biases as they are, which retraining moves too, so nothing is proven about the δ calibrated "
+            f"on the lender's retraining, {numbers.about(calibrated.delta)}."
+        )
+    elif calibrated is not None and calibrated.covered:
+        sentences.append(
+            f"Δ covers {numbers.about(calibrated.delta)}, the δ calibrated on the lender's retraining; what is known "
+            "about it stands under “How sure”."
         )
     elif calibrated is not None and method.survival is not None:
         survive = sum(radius is not None and radius > calibrated.delta for radius in method.radii)
         sentences.append(
-            f"{_of(survive, found, 'promises')} {_are(survive)} proven to hold as far as the lender's retraining "
-            f"was measured to go, {numbers.delta(calibrated.delta)}."
+            f"{_of(survive, found, 'promises')} {_are(survive)} proven to hold up to the δ calibrated on the "
+            f"lender's retraining, {numbers.about(calibrated.delta)}."
         )
     return tuple(sentences)
 
 
-def limits_of(recourse: Recourse, method: Method, radii: Radii, *, needed: NDArray[np.bool_]) -> list[str]:
+def limits_of(
+    recourse: Recourse, method: Method, radii: Radii, *, needed: NDArray[np.bool_], before: Floats
+) -> list[str]:
     """What the guarantee does not say, and what is particular about these figures."""
     changes = recourse.changes
     limits = []
@@ -104,7 +114,7 @@ def limits_of(recourse: Recourse, method: Method, radii: Radii, *, needed: NDArr
         "are described here, not explained.",
         "A certificate holds for the model in float64, as it was certified, rounding included. A server that computes "
         "in another arithmetic may differ by its own rounding.",
-        "Figures are rounded for reading, a radius always downwards.",
+        "Figures are rounded for reading; a radius, and the δ that something is proven for, always downwards.",
     ]
     if radii.unknown:
         limits.append(radii.unknown)
@@ -118,6 +128,11 @@ def limits_of(recourse: Recourse, method: Method, radii: Radii, *, needed: NDArr
             "Δ has a radius for each layer, while radii and curves let every layer move by the same delta; the line "
             "marks the largest layer's radius, so that shares there can lie below the share that is proven for Δ."
         )
+    if changes is not None and not changes.biases:
+        limits.append(
+            "The biases stay as they are in every model that verdicts, radii and curves speak of. Retraining usually "
+            "moves them too, and is then not covered."
+        )
     if method.unknown:
         limits.append(
             f"{method.unknown:,} undecided {_plural(method.unknown, 'promise')} never "
@@ -128,6 +143,11 @@ def limits_of(recourse: Recourse, method: Method, radii: Radii, *, needed: NDArr
         limits.append(
             f"{already:,} {_plural(already, 'person', 'people')} in the table had the class already, and got no advice."
         )
+    spared = int((recourse.found & (recourse.network.predict_index(before) == recourse.targets)).sum())
+    if spared:
+        limits.append(
+            f"{spared:,} {_plural(spared, 'person', 'people')} had the class already, and got advice all the same."
+        )
     told_off = int(sum(bool(text) for text in recourse.reason[recourse.found]))
     if told_off:
         limits.append(
@@ -137,8 +157,8 @@ def limits_of(recourse: Recourse, method: Method, radii: Radii, *, needed: NDArr
     return limits
 
 
-def plausible(changes: PlausibleChanges) -> str:
-    """Δ in words.
+def plausible(changes: PlausibleChanges, *, exact: bool = False) -> str:
+    """Δ in words, its radius rounded downwards or with every digit.
 
     Examples
     --------
@@ -148,11 +168,17 @@ def plausible(changes: PlausibleChanges) -> str:
     "every model whose weights each lie within 0.01, 0.02 (layer by layer) of today's"
     """
     radii = changes.delta if isinstance(changes.delta, tuple) else (changes.delta,)
-    delta = ", ".join(f"{radius:g}" for radius in radii) + (" (layer by layer)" if changes.per_layer else "")
+    shown = [repr(float(radius)) if exact else numbers.delta(radius) for radius in radii]
+    delta = ", ".join(shown) + (" (layer by layer)" if changes.per_layer else "")
     moving = "weights and biases" if changes.biases else "weights"
     if changes.norm == math.inf:
         return f"every model whose {moving} each lie within {delta} of today's"
     return f"every model whose {moving} together lie within {delta} of today's in the {changes.norm:g}-norm"
+
+
+def least_delta(changes: PlausibleChanges) -> float | None:
+    """The least radius where each layer has its own."""
+    return min(changes.delta) if isinstance(changes.delta, tuple) else None
 
 
 def classes_of(recourse: Recourse) -> str:

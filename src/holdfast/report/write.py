@@ -97,5 +97,7 @@ def write_page(path: Path, page: str) -> None:
         os.replace(partial, path)
     except OSError as error:
         raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"{path}: expected texts that UTF-8 can write, got: {error}") from error
     finally:
         partial.unlink(missing_ok=True)

@@ -35,12 +35,15 @@
     return tidy(number) + "×10" + [...power].map((sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign])).join("");
   }
   const radius = (value) => figure(value, 3, "trunc");
-  const delta = (value) => figure(value, 4);
+  /* What something is proven for is never said to be more than it is. */
+  const delta = (value) => figure(value, 4, "trunc");
   /* As many digits as it takes to be told from delta: advice at the least cost reaches only just beyond it. */
   function apart(value, roundingMode) {
-    const texts = [3, 4, 5, 6].map((digits) => figure(value, digits, roundingMode));
-    return texts.find((text) => text !== delta(data.delta)) ?? texts[0];
+    const digits = [3, 4, 5, 6].find((many) => figure(value, many) !== delta(data.delta)) ?? 3;
+    return figure(value, digits, roundingMode);
   }
+  /* Inside Δ is never said to be beyond δ, nor outside to be within it. */
+  const away = ([distance, inside]) => (inside ? figure(distance, 3, "trunc") : apart(distance, "expand"));
   const count = (value) => value.toLocaleString("en-US");
   const withUnit = (text, unit) => (!unit ? text : unit === "%" || unit === "percent" ? text + "%" : `${text} ${unit}`);
   function amount(value, unit, digits = 6) {
@@ -255,7 +258,7 @@
   let place = null;
 
   function statement(i) {
-    const plausible = data.delta === null ? "Δ" : `Δ (δ\u00a0=\u00a0${delta(data.delta)})`;
+    const plausible = data.delta === null ? "Δ" : `Δ (δ\u00a0=\u00a0${data.deltas})`;
     const says = {
       ROBUST: ["Proven to survive.", `Every model in ${plausible} gives the promised answer once this is done.`],
       NOT_ROBUST: ["Can be broken.", `At least one model in ${plausible} gives another answer even when all of it is done.`],
@@ -273,12 +276,12 @@
     if (data.costs[i] !== null) entries.push(["Cost", figure(data.costs[i]), "all changes together"]);
     if (data.gaps[i] !== null) {
       const none = data.gaps[i] <= 0;
-      entries.push(["Gap", none ? "0" : figure(data.gaps[i]), none ? "proven cheapest" : "at most above the cheapest"]);
+      entries.push(["Gap", none ? "0" : figure(data.gaps[i], 3, "expand"), none ? "proven cheapest" : "at most above the cheapest"]);
     }
     if (data.radii[i] !== null) {
-      entries.push(["Certified radius", apart(data.radii[i], "trunc"), data.delta === null ? "" : `δ is ${delta(data.delta)}`]);
+      entries.push(["Certified radius", apart(data.radii[i], "trunc"), data.delta === null ? "" : `δ is ${data.deltas}`]);
     }
-    if (data.worst[i] !== null) entries.push(["Worst margin", figure(data.worst[i]), "over all of Δ; above 0 holds"]);
+    if (data.worst[i] !== null) entries.push(["Worst margin", figure(data.worst[i], 3, "floor"), "over all of Δ; above 0 holds"]);
     if (!entries.length) return null;
     return make("dl", { class: "figures" }, ...entries.map(([name, number, beside]) =>
       make("div", {}, make("dt", {}, name),
@@ -292,7 +295,7 @@
     const counter = data.counters.rows[i];
     const marks = [
       data.delta === null ? null : [data.delta, `δ\u00a0=\u00a0${delta(data.delta)}`, "limit promised"],
-      data.calibrated === null || delta(data.calibrated) === delta(data.delta)
+      data.calibrated === null || (data.delta !== null && data.calibrated <= data.delta && delta(data.calibrated) === delta(data.delta))
         ? null : [data.calibrated, `calibrated ${delta(data.calibrated)}`, "limit calibrated"],
     ].filter(Boolean);
     const end = 1.2 * Math.max(data.radii[i], counter ? counter[0] : 0, ...marks.map((mark) => mark[0]), 1e-12);
@@ -300,7 +303,7 @@
     marks.sort((a, b) => a[0] - b[0]);
     const flip = marks.length > 0 && marks[marks.length - 1][0] / end > 0.6;
     const said = `Proven up to ${apart(data.radii[i], "trunc")}` + marks.map((mark) => `; ${mark[1]}`).join("") +
-      (counter ? `; the nearest counter-model found is ${apart(counter[0])} away` : "");
+      (counter ? `; the nearest counter-model found is ${away(counter)} away` : "");
     const parts = [
       make("rect", { class: "track", x: 0, y: 36, width: "100%", height: 20 }),
       make("rect", { class: "proven", x: 0, y: 36, width: at(data.radii[i]), height: 20 }),
@@ -312,7 +315,7 @@
     });
     if (counter) {
       parts.push(make("line", { class: "counter", x1: at(counter[0]), x2: at(counter[0]), y1: 32, y2: 66 }));
-      const text = `counter-model at ${apart(counter[0])}`;
+      const text = `counter-model at ${away(counter)}`;
       parts.push(make("text", { x: at(counter[0]), y: 84, "text-anchor": counter[0] / end > 0.75 ? "end" : counter[0] / end < 0.25 ? "start" : "middle" }, text));
     } else {
       parts.push(make("text", { x: 0, y: 84 }, `proven up to ${apart(data.radii[i], "trunc")}`));
@@ -382,14 +385,14 @@
     const counter = data.counters.rows[i];
     if (!counter) {
       if (!data.after[i]) return [];
-      return [make("h2", {}, "The model that comes closest"), make("p", { class: "empty" }, "No counter-model was computed for this person.")];
+      return [make("h2", {}, "A model that breaks it"), make("p", { class: "empty" }, "No counter-model was computed for this person.")];
     }
-    const [distance, inside, today, there, total, flat] = counter;
-    const lead = `A model at a distance of ${apart(distance)} from today’s gives another answer` +
-      (data.delta === null ? "." : inside ? `: it lies in Δ (δ\u00a0=\u00a0${delta(data.delta)}), so it is a plausible one.`
-        : `: it lies outside Δ (δ\u00a0=\u00a0${delta(data.delta)}), so the proof says nothing about it.`);
+    const [, inside, today, there, total, flat, closest] = counter;
+    const lead = `A model at a distance of ${away(counter)} from today’s gives another answer` +
+      (data.delta === null ? "." : inside ? `: it lies in Δ (δ\u00a0=\u00a0${data.deltas}), so it is a plausible one.`
+        : `: it lies outside Δ (δ\u00a0=\u00a0${data.deltas}), so the proof says nothing about it.`);
     const margins = make("dl", { class: "figures light" },
-      make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, apart(distance)), make("span", { class: "quiet" }, "from today’s model"))),
+      make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, away(counter)), make("span", { class: "quiet" }, "from today’s model"))),
       make("div", {}, make("dt", {}, "Margin today"), make("dd", {}, make("span", { class: "large" }, figure(today)), make("span", { class: "quiet" }, "above 0 holds"))),
       make("div", {}, make("dt", {}, "Margin there"), make("dd", {}, make("span", { class: "large" }, figure(there)), make("span", { class: "quiet" }, "of that model; below 0 fails"))));
     const rows = [];
@@ -400,7 +403,7 @@
     }
     const label = "Its changes that cost this person most";
     const heads = [["Parameter"], ["Today", "number"], ["There", "number"], ["Effect on the margin", "number"]];
-    const parts = [make("h2", {}, "The model that comes closest to breaking it"), make("p", { class: "lead" }, lead), margins];
+    const parts = [make("h2", {}, closest ? "The model that comes closest to breaking it" : "A model that breaks it"), make("p", { class: "lead" }, lead), margins];
     if (rows.length) parts.push(make("h3", {}, label), table(label, heads, [["", rows]]));
     if (total > rows.length) parts.push(make("p", { class: "caption" }, `${count(rows.length)} of ${count(total)} changes are shown.`));
     return parts;
