@@ -772,3 +772,11 @@ def test_keys_that_are_no_keys_are_refused_when_they_are_asked_for(tmp_path, len
         odd = replace(result, labels=replace(result.labels, key_texts=(text,)))
         with pytest.raises(FileFormatError, match="page 1: expected"):
             odd.contact_list()
+
+
+@pytest.mark.parametrize("batch", [0, -5000, 2.5])
+def test_a_batch_is_at_least_one_promise(tmp_path, lender, batch):
+    with Ledger(tmp_path / "L") as ledger:
+        record(ledger, lender, radius=False)
+        with pytest.raises(InvalidInputError, match="batch: expected"):
+            audit(ledger, lender.network, batch=batch)

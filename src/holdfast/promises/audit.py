@@ -18,6 +18,7 @@ from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_entries import PAGE
 from holdfast.promises.ledger_pages import Labels
 from holdfast.promises.ledger_terms import Terms
+from holdfast.verify.inputs import whole_number
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000
@@ -72,6 +73,7 @@ def audit(
     ...     [str(audit(ledger, classifier(weight)).status[0]) for weight in (1.01, 1.5, 0.5)]
     ['KEPT_FOR_CERTAIN', 'KEPT', 'BROKEN']
     """
+    batch = whole_number(batch, "batch", least=1)
     if not isinstance(ledger, Ledger):
         with Ledger(ledger, create=False) as opened:
             return audit(
