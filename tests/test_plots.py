@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 import holdfast as hf
 from holdfast.drawing import CHOSEN, new_figure, plain
 from holdfast.errors import InvalidInputError, MissingExtraError
-from holdfast.verify.plots import survival
+from holdfast.verify.plots import draw_survival, survival
 from random_networks import random_network
 
 DELTA = 0.03
@@ -287,6 +287,25 @@ def test_an_audit_is_drawn_status_by_status_for_each_of_the_terms(audited):
     assert [label.get_text().split("\n")[0] for label in ax.get_yticklabels()] == [
         "made for delta = 0.01", "made for delta = 0.2",
     ]  # fmt: skip
+
+
+def test_neither_all_nor_none_comes_of_rounding():
+    few = draw_survival(np.append(np.full(9999, 0.5), 0.001), None, delta=0.01)
+    assert [text.get_text() for text in few.texts] == ["0.01: >99%"]
+    one = draw_survival(np.append(np.zeros(9999), 0.5), None, delta=0.01)
+    assert [text.get_text() for text in one.texts] == ["0.01: <1%"]
+    radii = np.append(np.full(9999, 9.0), 0.5)
+    lasting = hf.promise_expiry(radii, [1.0] * 5, horizon=1, confidence=0.6).plot()
+    assert [text.get_text() for text in lasting.texts] == [">99%"]
+
+
+def test_a_picture_names_no_larger_delta_than_was_proven(advice):
+    changes = hf.PlausibleChanges(0.00519996)
+    assert changes.words == "delta = 0.005199"
+    told = draw_survival(np.full(3, 0.5), None, delta=changes)
+    assert [text.get_text() for text in told.texts] == ["0.005199: 100%"]
+    _, labels = advice.plot("cost", delta=changes).get_legend_handles_labels()
+    assert "delta = 0.005199" in labels
 
 
 def test_expiry_is_drawn_as_far_as_the_history_reaches():

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
 from holdfast.notebook import never_fails, show
@@ -93,7 +94,7 @@ class PlausibleChanges:
 
     @property
     def words(self) -> str:
-        """The radius as people read it, with whatever is unusual about Δ.
+        """The radius as people read it, never more than it is, with whatever is unusual about Δ.
 
         Examples
         --------
@@ -101,7 +102,7 @@ class PlausibleChanges:
         ('delta = 0.02', 'delta = (0.01, 0.02) layer by layer in norm 2, biases as they are')
         """
         radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
-        shown = ", ".join(f"{radius:.4g}" for radius in radii)
+        shown = ", ".join(at_most(radius) for radius in radii)
         parts = [f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"]
         parts += [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (not self.biases)
         return "".join(parts)

@@ -13,6 +13,7 @@ from holdfast.drawing import (
     DARK,
     INK,
     LIGHT,
+    at_most,
     axes_to_draw_on,
     headline,
     legend_below,
@@ -120,7 +121,7 @@ def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) ->
             label = f"{verdict.words if verdict else 'answers'}: {int(rows.sum()):,}"
             ax.plot(radii[rows], costs[rows], linestyle="none", markersize=5.5, label=label, **style)
     for value in read_deltas(delta):
-        ax.axvline(value, color=CHOSEN, linewidth=1.2, linestyle="--", label=f"delta = {value:.3g}")
+        ax.axvline(value, color=CHOSEN, linewidth=1.2, linestyle="--", label=f"delta = {at_most(value)}")
     if not drawn.all():
         ax.plot([], [], " ", label=f"{int((~drawn).sum()):,} that no change breaks: not drawn")
     ax.set_xlim(left=0)

@@ -16,6 +16,7 @@ from holdfast.drawing import (
     legend_below,
     nothing_to_draw,
     percent,
+    share,
 )
 from holdfast.promises.audit_result import Audit, Group, Status
 
@@ -72,12 +73,12 @@ def draw_expiry(expiry: Expiry, ax: Axes | None) -> Axes:
     if len(expiry.radius) == 0:
         return nothing_to_draw(ax, "no promises to draw")
     ahead = np.arange(known + 1)
-    share = 100 * np.array([np.mean(expiry.retrainings >= k) for k in ahead])
-    ax.step(ahead, share, where="post", color=DARK, linewidth=1, linestyle=(0, (2, 2)))
-    ax.plot(ahead, share, "o", color=DARK, markersize=6, clip_on=False)
+    kept = np.array([np.mean(expiry.retrainings >= k) for k in ahead])
+    ax.step(ahead, 100 * kept, where="post", color=DARK, linewidth=1, linestyle=(0, (2, 2)))
+    ax.plot(ahead, 100 * kept, "o", color=DARK, markersize=6, clip_on=False)
     for k in ahead[1:]:
         ax.annotate(
-            f"{share[k]:.0f}%", (k, share[k]), (6, 5), textcoords="offset points", fontsize="small",
+            share(kept[k]), (k, 100 * kept[k]), (6, 5), textcoords="offset points", fontsize="small",
             annotation_clip=False,
         )  # fmt: skip
     if known < horizon:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from math import isfinite
 
+from holdfast.drawing import share as share
 from holdfast.report.contents import Value
 
 NOTHING = "–"
@@ -81,19 +82,6 @@ def count(number: int) -> str:
     '10,000'
     """
     return f"{number:,}"
-
-
-def share(part: float) -> str:
-    """A share in percent; neither "all" nor "none" comes of rounding.
-
-    >>> share(0.846), share(0.9996), share(1.0), share(0.001)
-    ('85%', '>99%', '100%', '<1%')
-    """
-    if 0 < part < 0.01:
-        return "<1%"
-    if 0.99 < part < 1:
-        return ">99%"
-    return f"{Decimal(repr(float(100 * part))).quantize(Decimal(1), rounding=ROUND_HALF_UP)}%"
 
 
 def part_of(part: int, whole: int) -> str:

@@ -15,6 +15,7 @@ from holdfast.drawing import (
     DOTTED,
     INK,
     LIGHT,
+    at_most,
     axes_to_draw_on,
     headline,
     legend_below,
@@ -22,6 +23,7 @@ from holdfast.drawing import (
     percent,
     plain,
 )
+from holdfast.drawing import share as share_text
 from holdfast.network import Floats
 from holdfast.verify.margins import least_margins
 from holdfast.verify.verdict import Verdict
@@ -100,10 +102,11 @@ def draw_survival(
     shown = steps < end
     ax.step(np.append(steps[shown], end), 100 * np.append(share[shown], share[shown][-1]), where="post", color=DARK)
     for value in deltas:
-        survive = 100 * float(np.mean(radii > value))
+        surviving = float(np.mean(radii > value))
+        survive = 100 * surviving
         ax.plot([value, value], [0, survive], color=INK, linewidth=1, linestyle=(0, (2, 2)))
         ax.plot([value], [survive], "o", color=CHOSEN, markersize=6, clip_on=False, zorder=3)
-        text = f"{value:.3g}: {survive:.0f}%"
+        text = f"{at_most(value)}: {share_text(surviving)}"
         ax.annotate(text, (value, survive), (7, 4), textcoords="offset points", va="bottom", annotation_clip=False)
     if distances.size:
         label = f"how far {distances.size} retrainings moved the model"
