@@ -170,6 +170,7 @@ def test_a_schema_with_bad_notes_is_refused(tmp_path: Path, entry: dict[str, Any
     [
         ({"labels": {"lat": "missed payments"}}, "labels: expected columns of the table, got 'lat'"),
         ({"reasons": {"lat": ("1", "x")}}, "reasons: expected columns of the table, got 'lat'"),
+        ({"labels": {"late": "use"}}, "labels: expected a label of its own for each column, got 'use' for two"),
         ({"labels": ["late"]}, "labels: expected a mapping"),
         ({"reasons": {"late": ("1", 2)}}, r"reasons\['late'\], text: expected one line of text, got 2"),
         ({"protected": [1.5]}, "protected: expected column names, got 1.5"),
@@ -203,3 +204,8 @@ def test_a_schema_of_ones_own_passes_its_notes_on(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path))
     space = hf.datasets.load("heloc", download=False).space
     assert space.label(document["columns"][0]["name"]) == "credit score"
+
+
+def test_two_columns_may_swap_their_names() -> None:
+    space = FeatureSpace.from_frame(PEOPLE, labels={"late": "use", "use": "late"})
+    assert (space.label("late"), space.label("use")) == ("use", "late")

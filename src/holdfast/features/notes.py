@@ -95,10 +95,16 @@ class Notes:
         return Notes.of((*self.protected, *other.protected), labels, dict(self.reasons) | dict(other.reasons))
 
     def about(self, known: Iterable[Name]) -> Notes:
-        """The same notes; refuses a label or a reason for a column that is neither known nor protected."""
+        """The same notes; refuses a label or a reason for a column that is neither known nor protected.
+
+        A label that is the name of another column is refused too: nobody could tell the two apart.
+        """
         columns = [*known, *self.protected]
-        refuse_unknown([name for name, _ in self.labels], columns, "labels")
+        labels = dict(self.labels)
+        refuse_unknown(list(labels), columns, "labels")
         refuse_unknown([name for name, _ in self.reasons], columns, "reasons")
+        meant = set(labels.values())
+        _refuse_twice(labels | {name: str(name) for name in columns if name not in labels and str(name) in meant})
         return self
 
     def label(self, name: Name) -> str:
