@@ -152,6 +152,14 @@ def test_results_need_no_matplotlib(results, monkeypatch):
         assert "cannot be shown" not in result._repr_html_()
 
 
+def test_a_unit_that_the_label_names_is_not_named_again():
+    table = pd.DataFrame({"income (EUR)": [10.0, 90.0], "debt": [9.0, 1.0]})
+    space = hf.FeatureSpace.from_frame(table, units={"income (EUR)": "EUR", "debt": "EUR"})
+    net = hf.Network([[[1.0, -1.0]]], [[-0.5]])
+    advice = hf.explain(net, table.head(1), target=1, generator=hf.NNCE(table), space=space)
+    assert Page(advice._repr_html_()).rows[0][-2:] == ["income (EUR)", "debt (EUR)"]
+
+
 def test_recourse_shows_what_changes_and_nothing_else(world):
     *_, rejected, _, advice = world
     page = Page(advice._repr_html_())

@@ -82,8 +82,8 @@ def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
             cells[rows[changed]] = [
                 f"{readable(feature, before[row, i])} → {readable(feature, after[row, i])}" for row in changed
             ]
-            unit = unit_after(feature).strip()
-            columns[recourse.space.label(feature.name) + (f" ({unit})" if unit else "")] = cells
+            label, unit = recourse.space.label(feature.name), f"({unit_after(feature).strip()})"
+            columns[label if unit == "()" or label.endswith(unit) else f"{label} {unit}"] = cells
     return pd.DataFrame(columns, index=recourse.factuals.index[:n])
 
 
