@@ -13,7 +13,7 @@ from holdfast.report.plots import NARROW, WIDE, Look, Plot, cut, delta_lines, ma
 from holdfast.report.svg import Canvas, Scale, axes, drawing, element, joined, spread
 
 # Of a method's name, at the end of its curve, so many characters.
-_NAME = 14
+_NAME = 18
 
 
 def survival(contents: Contents) -> Plot | None:
