@@ -272,6 +272,23 @@ def test_labels_units_and_what_must_stay() -> None:
     assert "16 November 2026" in letter.text
 
 
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en", ["Change this one detail.", "Change both details below.", "Change all 3 details below."]),
+        ("de", ["Ändern Sie diese eine Angabe.", "Ändern Sie beide Angaben.", "Ändern Sie alle 3 Angaben."]),
+    ],
+)
+def test_how_much_is_to_be_changed(language: str, words: list[str]) -> None:
+    people = pd.DataFrame(np.vstack([np.zeros(3), np.tri(3)]), columns=["a", "b", "c"])
+    net = hf.Network([[[1.0, 1.0, 1.0]]], [[-0.5]])
+    space = hf.FeatureSpace.from_frame(people)
+    for n, said in enumerate(words, 1):
+        example = people.iloc[[n]]
+        advice = hf.explain(net, people.head(1), target=1, generator=hf.NNCE(example), space=space)
+        assert said in advice.letter(0, date=DAY, language=language).text
+
+
 def test_a_unit_is_said_by_a_word_not_by_its_letters() -> None:
     people = pd.DataFrame({"savings in banks": [0.0, 9.0], "debt (k)": [1.0, 0.0]})
     space = hf.FeatureSpace.from_frame(people, units={"savings in banks": "k", "debt (k)": "k"})
