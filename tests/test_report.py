@@ -236,6 +236,17 @@ def test_groups_are_what_pandas_says(case, robust):
     assert "already" in slices[0].note
 
 
+def test_a_protected_attribute_that_is_nowhere_is_named(naive):
+    told = dataclasses.replace(naive, space=naive.space.constrained(protected=["age", "gendre"]))
+    contents = gather(told, date=DATE)
+    assert [one.attribute for one in contents.slices] == ["age"]
+    assert [limit for limit in contents.limits if "protected" in limit] == [
+        "“gendre” is protected, but not in the people's table: they are not compared by it."
+    ]
+    given = gather(told, groups={"gendre": ["f", "m"] * 20}, date=DATE)
+    assert not any("protected" in limit for limit in given.limits)
+
+
 def test_protected_attributes_of_the_space_come_first_and_ages_in_bands(case):
     people = case.people.assign(sex=["f", "m"] * 20)
     told = hf.explain(

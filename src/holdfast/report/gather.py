@@ -20,7 +20,7 @@ from holdfast.generators import Recourse
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.report.comparison import alike, method_of
-from holdfast.report.contents import Calibrated, Column, Contents, CounterModel, Missing, Moves, Person, Value
+from holdfast.report.contents import Calibrated, Column, Contents, CounterModel, Missing, Moves, Person, Slices, Value
 from holdfast.report.counter import closest_counter_models
 from holdfast.report.groups import Groups, slices_of
 from holdfast.report.radii import Radii, radii_of
@@ -88,7 +88,9 @@ def gather(
     counters, left_out = _counters(recourse, measured, counter_models, progress)
     before, after = _numbers(recourse)
     columns = tuple(_column(recourse.space, feature) for feature in recourse.space.features)
+    slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
     limits = [*limits_of(recourse, methods[0], measured, needed=needed, before=today), *left_out]
+    limits += _not_compared(recourse, slices)
     return Contents(
         title=_TITLE if title is None else str(title),
         date=when,
@@ -99,12 +101,21 @@ def gather(
         methods=tuple(methods),
         columns=columns,
         moves=_moves(recourse.space, columns, before, after),
-        slices=slices_of(recourse, groups, needed=needed, radii=measured.lower),
+        slices=slices,
         missing=_missing(recourse),
         people=_people(recourse, names, before, after, measured, counters),
         limits=tuple(limits),
         least_delta=None if recourse.changes is None else least_delta(recourse.changes),
     )
+
+
+def _not_compared(recourse: Recourse, slices: tuple[Slices, ...]) -> list[str]:
+    compared = {one.attribute for one in slices}
+    return [
+        f"“{recourse.space.label(attribute)}” is protected, but not in the people's table: they are not compared by it."
+        for attribute in recourse.space.protected
+        if str(attribute) not in compared
+    ]
 
 
 def _counters(
