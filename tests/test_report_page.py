@@ -322,3 +322,11 @@ def test_without_delta_nothing_is_called_proven():
     assert "Nothing was certified" in text
     assert "Proven to survive" not in text
     assert "not certified" in text
+
+
+def test_the_calibrated_delta_is_one_number_wherever_it_is_said():
+    contents = cases.contents(3)
+    text = Outline(render(replace(contents, calibrated=replace(contents.calibrated, delta=0.00419196)))).text
+    assert "The calibrated δ is about 0.004191." in text
+    assert "calibrated δ = 0.004191" in text
+    assert "0.004192" not in text

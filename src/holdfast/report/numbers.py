@@ -57,12 +57,12 @@ def delta(number: float | None) -> str:
 
 
 def about(number: float) -> str:
-    """A delta in a sentence: marked where digits were left out.
+    """A delta in a sentence, as beside the plots: marked where digits were left out.
 
     >>> about(0.005), about(0.00519996)
-    ('0.005', 'about 0.0052')
+    ('0.005', 'about 0.005199')
     """
-    text = figure(number, digits=4)
+    text = delta(number)
     return text if text == figure(number, digits=17) else f"about {text}"
 
 
