@@ -417,3 +417,12 @@ def test_the_wrong_kind_of_file_is_refused(tmp_path):
     network = hf.load_network(model)
     with pytest.raises(InvalidInputError, match=r"ends in \.skops"):
         save_witness(network, model, tmp_path / "w.onnx", point=[0.0], target=1, changes=hf.PlausibleChanges(0.1))
+
+
+def test_class_names_of_any_column_can_be_certified():
+    """A classifier that learned from a column of Python strings has classes of dtype object."""
+    network = hf.Network([[[-1.0, 1.0]]], [[0.0]], np.array(["bad", "good"], dtype=object))
+    certs = hf.certify(network, [[0.2, 0.9]], "good", hf.PlausibleChanges(0.05))
+    document = hf.certificate(certs, 0)
+    assert document["target"]["label"] == "good"
+    assert hf.check_certificate(document, network).accepted

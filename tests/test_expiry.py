@@ -148,3 +148,9 @@ def test_bad_input_is_refused(options, message):
     settings = {"radius": [0.1], "history": [0.1] * 5} | options
     with pytest.raises(InvalidInputError, match=message):
         promise_expiry(settings.pop("radius"), settings.pop("history"), **settings)
+
+
+@pytest.mark.parametrize("start", ["05.01.2026", "01/05/2026", "soon"])
+def test_a_start_that_could_be_two_days_is_refused(start):
+    with pytest.raises(InvalidInputError, match="start: expected a date such as"):
+        promise_expiry([0.1], [0.01] * 40, start=start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -155,3 +156,25 @@ def test_linear_radius_in_fractions():
             beyond = hf.PlausibleChanges(np.nextafter(radius.upper[i], np.inf), norm=norm)
             assert robust_linear_exactly(network, x, int(target[i]), inside)
             assert not robust_linear_exactly(network, x, int(target[i]), beyond)
+
+
+def test_a_rival_that_nothing_brings_near_does_not_hold_the_others_back():
+    """Some logit never reaches the target's, whatever the delta, and no one bound proves that."""
+    draw = np.random.default_rng(11127)
+    sizes = [2, 5, 4, 4, 3]
+    draw.integers(1, 6), draw.integers(2, 6, size=int(draw.integers(0, 4))), draw.choice([1, 1, 3, 4])
+    network = hf.Network(
+        [draw.normal(size=(b, a)) for a, b in pairwise(sizes)], [draw.normal(size=b) * 0.3 for b in sizes[1:]]
+    )
+    target = int(draw.integers(0, 3))
+    points = draw.uniform(0, 1, size=(200, 2))
+    points = points[network.predict_index(points) == target]
+    radius = hf.certified_radius(network, points, target)
+    assert len(points) > 100
+    assert (radius.upper - radius.lower <= 1e-6).all()
+    widest = int(np.argmax(radius.lower))
+    for delta, verdict in (
+        (radius.lower[widest] * 0.999, hf.Verdict.ROBUST),
+        (radius.upper[widest], hf.Verdict.NOT_ROBUST),
+    ):
+        assert hf.certify(network, points[[widest]], target, hf.PlausibleChanges(delta)).verdict[0] is verdict

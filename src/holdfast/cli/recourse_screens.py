@@ -50,9 +50,9 @@ def _summary(result: Recourse, seconds: float) -> Table:
     table = Table(show_header=False)
     table.add_column(min_width=18)
     table.add_column(justify="right")
-    table.add_row("found", f"{found.mean():.1%}")
+    table.add_row("found", f"{int(found.sum()):,} of {len(found):,}")
     if result.changes is not None and found.any():
-        table.add_row("robust, of these", f"{result.robust.sum() / found.sum():.1%}")
+        table.add_row("robust, of these", f"{int(result.robust.sum()):,} of {int(found.sum()):,}")
     if found.any():
         table.add_row("mean cost_l1", f"{result.cost_l1[found].mean():.4g}")
         table.add_row("largest cost_l1", f"{result.cost_l1[found].max():.4g}")

@@ -84,7 +84,7 @@ def certificate(
     if verdict is Verdict.UNKNOWN:
         raise NoCertificateError(f"row {row}: the verdict is UNKNOWN, and only what is known can be certified")
     network, changes, target = certs.network, certs.changes, int(certs.targets[place])
-    label = network.classes[target].item()
+    label = network.classes.tolist()[target]
     try:
         model = checker_model(network)
     except checker.CheckError as error:

@@ -295,7 +295,8 @@ def _date(start: datetime.date | str | None) -> datetime.date | None:
     if start is None or (isinstance(start, datetime.date) and not isinstance(start, datetime.datetime)):
         return start
     try:
-        return pd.Timestamp(start).date()
+        # Only ISO: what pandas makes of 05.01.2026 is the first of May to some readers and to others not.
+        return pd.Timestamp(datetime.datetime.fromisoformat(start) if isinstance(start, str) else start).date()
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"start: expected a date such as '2026-11-16', got {start!r}") from error
 

@@ -137,9 +137,18 @@ def certified_radius(
     lower, upper = np.full(points.shape[0], np.inf), np.full(points.shape[0], np.inf)
     for k in np.unique(targets):
         rows = np.flatnonzero(targets == k)
+        lows: list[Floats] = []
         for margin in margins_for(network, int(k)):
             low, high = _margin_radius(network, unit, points[rows], int(k), margin, tol)
-            lower[rows], upper[rows] = np.minimum(lower[rows], low), np.minimum(upper[rows], high)
+            lows.append(low)
+            upper[rows] = np.minimum(upper[rows], high)
+        for margin, low in zip(margins_for(network, int(k)), lows, strict=True):
+            # A rival that never breaks the row need only be held off as far as the others let it go.
+            short = np.isfinite(upper[rows]) & (low < upper[rows] - tol)
+            if network.hidden and short.any():
+                search = _Search(network, unit, points[rows[short]], int(k), margin, tol)
+                low[short], upper[rows[short]] = search.run_to(low[short], upper[rows[short]])
+            lower[rows] = np.minimum(lower[rows], low)
     return CertifiedRadius(lower, upper, table.index)
 
 
@@ -196,6 +205,16 @@ class _Search:
         self.upper[broken] = 0.0
         self._bracket(np.flatnonzero(~broken))
         self._root(self._open())
+        self._prove_rest()
+        return self.lower, self.upper
+
+    def run_to(self, lower: Floats, cap: Floats) -> tuple[Floats, Floats]:
+        """Prove as far as `cap`, beyond which nobody asks, from what is proven already."""
+        self.lower, self.upper = lower.copy(), cap.copy()
+        self._prove_rest()
+        return self.lower, self.upper
+
+    def _prove_rest(self) -> None:
         stubborn = np.zeros(self.points.shape[0], dtype=bool)
         for _ in range(_PROOF_ROUNDS):
             rest = self._open()
@@ -205,7 +224,6 @@ class _Search:
             stubborn[self._prove(rest)] = True
         for row in self._open():
             self._prove_one(int(row))
-        return self.lower, self.upper
 
     def _open(self) -> Rows:
         return np.flatnonzero(~self.settled & (self.upper - self.lower > self.tol))
@@ -234,8 +252,11 @@ class _Search:
     def _prove_far(self, rows: Rows) -> None:
         """Rows that nothing breaks: `upper` stays infinite, and `lower` is what a proof reaches."""
         self.settled[rows] = True
-        radius = np.full(rows.shape[0], _FAR)
-        self.lower[rows] = np.where(self._proven_at(rows, radius), radius, 0.0)
+        radius = _FAR
+        while rows.size and radius > self.tol:
+            proven = self._proven_at(rows, np.full(rows.shape[0], radius))
+            self.lower[rows[proven]] = radius
+            rows, radius = rows[~proven], radius / 4.0
 
     def _root(self, rows: Rows) -> None:
         """Shrink `upper` to where the best response stops breaking: false position with a safeguard, rows together."""
