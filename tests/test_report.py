@@ -650,6 +650,13 @@ def test_a_calibrated_delta(naive):
         gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
 
 
+def test_the_outcome_in_words(naive):
+    plain, worded = gather(naive, date=DATE), gather(naive, outcome="a loan", date=DATE)
+    assert "class 1" in plain.promise[0]
+    assert worded.promise[0] == plain.promise[0].replace("class 1", "a loan")
+    assert ("Promised", "A loan (class 1)") in worded.facts
+
+
 def test_a_delta_of_ones_own(case, naive):
     contents = gather(naive, calibrated=0.0123, date=DATE)
     assert contents.calibrated.delta == 0.0123

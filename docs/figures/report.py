@@ -50,6 +50,7 @@ def heloc_report(folder: Path, people: int = 200) -> Path:
         folder / "heloc.html",
         title="Advice to refused home-equity borrowers",
         name="robust",
+        outcome="a credit line",
         others={"nearest": nearest},
         calibrated=delta,
         groups={"months since the first trade": refused["MSinceOldestTradeOpen"]},

@@ -46,6 +46,9 @@ def report(
     norm: Norm = math.inf,
     no_biases: NoBiases = False,
     name: Annotated[str | None, typer.Option(help="What the method is called that gave the advice.")] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help='What the promised class gives people, in words: "a loan".')
+    ] = None,
     compare: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=FILE", help="Another method's advice for the same people; may be repeated."),
@@ -92,8 +95,8 @@ def report(
             for column, values in groups.items()
         }
         written = write_report(
-            told, out, title=title, name=name, others={name: reader.read(path, told) for name, path in others},
-            calibrated=calibrated, groups=aligned, date=date, radii=not no_radius,
+            told, out, title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
+            others={name: reader.read(path, told) for name, path in others}, radii=not no_radius,
         )  # fmt: skip
         console = Console(highlight=False)
         proven = f", {int(told.robust.sum()):,} of them proven to survive Δ" if told.changes is not None else ""

@@ -45,6 +45,7 @@ def gather(
     *,
     title: str | None = None,
     name: str | None = None,
+    outcome: str | None = None,
     others: Mapping[str, Recourse] | None = None,
     calibrated: ChosenDelta | float | None = None,
     groups: Groups = (),
@@ -94,8 +95,8 @@ def gather(
     return Contents(
         title=_TITLE if title is None else str(title),
         date=when,
-        facts=facts_of(recourse, methods[0], when),
-        promise=promise_of(recourse, methods[0], known, needed),
+        facts=facts_of(recourse, methods[0], when, outcome),
+        promise=promise_of(recourse, methods[0], known, needed, outcome),
         delta=None if recourse.changes is None else float(np.max(recourse.changes.delta)),
         calibrated=known,
         methods=tuple(methods),

@@ -18,7 +18,7 @@ from holdfast.report.contents import Calibrated, Method
 from holdfast.report.radii import Radii
 
 
-def facts_of(recourse: Recourse, method: Method, date: str) -> tuple[tuple[str, str], ...]:
+def facts_of(recourse: Recourse, method: Method, date: str, outcome: str | None) -> tuple[tuple[str, str], ...]:
     """The model, Δ, the target and the date, as pairs."""
     from holdfast.promises.certificate import checker_model
 
@@ -29,7 +29,7 @@ def facts_of(recourse: Recourse, method: Method, date: str) -> tuple[tuple[str, 
     return (
         ("Advice by", method.name),
         ("People", numbers.count(len(recourse))),
-        ("Promised", capital(classes_of(recourse))),
+        ("Promised", capital(classes_of(recourse) if outcome is None else f"{outcome} ({classes_of(recourse)})")),
         ("Model", f"{build}, {network.n_parameters:,} parameters"),
         ("Model's SHA-256", checker_model(network).sha256),
         ("Plausible models (Δ)", "none stated" if changes is None else capital(plausible(changes, exact=True))),
@@ -43,11 +43,15 @@ def facts_of(recourse: Recourse, method: Method, date: str) -> tuple[tuple[str, 
 
 
 def promise_of(
-    recourse: Recourse, method: Method, calibrated: Calibrated | None, needed: NDArray[np.bool_]
+    recourse: Recourse,
+    method: Method,
+    calibrated: Calibrated | None,
+    needed: NDArray[np.bool_],
+    outcome: str | None = None,
 ) -> tuple[str, ...]:
     """What was promised and how sure it is, for someone who reads nothing else."""
     found, asked = method.found, int(needed.sum())
-    wanted = classes_of(recourse)
+    wanted = outcome or classes_of(recourse)
     if not asked:
         return (f"All {len(recourse):,} people have {wanted} already, so nobody needed advice.",)
     do = "does" if found == asked == 1 else "do"

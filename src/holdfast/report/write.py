@@ -24,6 +24,7 @@ def write_report(
     *,
     title: str | None = None,
     name: str | None = None,
+    outcome: str | None = None,
     others: Mapping[str, Recourse] | None = None,
     calibrated: ChosenDelta | float | None = None,
     groups: Groups = (),
@@ -43,6 +44,8 @@ def write_report(
         Where the page goes, in a folder that exists; a page that is there already is replaced.
     title, name
         The page's heading, and what the method is called.
+    outcome
+        What the promised class gives people, in words such as "a loan"; otherwise the page speaks of "class 1".
     others
         Other methods' recourse for the same people and model, to compare costs and survival with. What was made under
         another Δ is certified anew under this one's.
@@ -70,8 +73,8 @@ def write_report(
     """
     target = check_folder(path)
     contents = gather(
-        recourse, title=title, name=name, others=others, calibrated=calibrated, groups=groups, keys=keys, date=date,
-        radii=radii, counter_models=counter_models, progress=progress,
+        recourse, title=title, name=name, outcome=outcome, others=others, calibrated=calibrated, groups=groups,
+        keys=keys, date=date, radii=radii, counter_models=counter_models, progress=progress,
     )  # fmt: skip
     write_page(target, render(contents))
     return target

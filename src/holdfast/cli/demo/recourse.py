@@ -81,7 +81,7 @@ def report_advice(lender: Lender, promises: Promises, updates: Updates, delta: f
     )  # fmt: skip
     naive = recourse_from(lender.pipeline, promises.before, promises.after, target=1, changes=changes, space=space)
     return write_report(
-        robust, path, title="Advice to rejected loan applicants", name="robust neighbour",
+        robust, path, title="Advice to rejected loan applicants", name="robust neighbour", outcome="a loan",
         others={"nearest neighbour": naive}, calibrated=updates.calibrated, progress=False,
     )  # fmt: skip
 
