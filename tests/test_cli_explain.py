@@ -217,3 +217,23 @@ def test_labels_that_look_like_numbers_or_gaps_are_text(tmp_path):
     found = pd.read_csv(out, dtype=str, keep_default_na=False)
     assert set(found.loc[found["found"] == "True", "branch"]) == {"01"}
     assert "home: NA" in next((tmp_path / "letters").glob("*.txt")).read_text(encoding="utf-8")
+
+
+def test_certify_and_radius_read_raw_units_by_the_schema(files):
+    advice, verdicts, radii = (files / name for name in ("advice.csv", "verdicts.csv", "radii.csv"))
+    assert run(files, "--method", "rnce", "--delta", DELTA, "--out", advice).exit_code == 0
+    shared = ["--model", files / "model.npz", "--schema", files / "schema.json", "--data", advice, "--index", "person"]
+    for command, more in (
+        ("certify", ["--delta", DELTA, "--factuals", files / "people.csv", "--out", verdicts]),
+        ("radius", ["--out", radii]),
+    ):
+        done = runner.invoke(app, [command, *map(str, [*shared, "--target", "1", *more])])
+        assert done.exit_code == 0, done.output
+    space, told = hf.FeatureSpace.from_schema(files / "schema.json"), read_table(advice, index="person")
+    network = hf.Network.load(files / "model.npz")
+    expected = hf.certify(network, space.encode(told), 1, hf.PlausibleChanges(DELTA))
+    found = read_table(verdicts, index="person")
+    assert found["verdict"].tolist() == [str(verdict) for verdict in expected.verdict]
+    assert found["robust"].all()
+    assert "sound" in found.columns
+    assert (read_table(radii, index="person")["radius_lower"] > DELTA).all()

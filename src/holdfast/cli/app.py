@@ -12,10 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 import holdfast as hf
 from holdfast.cli import audit, benchmark, check, datasets, ledger, letters, recourse, report, screens, tables
+from holdfast.cli.advice import Schema
 from holdfast.cli.options import (
     BROKEN,
     FILE,
@@ -33,6 +35,7 @@ from holdfast.cli.options import (
     label_of,
     plain_errors,
 )
+from holdfast.importers import Model
 from holdfast.importers.files import read_model
 
 app = typer.Typer(
@@ -60,6 +63,7 @@ def certify(
     delta: Annotated[
         list[float], typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
     ],
+    schema: Schema = None,
     norm: Norm = math.inf,
     no_biases: NoBiases = False,
     factuals: Annotated[
@@ -86,18 +90,19 @@ def certify(
         tables.check_output(out)
         changes = changes_of(delta, norm, no_biases)
         classifier = read_model(model, trust_pickle=trust_pickle)
-        frame = tables.read_table(data, index=index, drop=drop or ())
-        tables.check_columns(frame, classifier, data)
+        space, frame = _points(data, classifier, schema, index, drop)
         before = None
         if factuals is not None:
-            before = tables.read_factuals(factuals, frame, index=index, drop=drop or ())
-            tables.check_columns(before, classifier, factuals)
+            before = tables.read_factuals(factuals, frame, index=index, drop=drop or (), space=space)
+            if space is None:
+                tables.check_columns(before, classifier, factuals)
         started = time.perf_counter()
         certificates = hf.certify(
             classifier,
             frame,
             label_of(target, classifier.network),
             changes,
+            space=space,
             factuals=before,
             time_limit=time_limit,
             method=method.value,
@@ -117,6 +122,7 @@ def radius(
     model: ModelFile,
     data: DataFile,
     target: Target,
+    schema: Schema = None,
     norm: Norm = math.inf,
     index: Index = None,
     drop: Drop = None,
@@ -128,15 +134,27 @@ def radius(
     with plain_errors(debug):
         tables.check_output(out)
         classifier = read_model(model, trust_pickle=trust_pickle)
-        frame = tables.read_table(data, index=index, drop=drop or ())
-        tables.check_columns(frame, classifier, data)
+        space, frame = _points(data, classifier, schema, index, drop)
         started = time.perf_counter()
-        radii = hf.certified_radius(classifier, frame, label_of(target, classifier.network), norm=norm)
+        radii = hf.certified_radius(classifier, frame, label_of(target, classifier.network), norm=norm, space=space)
         seconds = time.perf_counter() - started
         result = screens.radius_frame(radii.lower, radii.upper, frame.index)
         if out is not None:
             tables.write_table(result, out)
         screens.show_radii(result, target=target, norm=norm, seconds=seconds, out=out)
+
+
+def _points(
+    data: Path, classifier: Model, schema: Path | None, index: str | None, drop: list[str] | None
+) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
+    """The points, in raw units where a schema says how the model reads them."""
+    space, label_column = (None, None) if schema is None else recourse.read_schema(schema)
+    frame = tables.read_table(data, index=index, drop=drop or (), space=space)
+    if space is None:
+        tables.check_columns(frame, classifier, data)
+    elif label_column in frame.columns:
+        frame = frame.drop(columns=str(label_column))
+    return space, frame
 
 
 app.command()(recourse.explain)

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import screens, tables
+from holdfast.cli.advice import AdviceFile, Promised, Schema
 from holdfast.cli.options import (
     BROKEN,
     FILE,
@@ -45,17 +46,12 @@ Threshold = Annotated[float, typer.Option(metavar="PROBABILITY", help="Class 1 f
 
 @app.command()
 def add(
-    recourse: Annotated[
-        Path, typer.Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
-    ],
+    recourse: AdviceFile,
     ledger: Annotated[Path, typer.Option("--ledger", dir_okay=False, help="The ledger; created if it is not there.")],
     model: ModelFile,
     data: DataFile,
-    target: Annotated[str, typer.Option(help="The class that the people were promised.")],
-    schema: Annotated[
-        Path | None,
-        typer.Option(help="The columns and units, as for `explain`: FeatureSpace.to_dict() as JSON.", **FILE),
-    ] = None,
+    target: Promised,
+    schema: Schema = None,
     delta: Annotated[
         list[float] | None, typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
     ] = None,

@@ -97,9 +97,11 @@ def check_columns(frame: pd.DataFrame, model: Model, path: Path) -> None:
         )
 
 
-def read_factuals(path: Path, frame: pd.DataFrame, *, index: str | None, drop: Sequence[str]) -> pd.DataFrame:
+def read_factuals(
+    path: Path, frame: pd.DataFrame, *, index: str | None, drop: Sequence[str], space: FeatureSpace | None = None
+) -> pd.DataFrame:
     """The factuals in the order of `frame`: by key if the tables have one, otherwise row by row."""
-    factuals = read_table(path, index=index)
+    factuals = read_table(path, index=index, space=space)
     factuals = factuals.drop(columns=[column for column in drop if column in factuals.columns])
     if index is None:
         if len(factuals) != len(frame):
