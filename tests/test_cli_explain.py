@@ -222,6 +222,9 @@ def test_labels_that_look_like_numbers_or_gaps_are_text(tmp_path):
 def test_certify_and_radius_read_raw_units_by_the_schema(files):
     advice, verdicts, radii = (files / name for name in ("advice.csv", "verdicts.csv", "radii.csv"))
     assert run(files, "--method", "rnce", "--delta", DELTA, "--out", advice).exit_code == 0
+    answered = read_table(advice, index="person").query("found")
+    answered.to_csv(advice)
+    assert len(answered) > 1
     shared = ["--model", files / "model.npz", "--schema", files / "schema.json", "--data", advice, "--index", "person"]
     for command, more in (
         ("certify", ["--delta", DELTA, "--factuals", files / "people.csv", "--out", verdicts]),
