@@ -224,7 +224,7 @@ def test_certify_and_radius_read_raw_units_by_the_schema(files):
     assert run(files, "--method", "nnce", "--delta", DELTA, "--out", advice).exit_code == 0
     answered = read_table(advice, index="person").query("found")
     answered.to_csv(advice)
-    assert len(answered) > 1
+    assert len(answered) > 0
     shared = ["--model", files / "model.npz", "--schema", files / "schema.json", "--data", advice, "--index", "person"]
     for command, more in (
         ("certify", ["--delta", DELTA, "--factuals", files / "people.csv", "--out", verdicts]),
