@@ -148,12 +148,9 @@ def _points(
     data: Path, classifier: Model, schema: Path | None, index: str | None, drop: list[str] | None
 ) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
     """The points, in raw units where a schema says how the model reads them."""
-    space, label_column = (None, None) if schema is None else recourse.read_schema(schema)
-    frame = tables.read_table(data, index=index, drop=drop or (), space=space)
+    space, frame = recourse.read_people(data, schema, index, drop)
     if space is None:
         tables.check_columns(frame, classifier, data)
-    elif label_column in frame.columns:
-        frame = frame.drop(columns=str(label_column))
     return space, frame
 
 

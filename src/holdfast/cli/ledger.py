@@ -31,7 +31,7 @@ from holdfast.cli.options import (
     label_of,
     plain_errors,
 )
-from holdfast.cli.recourse import read_schema
+from holdfast.cli.recourse import read_people
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import BATCH
@@ -76,10 +76,7 @@ def add(
     """Record the promises that `explain` made: all of them, or none if anything is wrong."""
     with plain_errors(debug):
         classifier = read_model(model, trust_pickle=trust_pickle)
-        space, label_column = (None, None) if schema is None else read_schema(schema)
-        people = tables.read_table(data, index=index, drop=drop or [], space=space)
-        if label_column in people.columns:
-            people = people.drop(columns=str(label_column))
+        space, people = read_people(data, schema, index, drop)
         advice = tables.read_table(recourse, index=index or "row", space=space)
         found = advice.get("recourse_found", advice.get("found"))
         answered = advice if found is None else advice[found.astype(bool)]

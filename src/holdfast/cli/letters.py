@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 
 import holdfast as hf
-from holdfast.cli import tables
 from holdfast.cli.advice import AdviceFile, AdviceReader, Promised, Schema, column_of
 from holdfast.cli.options import (
     FILE,
@@ -29,7 +28,7 @@ from holdfast.cli.options import (
     label_of,
     plain_errors,
 )
-from holdfast.cli.recourse import read_schema
+from holdfast.cli.recourse import read_people
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 
@@ -107,10 +106,7 @@ def letters(
         if until is not None and history:
             raise InvalidInputError("--until: expected a date or --history, got both")
         classifier = read_model(model, trust_pickle=trust_pickle)
-        space, label_column = (None, None) if schema is None else read_schema(schema)
-        people = tables.read_table(data, index=index, drop=drop or [], space=space)
-        if label_column in people.columns:
-            people = people.drop(columns=str(label_column))
+        space, people = read_people(data, schema, index, drop)
         names = None
         if name is not None:
             names = {str(key): value for key, value in column_of(people, name, data, "--name").items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -78,15 +78,12 @@ def explain(
     with plain_errors(debug):
         tables.check_output(out)
         changes = changes_of(delta, norm, no_biases) if delta else None
-        given, label_column = (None, None) if schema is None else read_schema(schema)
+        given, frame = read_people(data, schema, index, drop)
         others = None if candidates is None else tables.read_table(candidates, space=given)
         if others is None and any(known.name == method and known.needs_candidates for known in METHODS):
             raise InvalidInputError(f"--method {method}: expected --candidates with a table of people, got none")
         generator = make_generator(method, others)
         classifier = read_model(model, trust_pickle=trust_pickle)
-        frame = tables.read_table(data, index=index, drop=drop or [], space=given)
-        if label_column in frame.columns:
-            frame = frame.drop(columns=label_column)
         space = find_space(classifier, frame, given, others).constrained(immutable=immutable or ())
         label = label_of(target, classifier.network)
         if rows is not None:
@@ -108,6 +105,15 @@ def explain(
 def methods() -> None:
     """The ways to find recourse, and what each is good for."""
     recourse_screens.show_methods(METHODS)
+
+
+def read_people(
+    data: Path, schema: Path | None, index: str | None, drop: Sequence[str] | None
+) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
+    """The feature space in a schema file, if one is given, and the table of people without its label."""
+    space, label_column = (None, None) if schema is None else read_schema(schema)
+    people = tables.read_table(data, index=index, drop=drop or (), space=space)
+    return space, people.drop(columns=label_column) if label_column in people.columns else people
 
 
 def read_schema(path: Path) -> tuple[hf.FeatureSpace, Hashable]:

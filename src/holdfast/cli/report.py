@@ -28,7 +28,7 @@ from holdfast.cli.options import (
     label_of,
     plain_errors,
 )
-from holdfast.cli.recourse import read_schema
+from holdfast.cli.recourse import read_people
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 
@@ -78,11 +78,8 @@ def report(
         started = time.perf_counter()
         others = [_named_file(text) for text in compare or []]
         classifier = read_model(model, trust_pickle=trust_pickle)
-        space, label_column = (None, None) if schema is None else read_schema(schema)
-        people = tables.read_table(data, index=index, drop=drop or [], space=space)
+        space, people = read_people(data, schema, index, drop)
         groups = {column: column_of(people, column, data, "--group") for column in group or []}
-        if label_column in people.columns:
-            people = people.drop(columns=str(label_column))
         if space is None and classifier.preprocess is None:
             people = _without_groups(people, groups, classifier.network.n_features)
         reader = AdviceReader(
