@@ -286,7 +286,7 @@ def test_what_is_no_ledger_is_refused(path, tmp_path):
     [
         ({"keys": ["one"]}, "keys: expected one for each"),
         ({"keys": ["\ud800"] * 40}, "keys: expected text that a file can hold"),
-        ({"date": "yesterday"}, "date: expected one such as"),
+        ({"date": "yesterday"}, "date: expected a date such as"),
         ({"date": pd.NaT}, "date: expected a date"),
         ({"threshold": 1.0}, "threshold: expected a probability"),
         ({"radius": [1e9] * 40}, "radius: expected True or False"),

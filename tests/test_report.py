@@ -900,3 +900,9 @@ def test_a_report_on_a_public_table(tmp_path, data_dir, monkeypatch):
     for person in contents.people:
         assert person.counter is not None
         assert person.counter.distance == pytest.approx(person.radius, rel=1e-6)
+
+
+@pytest.mark.parametrize("date", [pd.NaT, "16.11.2026", 20261116])
+def test_a_date_that_is_none_is_refused(naive, date):
+    with pytest.raises(InvalidInputError, match="date: expected a date such as"):
+        gather(naive, date=date)

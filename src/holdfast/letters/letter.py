@@ -9,8 +9,8 @@ from html import escape
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from holdfast.dates import read_day
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
 from holdfast.letters.compose import Batch, Circumstances, compose
@@ -99,6 +99,7 @@ def write_letter(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> from holdfast import FeatureSpace, Network, PlausibleChanges, explain
     >>> from holdfast.generators import RNCE
     >>> people = pd.DataFrame({"debt": [9000, 1000], "savings": [0, 5000]}, index=["A-17", "A-18"])
@@ -142,8 +143,8 @@ def circumstances(
     certified: bool,
 ) -> Circumstances:
     """What the caller says about all letters of a batch, checked."""
-    written = datetime.date.today() if date is None else _day(date, "date")
-    last = None if until is None else _day(until, "until")
+    written = datetime.date.today() if date is None else read_day(date, "date")
+    last = None if until is None else read_day(until, "until")
     if last is not None and last < written:
         raise InvalidInputError(f"until: expected a day not before the letter's, {written}, got {last}")
     if last is not None and expiry is not None:
@@ -182,14 +183,3 @@ def one_line(value: Any, argument: str) -> str:
     if not text or not text.isprintable():
         raise InvalidInputError(f"{argument}: expected a line of text, got {value!r}")
     return text
-
-
-def _day(value: Any, argument: str) -> datetime.date:
-    try:
-        # pandas reads 05.11.2026 as the 11th of May; what is no ISO date is refused, not guessed.
-        stamp = pd.Timestamp(datetime.datetime.fromisoformat(value) if isinstance(value, str) else value)
-        if isinstance(value, bool | int | float) or pd.isna(stamp):
-            raise ValueError("no date")
-        return stamp.date()
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{argument}: expected a date such as '2026-11-16', got {value!r}") from error

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.calibration import delta_calibrated, least_history
 from holdfast.changes import parameter_distance
+from holdfast.dates import read_day
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model, load_model
 from holdfast.importers.preprocessing import same_preprocessing
@@ -216,7 +217,15 @@ def promise_expiry(
             found = delta_calibrated(scores.tolist(), coverage=confidence)
             # Different windows: a quantile over more retrainings may come out below that over fewer.
             drift[k - 1] = np.fmax(found.delta, drift[k - 2] if k > 1 else 0.0)
-    return Expiry(np.nan_to_num(radii), drift, counts, needed, float(confidence), period, _date(start))
+    return Expiry(
+        np.nan_to_num(radii),
+        drift,
+        counts,
+        needed,
+        float(confidence),
+        period,
+        None if start is None else read_day(start, "start"),
+    )
 
 
 def _windows(history: Any, norm: float) -> tuple[Callable[[int], Floats], bool]:
@@ -289,16 +298,6 @@ def _distances(items: list[Any]) -> Floats:
     if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
         raise InvalidInputError("history: expected finite distances >= 0")
     return numbers
-
-
-def _date(start: datetime.date | str | None) -> datetime.date | None:
-    if start is None or (isinstance(start, datetime.date) and not isinstance(start, datetime.datetime)):
-        return start
-    try:
-        # Only ISO: what pandas makes of 05.01.2026 is the first of May to some readers and to others not.
-        return pd.Timestamp(datetime.datetime.fromisoformat(start) if isinstance(start, str) else start).date()
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"start: expected a date such as '2026-11-16', got {start!r}") from error
 
 
 def _adjective(period: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats
 from holdfast.notebook import never_fails, show
@@ -80,7 +81,7 @@ class Draft:
                 f"counterfactuals: expected rows with the class that is promised, got another class today for "
                 f"{broken.size} of {len(self.keys)}, the first with the key {self.keys[broken[0]]!r}"
             )
-        labels, when = terms.decision.classes[targets], _iso(self.date)
+        labels, when = terms.decision.classes[targets], iso_date(self.date, "date")
         # The same row may be promised to many.
         _, firsts, places = np.unique(
             np.column_stack([points, targets]), axis=0, return_index=True, return_inverse=True
@@ -149,18 +150,3 @@ def _proven(terms: Terms, points: Floats, labels: NDArray[Any], radius: bool) ->
 def _finite(radii: Floats) -> list[float | None]:
     """What SQLite and JSON can hold: nothing for nan, and the largest float for a point that no change can reach."""
     return [None if np.isnan(radius) else min(radius, sys.float_info.max) for radius in radii.tolist()]
-
-
-def _iso(date: str | datetime.date | None) -> str:
-    if date is None:
-        return datetime.datetime.now(datetime.UTC).date().isoformat()
-    if isinstance(date, str):
-        try:
-            datetime.datetime.fromisoformat(date)
-        except ValueError as error:
-            raise InvalidInputError(f"date: expected one such as '2026-11-16', got {date!r}") from error
-        return date
-    # pandas' missing date is a date to Python.
-    if not isinstance(date, datetime.date) or pd.isna(date):
-        raise InvalidInputError(f"date: expected a date or text in ISO 8601, got {date!r}")
-    return date.isoformat()

@@ -12,6 +12,7 @@ import pandas as pd
 
 from holdfast.calibration.result import ChosenDelta
 from holdfast.changes import PlausibleChanges
+from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, describe
 from holdfast.features.feature import Feature
@@ -75,7 +76,7 @@ def gather(
         raise InvalidInputError(f"recourse: expected what `explain` returns, got {type(recourse).__name__}")
     if len(recourse) == 0:
         raise InvalidInputError("recourse: expected at least one person, got none")
-    when, names = _iso(date), _keys(recourse, keys)
+    when, names = iso_date(date, "date"), _keys(recourse, keys)
     main = _NAME if name is None else str(name)
     known, measured = _calibrated(calibrated, recourse), radii_of(recourse, wanted=radii)
     methods = [method_of(main, recourse, measured)]
@@ -300,15 +301,3 @@ def _keys(recourse: Recourse, keys: Sequence[Any] | pd.Index | None) -> list[str
     if len(given) != len(recourse):
         raise InvalidInputError(f"keys: expected one for each of the {len(recourse)} people, got {len(given)}")
     return [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in given]
-
-
-def _iso(date: str | datetime.date | None) -> str:
-    if date is None:
-        return datetime.datetime.now(datetime.UTC).date().isoformat()
-    if isinstance(date, datetime.date):
-        return date.isoformat()
-    try:
-        datetime.datetime.fromisoformat(date)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"date: expected one such as '2026-11-16', got {date!r}") from error
-    return date
