@@ -2,16 +2,17 @@
 
     Δ = { θ' : ||θ' - θ||_p <= delta },   weights and biases together
 
-With one radius per layer, each layer's change is bounded by its own radius in the same norm.
+With one radius per layer, each layer's change is bounded by its own radius in the same norm. With one per parameter, Δ
+is any box around today's parameters: each may go down and up by radii of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,27 +22,47 @@ from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
 from holdfast.notebook import never_fails, show
 
+Radius = float | Floats
+
 
 class LayerRadius(NamedTuple):
-    """How far a layer's weights and its biases may move."""
+    """How far a layer's weights and its biases may move: a number each, or (2, *shape) with [down, up]."""
 
-    weight: float
-    bias: float
+    weight: Radius
+    bias: Radius
 
 
-@dataclass(frozen=True)
+def down_up(radius: Radius, ndim: int = 0) -> tuple[Radius, Radius]:
+    """How far down and how far up, of a radius as `layer_radii` gives it.
+
+    An array like a parameter of `ndim` dimensions, the same in both directions, is told from [down, up] by that number.
+
+    Examples
+    --------
+    >>> down_up(0.5), down_up(np.array([[0.0, 0.25], [0.5, 0.25]]))
+    ((0.5, 0.5), (array([0.  , 0.25]), array([0.5 , 0.25])))
+    """
+    if isinstance(radius, float) or np.ndim(radius) <= ndim:
+        return radius, radius
+    down, up = radius
+    return down, up
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PlausibleChanges:
     """Every network whose parameters differ from today's by at most `delta` in the p-norm `norm`.
 
     Parameters
     ----------
     delta
-        One radius for all parameters together, or one for each layer. A layer's radius may be 0 (that layer stays as
-        it is), but not every one.
+        One radius for all parameters together, one for each layer, or one for each parameter: for each layer an array
+        like its weights (out, in), or two of them, [down, up], for how far each may go down and how far up. A radius
+        may be 0 (that stays as it is), but not every one.
     norm
-        p >= 1, `math.inf` by default: each single parameter moves by at most delta.
+        p >= 1, `math.inf` by default: each single parameter moves by at most delta. Radii for each parameter take inf.
     biases
-        False leaves the biases as they are.
+        False leaves the biases as they are. With radii for each parameter the alternative is those of the biases: for
+        each layer an array (out,), or two of them, [down, up].
 
     Examples
     --------
@@ -53,32 +74,51 @@ class PlausibleChanges:
     True
     >>> all(changes.contains(net, changed) for changed in changes.sample(net, 100, seed=0))
     True
+    >>> upwards = PlausibleChanges([[[[0.0, 0.0]], [[0.1, 0.3]]]], biases=[[0.05]])
+    >>> upwards
+    PlausibleChanges(a radius for each parameter, at most 0.3)
+    >>> [upwards.contains(net, Network([[[-1.0, weight]]], [[0.0]])) for weight in (0.75, 1.25)]
+    [False, True]
     """
 
-    delta: float | tuple[float, ...]
+    delta: float | tuple[float, ...] | tuple[Floats, ...]
     norm: float = math.inf
-    biases: bool = True
+    biases: bool | tuple[Floats, ...] = True
 
     def __post_init__(self) -> None:
-        norm = _check_norm(self.norm)
-        delta: object = self.delta
-        if isinstance(delta, Sequence | np.ndarray) and not isinstance(delta, str | bytes):
-            radii = tuple(_radius(value) for value in delta)
-            if not radii or max(radii) <= 0.0:
-                raise InvalidInputError(f"expected at least one layer radius > 0, got {list(radii)}")
-            object.__setattr__(self, "delta", radii)
+        norm, delta, biases = _check_norm(self.norm), _items(self.delta), _items(self.biases)
+        if delta is None or all(_items(part) is None for part in delta):
+            if biases is not None:
+                raise InvalidInputError(
+                    "biases: expected True or False, got radii without one for each weight in delta"
+                )
+            object.__setattr__(self, "delta", _radius(self.delta) if delta is None else tuple(map(_radius, delta)))
+            object.__setattr__(self, "biases", bool(self.biases))
         else:
-            radius = _radius(delta)
-            if radius == 0.0:
-                raise InvalidInputError(f"expected delta > 0, got {self.delta}")
-            object.__setattr__(self, "delta", radius)
+            if norm != math.inf or (biases is None and self.biases):
+                raise InvalidInputError(
+                    "delta: expected norm=inf, and biases=False or a radius for each bias, beside a radius for each "
+                    f"weight, got norm={norm:g}, biases={self.biases if biases is None else 'radii'}"
+                )
+            weights, moving = _arrays(delta, 2, "delta"), _arrays(biases or (), 1, "biases")
+            sizes, given = [part.shape[-2] for part in weights], [part.shape[-1] for part in moving]
+            if moving and given != sizes:
+                raise InvalidInputError(f"biases: expected radii for {sizes} biases, layer by layer, got {given}")
+            object.__setattr__(self, "delta", weights)
+            object.__setattr__(self, "biases", moving if any(part.any() for part in moving) else False)
         object.__setattr__(self, "norm", norm)
-        object.__setattr__(self, "biases", bool(self.biases))
+        if self.largest == 0.0:
+            raise InvalidInputError(f"expected delta > 0, got {self.words if self.per_parameter else self.delta}")
 
     @property
     def per_layer(self) -> bool:
         """Whether each layer has a radius of its own."""
-        return isinstance(self.delta, tuple)
+        return isinstance(self.delta, tuple) and not self.per_parameter
+
+    @property
+    def per_parameter(self) -> bool:
+        """Whether each parameter has a radius of its own."""
+        return isinstance(self.delta, tuple) and any(isinstance(part, np.ndarray) for part in self.delta)
 
     @property
     def dual_norm(self) -> float:
@@ -90,7 +130,17 @@ class PlausibleChanges:
     @property
     def largest(self) -> float:
         """The radius; of several the largest, whose ball holds them all."""
-        return max(self.delta) if isinstance(self.delta, tuple) else self.delta
+        return max((float(np.max(part)) for part in self._parts), default=0.0)
+
+    @property
+    def least(self) -> float:
+        """The radius; of several the least, whose ball lies in all."""
+        return min(float(np.min(part)) for part in self._parts)
+
+    @property
+    def _parts(self) -> tuple[Radius, ...]:
+        radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
+        return (*radii, *self.biases) if isinstance(self.biases, tuple) else radii
 
     @property
     def words(self) -> str:
@@ -100,32 +150,87 @@ class PlausibleChanges:
         --------
         >>> PlausibleChanges(0.02).words, PlausibleChanges((0.01, 0.02), norm=2, biases=False).words
         ('delta = 0.02', 'delta = (0.01, 0.02) layer by layer in norm 2, biases as they are')
+        >>> PlausibleChanges([[[0.01, 0.02]]], biases=[[0.03]]).words
+        'a radius for each parameter, at most 0.03'
         """
-        radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
-        shown = ", ".join(at_most(radius) for radius in radii)
-        parts = [f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"]
-        parts += [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (not self.biases)
-        return "".join(parts)
+        return self.in_words()
+
+    def in_words(self, number: Callable[[float], str] = at_most) -> str:
+        """`words`, with radii written by `number`."""
+        if self.per_parameter:
+            text = f"a radius for each parameter, at most {number(self.largest)}"
+        else:
+            shown = ", ".join(number(float(radius)) for radius in self._parts)
+            text = f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"
+        parts = [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (not self.biases)
+        return text + "".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Δ as plain JSON-able data, with every digit."""
+        norm = "inf" if self.norm == math.inf else self.norm
+        return {"delta": _plain(self.delta), "norm": norm, "biases": _plain(self.biases)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> PlausibleChanges:
+        """What `to_dict` wrote.
+
+        Examples
+        --------
+        >>> changes = PlausibleChanges([[[0.01, 0.02]]], biases=[[0.03]])
+        >>> PlausibleChanges.from_dict(changes.to_dict()) == changes
+        True
+        """
+        return cls(document["delta"], float(document["norm"]), document["biases"])
 
     def layer_radii(self, network: Network) -> list[LayerRadius]:
         """The radius of each layer's weights and biases."""
-        n_layers = len(network.weights)
-        radii = self.delta if isinstance(self.delta, tuple) else (self.delta,) * n_layers
-        if len(radii) != n_layers:
-            raise InvalidInputError(f"expected one radius for each of the {n_layers} layers, got {len(radii)}")
-        return [LayerRadius(radius, radius if self.biases else 0.0) for radius in radii]
+        shapes = [weight.shape for weight in network.weights]
+        radii: tuple[Radius, ...] = self.delta if isinstance(self.delta, tuple) else (self.delta,) * len(shapes)
+        if len(radii) != len(shapes):
+            raise InvalidInputError(f"expected one radius for each of the {len(shapes)} layers, got {len(radii)}")
+        biases = self.biases if isinstance(self.biases, tuple) else radii if self.biases else (0.0,) * len(shapes)
+        if self.per_parameter and [np.shape(part)[-2:] for part in radii] != shapes:
+            got = [np.shape(part)[-2:] for part in radii]
+            raise InvalidInputError(f"delta: expected radii for weights of the shapes {shapes}, got {got}")
+        return [
+            LayerRadius(_both_sides(weight, 2), _both_sides(bias, 1))
+            for weight, bias in zip(radii, biases, strict=True)
+        ]
 
     def scaled(self, factor: float) -> PlausibleChanges:
         """The same set with every radius multiplied by `factor`."""
-        delta = tuple(r * factor for r in self.delta) if isinstance(self.delta, tuple) else self.delta * factor
-        return PlausibleChanges(delta, self.norm, self.biases)
+        delta: Any = (
+            tuple(part * factor for part in self.delta) if isinstance(self.delta, tuple) else self.delta * factor
+        )
+        biases = tuple(part * factor for part in self.biases) if isinstance(self.biases, tuple) else self.biases
+        return PlausibleChanges(delta, self.norm, biases)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, PlausibleChanges) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        arrays = tuple((np.shape(part), np.asarray(part).tobytes()) for part in self._parts)
+        return self.norm, bool(self.biases), isinstance(self.delta, tuple), arrays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PlausibleChanges, (self.delta, self.norm, self.biases)
+
+    def __repr__(self) -> str:
+        if self.per_parameter:
+            return f"PlausibleChanges({self.words})"
+        return f"PlausibleChanges(delta={self.delta}, norm={self.norm}, biases={self.biases})"
 
     @never_fails
     def _repr_html_(self) -> str:
+        several = f"{at_most(self.least)} to {at_most(self.largest)}, by parameter"
         facts = [
             (
                 "how far each parameter may move" if self.norm == math.inf else "how far they may move together",
-                self.delta,
+                several if self.per_parameter else self.delta,
             ),
             ("norm", self.norm),
             ("biases", "move too" if self.biases else "stay as they are"),
@@ -140,7 +245,7 @@ class PlausibleChanges:
             return False
         if self.norm == math.inf:
             return all(
-                _within(theirs, ours, radius.weight) and _within(their_bias, our_bias, radius.bias)
+                bool(_near(theirs, ours, radius.weight).all() and _near(their_bias, our_bias, radius.bias).all())
                 for ours, theirs, our_bias, their_bias, radius in zip(
                     network.weights, other.weights, network.biases, other.biases, radii, strict=True
                 )
@@ -148,8 +253,8 @@ class PlausibleChanges:
         layers = list(zip(_flat_layers(network), _flat_layers(other), radii, strict=True))
         if not self.per_layer:
             ours, theirs = (np.concatenate([layer[side] for layer in layers]) for side in (0, 1))
-            return _in_ball(ours, theirs, radii[0].weight, self.norm)
-        return all(_in_ball(ours, theirs, radius.weight, self.norm) for ours, theirs, radius in layers)
+            return _in_ball(ours, theirs, self.largest, self.norm)
+        return all(_in_ball(ours, theirs, float(radius.weight), self.norm) for ours, theirs, radius in layers)
 
     def sample(self, network: Network, n: int, seed: int | np.random.Generator | None = None) -> list[Network]:
         """`n` networks drawn uniformly from Δ, each inside it to the last bit."""
@@ -159,21 +264,25 @@ class PlausibleChanges:
 
     def _sample_one(self, network: Network, rng: np.random.Generator) -> Network:
         radii = self.layer_radii(network)
-        sizes = [w.size + (b.size if self.biases else 0) for w, b in zip(network.weights, network.biases, strict=True)]
+        pairs = list(zip(network.weights, network.biases, strict=True))
+        moving = [np.append(weight, bias if self.biases else ()) for weight, bias in pairs]
         if self.norm == math.inf:
-            steps = [radius.weight * rng.uniform(-1.0, 1.0, size) for radius, size in zip(radii, sizes, strict=True)]
+            steps = [
+                np.append(_box_step(weight, radius.weight, rng), _box_step(bias, radius.bias, rng))
+                for (weight, bias), radius in zip(pairs, radii, strict=True)
+            ]
         elif self.per_layer:
             steps = [
-                radius.weight * _unit_ball(size, self.norm, rng) for radius, size in zip(radii, sizes, strict=True)
+                _ball_step(layer, float(radius.weight), self.norm, rng)
+                for layer, radius in zip(moving, radii, strict=True)
             ]
         else:
-            whole = radii[0].weight * _unit_ball(sum(sizes), self.norm, rng)
-            steps = np.split(whole, np.cumsum(sizes)[:-1])
+            whole = _ball_step(np.concatenate(moving), self.largest, self.norm, rng)
+            steps = np.split(whole, np.cumsum([layer.size for layer in moving])[:-1])
         weights, biases = [], []
-        for weight, bias, step, radius in zip(network.weights, network.biases, steps, radii, strict=True):
+        for (weight, bias), step, radius in zip(pairs, steps, radii, strict=True):
             weights.append(move_within(weight, step[: weight.size].reshape(weight.shape), radius.weight))
-            moved = move_within(bias, step[weight.size :], radius.bias) if self.biases else bias
-            biases.append(moved)
+            biases.append(move_within(bias, step[weight.size :], radius.bias) if self.biases else bias)
         return network.with_parameters(weights, biases)
 
 
@@ -195,16 +304,22 @@ def p_norm(values: Floats, norm: float) -> float:
 
     Examples
     --------
-    >>> round(p_norm(np.full(3, 0.02), 400.0), 6)
-    0.020055
+    >>> round(p_norm(np.full(3, 0.02), 400.0), 6), p_norm(np.array([3e-200, 4e-200]), 2.0)
+    (0.020055, 5e-200)
     """
     largest = float(np.abs(values).max(initial=0.0))
-    if norm in (1.0, 2.0, math.inf) or largest == 0.0 or not math.isfinite(largest):
+    safe = norm in (1.0, math.inf) or (norm == 2.0 and 1e-140 < largest < 1e140)
+    if safe or largest == 0.0 or not math.isfinite(largest):
         return float(np.linalg.norm(values, norm))
     return largest * float(np.linalg.norm(values / largest, norm))
 
 
-def move_within(center: Floats, step: Floats, radius: float) -> Floats:
+def p_norm_above(values: Floats, norm: float) -> float:
+    """At least the p-norm of numbers that are each known to a few roundings."""
+    return math.nextafter(p_norm(values, norm) * (1.0 + (values.size + 8) * 2.0**-50), math.inf)
+
+
+def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
     """`center + step`, rounded towards `center` wherever rounding would carry it further than `radius` away."""
     moved = center + step
     outside = ~_near(moved, center, radius)
@@ -214,18 +329,15 @@ def move_within(center: Floats, step: Floats, radius: float) -> Floats:
     return moved
 
 
-def _near(a: Floats, b: Floats, radius: float) -> NDArray[np.bool_]:
-    """|a - b| <= radius in exact arithmetic, by an error-free subtraction: a - b = difference + error."""
+def _near(a: Floats, b: Floats, radius: Radius) -> NDArray[np.bool_]:
+    """-down <= a - b <= up in exact arithmetic, by an error-free subtraction: a - b = difference + error."""
+    down, up = down_up(radius, np.ndim(b))
     difference = a - b
     subtracted = difference - a
     error = (a - (difference - subtracted)) + (-b - subtracted)
-    distance = np.abs(difference)
+    distance, reach = np.abs(difference), np.where(difference > 0, up, down)
     outward = np.where(difference > 0, error, -error)
-    return np.asarray((distance < radius) | ((distance == radius) & (outward <= 0)))
-
-
-def _within(a: Floats, b: Floats, radius: float) -> bool:
-    return bool(_near(a, b, radius).all())
+    return np.asarray((distance < reach) | ((distance == reach) & (outward <= 0)))
 
 
 def _check_network(network: object) -> None:
@@ -249,24 +361,30 @@ def _flat_layers(network: Network) -> list[Floats]:
 def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
     """||a - b||_p <= radius, in exact fractions where the norm allows it; otherwise not unless it surely is."""
     if norm not in (1.0, 2.0):
-        return p_norm(a - b, norm) * (1.0 + (a.size + 8) * 2.0**-51) <= radius
+        return p_norm_above(a - b, norm) <= radius
     power = int(norm)
     moved = (abs(Fraction(x) - Fraction(y)) ** power for x, y in zip(a.tolist(), b.tolist(), strict=True))
     return sum(moved, Fraction(0)) <= Fraction(radius) ** power
 
 
-def _unit_ball(size: int, norm: float, rng: np.random.Generator) -> Floats:
-    """A point drawn uniformly from the unit p-ball (Barthe et al. 2005), a hair inside so that rounding is harmless."""
-    magnitudes = rng.gamma(1.0 / norm, 1.0, size) ** (1.0 / norm)
-    direction = magnitudes * rng.choice([-1.0, 1.0], size)
-    scale = (np.sum(magnitudes**norm) + rng.exponential()) ** (1.0 / norm)
-    return np.asarray(direction / scale * (1.0 - 1e-9))
+def _box_step(center: Floats, radius: Radius, rng: np.random.Generator) -> Floats:
+    down, up = down_up(radius, center.ndim)
+    share = rng.uniform(size=center.shape)
+    return np.asarray(share * up - (1.0 - share) * down)
+
+
+def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Generator) -> Floats:
+    """A point drawn uniformly from a p-ball (Barthe et al. 2005), with room for the rounding of `center` + step."""
+    powers = rng.gamma(1.0 / norm, 1.0, center.size)
+    direction = powers ** (1.0 / norm) * rng.choice([-1.0, 1.0], center.size)
+    room = radius * (1.0 - 1e-9) - p_norm(np.spacing(np.abs(center) + radius), norm)
+    return np.asarray(direction / (np.sum(powers) + rng.exponential()) ** (1.0 / norm) * max(room, 0.0))
 
 
 def _check_norm(norm: float) -> float:
     try:
         value = float(norm)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"expected a norm p >= 1 or inf, got {norm!r}") from error
     if value == 0.0:
         raise InvalidInputError(
@@ -277,11 +395,46 @@ def _check_norm(norm: float) -> float:
     return value
 
 
+def _items(value: object) -> Sequence[Any] | None:
+    """The radii in a sequence of them; None for a single one."""
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim else None
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+
+
 def _radius(value: object) -> float:
     try:
-        radius = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
+        radius = float(value) + 0.0  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"expected delta to be a number > 0, got {value!r}") from error
     if not (math.isfinite(radius) and radius >= 0.0):
         raise InvalidInputError(f"expected delta > 0 and finite, got {value}")
     return radius
+
+
+def _arrays(given: Sequence[Any], ndim: int, name: str) -> tuple[Floats, ...]:
+    """Read-only radii for parameters of `ndim` dimensions, [down, up] only where the two differ."""
+    radii = []
+    for i, part in enumerate(given):
+        try:
+            array = np.array(part, dtype=np.float64) + 0.0
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInputError(f"{name}[{i}]: expected an array of radii, got {error}") from error
+        if array.size == 0 or array.ndim not in (ndim, ndim + 1) or (array.ndim > ndim and array.shape[0] != 2):
+            shape = "(out, in) like the layer's weights" if ndim == 2 else "(out,) like the layer's biases"
+            raise InvalidInputError(f"{name}[{i}]: expected an array {shape}, or two, [down, up], got {array.shape}")
+        if not (np.isfinite(array) & (array >= 0.0)).all():
+            raise InvalidInputError(f"{name}[{i}]: expected radii >= 0 and finite, got {array.min()} to {array.max()}")
+        down, up = down_up(array, ndim)
+        array = np.array(down if np.array_equal(down, up) else array)
+        array.setflags(write=False)
+        radii.append(array)
+    return tuple(radii)
+
+
+def _both_sides(radius: Radius, ndim: int) -> Radius:
+    return radius if isinstance(radius, float) else np.stack(down_up(radius, ndim))
+
+
+def _plain(radii: object) -> Any:
+    return [np.asarray(part).tolist() for part in radii] if isinstance(radii, tuple) else radii
