@@ -490,8 +490,8 @@ def test_a_radius_for_each_layer(case):
     assert any("each layer" in limit for limit in contents.limits)
     # Nobody is told that every model within the largest radius was looked at.
     page = render(contents)
-    assert "δ&nbsp;=&nbsp;0 to 0.012, by layer" in page
-    assert '"deltas":"0 to 0.012, by layer"' in page
+    assert "δ&nbsp;=&nbsp;0 to 0.012, by part of the model" in page
+    assert '"deltas":"0 to 0.012, by part of the model"' in page
     assert "largest δ = 0.012" in page
     for person in contents.people:
         if person.counter is not None:
@@ -532,8 +532,8 @@ def test_delta_is_never_said_to_be_more_than_it_is(case):
     delta = 0.00519996
     told = advice(case, changes=hf.PlausibleChanges(delta))
     contents = gather(told, calibrated=np.nextafter(delta, 1), date=DATE)
-    assert "within 0.005199 of today's" in contents.promise[1]
-    assert dict(contents.facts)["Plausible models (Δ)"].endswith("within 0.00519996 of today's")
+    assert contents.promise[1].endswith("around today's within delta = 0.005199.")
+    assert dict(contents.facts)["Plausible models (Δ)"].endswith("within delta = 0.00519996")
     page = render(contents)
     assert "δ = 0.0052" not in page
     assert "as calibrated" not in page
@@ -645,7 +645,7 @@ def test_a_calibrated_delta(naive):
     assert contents.calibrated.sentence.endswith(".")
     small = hf.delta_calibrated([0.0001 * i for i in range(1, 10)], coverage=0.8)
     # The farthest retraining lies beyond it, so the headline does not say that they all stay within.
-    assert any("Δ covers 0.0008, the δ calibrated" in sentence for sentence in gather(naive, calibrated=small).promise)
+    assert any("Δ covers the δ calibrated on the lender's retraining, 0.0008;" in sentence for sentence in gather(naive, calibrated=small).promise)
     with pytest.raises(InvalidInputError, match="norm inf, got one in norm 2"):
         gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
 

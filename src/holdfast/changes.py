@@ -315,8 +315,9 @@ def p_norm(values: Floats, norm: float) -> float:
 
 
 def p_norm_above(values: Floats, norm: float) -> float:
-    """At least the p-norm of numbers that are each known to a few roundings."""
-    return math.nextafter(p_norm(values, norm) * (1.0 + (values.size + 8) * 2.0**-50), math.inf)
+    """At least the p-norm of numbers that are each known to a few roundings; 0 if they all are."""
+    size = p_norm(values, norm) * (1.0 + (values.size + 8) * 2.0**-50)
+    return math.nextafter(size, math.inf) if size else 0.0
 
 
 def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:

@@ -21,7 +21,7 @@ from holdfast.cli.recourse import read_schema
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 from holdfast.promises.audit import audit as audit_ledger
-from holdfast.promises.audit_result import Audit
+from holdfast.promises.audit_result import Audit, Group
 from holdfast.promises.expiry import Expiry, promise_expiry
 
 
@@ -113,7 +113,7 @@ def _show(result: Audit, expiry: Expiry | None, seconds: float, written: list[Pa
         table.add_row(status.name, f"{count:,}", escape(status.meaning))
     console.print(table)
     for group in result.groups:
-        console.print(escape(_sentence(group.to_dict())), soft_wrap=True)
+        console.print(escape(_sentence(group)), soft_wrap=True)
     if result.radius_left is not None and (result.codes <= 1).any():
         left = result.radius_left[~result.broken]
         console.print(f"Radius left: least {left.min():.4g}, median {np.median(left):.4g}.")
@@ -124,17 +124,14 @@ def _show(result: Audit, expiry: Expiry | None, seconds: float, written: list[Pa
         console.print(f"written: {escape(str(path))}", soft_wrap=True)
 
 
-def _sentence(group: dict[str, object]) -> str:
-    totals = group["totals"]
-    count = sum(totals.values()) if isinstance(totals, dict) else 0
-    start = f"{count:,} promises under model {str(group['model'])[:12]}"
-    if not group["compared_by"]:
-        return f"{start}: not comparable with the new model ({group['not_comparable']}), so it was run."
-    folded = "" if group["compared_by"] == "parameters" else ", changed preprocessing or threshold taken in"
-    where = "inside" if group["inside"] else "outside"
-    radii = [] if group["delta"] is None else np.atleast_1d(np.asarray(group["delta"])).tolist()
-    delta = f"{where} their delta {', '.join(f'{radius:.4g}' for radius in radii)}" if radii else "they have no Δ"
-    return f"{start}: the new model is at distance {group['distance']:.4g}{folded}; {delta}."
+def _sentence(group: Group) -> str:
+    changes, count = group.terms.changes, sum(group.totals.values())
+    start = f"{count:,} promises under model {group.terms.model_hash[:12]}"
+    if not group.how:
+        return f"{start}: not comparable with the new model ({group.why_not}), so it was run."
+    folded = "" if group.how == "parameters" else ", changed preprocessing or threshold taken in"
+    where = "they have no Δ" if changes is None else f"{'inside' if group.inside else 'outside'} their {changes.words}"
+    return f"{start}: the new model is at distance {group.distance:.4g}{folded}; {where}."
 
 
 def _show_expiry(console: Console, result: Audit, expiry: Expiry) -> None:

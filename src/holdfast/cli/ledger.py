@@ -127,10 +127,9 @@ def show(
             for part in reading.overview(reading.pages(last), BATCH):
                 days = [*part.labels.dates, *(dates if count else ())]
                 count, robust, dates = count + len(part), robust + int(part.robust.sum()), [min(days), max(days)]
-            radii = [] if terms.changes is None else np.atleast_1d(terms.changes.delta).tolist()
-            delta = ", ".join(f"{radius:.4g}" for radius in radii) or "none"
+            words = "none" if terms.changes is None else terms.changes.words.removeprefix("delta = ")
             table.add_row(
-                terms.model_hash[:12], escape(delta), f"{terms.threshold:g}", f"{count:,}", f"{robust:,}",
+                terms.model_hash[:12], escape(words), f"{terms.threshold:g}", f"{count:,}", f"{robust:,}",
                 dates[0], dates[-1],
             )  # fmt: skip
         console.print(f"{last:,} promises")
@@ -143,7 +142,7 @@ def _show_person(console: Console, key: str, promises: pd.DataFrame) -> None:
     for row in promises.to_dict("records"):
         before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
         changes = [f"{name} {before[name]} -> {value}" for name, value in after.items() if before[name] != value]
-        verdict = f", {row['verdict']} for delta {row['delta']}" if isinstance(row["verdict"], str) else ""
+        verdict = f", {row['verdict']} (delta: {row['delta']})" if isinstance(row["verdict"], str) else ""
         radius = "" if np.isnan(row["radius"]) else f", radius {row['radius']:.4g}"
         made = f"{row['number']}, {row['date']}: class {row['target']} from model {row['model'][:12]}{verdict}{radius}"
         console.print(escape(f"{made}: {'; '.join(changes) or 'nothing to change'}"), soft_wrap=True)

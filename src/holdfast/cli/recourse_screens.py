@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.cli.screens import SHOWN, describe, shares
+from holdfast.cli.screens import SHOWN, shares
 from holdfast.generators import Recourse
 from holdfast.generators.registry import Method
 
@@ -22,7 +22,7 @@ def show_recourse(result: Recourse, *, target: str, method: str, seconds: float,
     n, found, robust = len(result), int(result.found.sum()), int(result.robust.sum())
     console.print(f"{found:,} of {n:,} people can reach class {escape(target)} ({escape(method)}).")
     if result.changes is not None:
-        console.print(f"{robust:,} of these promises hold under every model within {escape(describe(result.changes))}.")
+        console.print(f"{robust:,} of these promises hold under every model within {escape(result.changes.words)}.")
     console.print(_summary(result, seconds))
     missing = pd.Series(result.reason)[~result.found]
     if len(missing):

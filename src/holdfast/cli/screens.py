@@ -31,7 +31,7 @@ def show_certificates(
     robust = int(result["robust"].sum())
     console.print(
         f"{robust:,} of {len(result):,} rows provably keep class {escape(target)} "
-        f"under every model within {describe(changes)}.",
+        f"under every model within {changes.words}.",
         highlight=False,
     )
     if "sound" in result:
@@ -83,15 +83,6 @@ def shares(values: pd.Series, title: str, order: list[str] | None = None) -> Tab
     for name, count in counts.items():
         table.add_row(escape(str(name)), f"{count:,}", f"{count / len(values):.1%}")
     return table
-
-
-def describe(changes: PlausibleChanges) -> str:
-    """Δ in words."""
-    radii = changes.delta if isinstance(changes.delta, tuple) else (changes.delta,)
-    delta = ", ".join(f"{radius:g}" for radius in radii)
-    per_layer = " layer by layer" if changes.per_layer else ""
-    moving = "weights and biases" if changes.biases else "weights only"
-    return f"delta = {delta}{per_layer} of this one (norm {_norm(changes.norm)}, {moving})"
 
 
 def _norm(norm: float) -> str:

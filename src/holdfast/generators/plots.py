@@ -149,5 +149,5 @@ def _radii(recourse: Recourse, radius: Any) -> Floats:
         recourse.points[rows],
         recourse.network.classes[recourse.targets[rows]],
         norm=math.inf if changes is None else changes.norm,
-        biases=True if changes is None else changes.biases,
+        biases=changes is None or bool(changes.biases),
     ).lower

@@ -259,10 +259,9 @@ def _reasons(space: FeatureSpace, changes: Sequence[Change]) -> tuple[MainReason
 
 
 def _limits(changes: PlausibleChanges, language: Language) -> Limits:
-    radii = [float(radius) for radius in np.atleast_1d(changes.delta)]
-    least, largest = language.rounded_down(min(radii)), language.rounded_down(max(radii))
+    least, largest = language.rounded_down(changes.least), language.rounded_down(changes.largest)
     norm = "inf" if math.isinf(changes.norm) else f"{changes.norm:g}"
-    return Limits(least, "" if largest == least else largest, norm, changes.biases)
+    return Limits(least, "" if largest == least else largest, norm, bool(changes.biases), changes.per_parameter)
 
 
 def _time(about: Circumstances, row: int) -> Time:

@@ -70,17 +70,20 @@ class Limits:
     radius
         How far, rounded down to three digits, so that what is said is not more than what is proven.
     largest
-        The largest radius where each layer has its own, else "".
+        The largest radius where layers or parameters have their own, else "".
     norm
         "inf" where each number moves by itself; "1", "2", ... where `radius` is for all of them together.
     biases
         Whether the biases move too.
+    by_parameter
+        Whether each parameter has a radius of its own, and not only each layer.
     """
 
     radius: str
     largest: str
     norm: str
     biases: bool
+    by_parameter: bool = False
 
 
 @dataclass(frozen=True)

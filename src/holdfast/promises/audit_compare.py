@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.changes import PlausibleChanges, p_norm
+from holdfast.changes import PlausibleChanges, p_norm_above
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
 from holdfast.network import Floats, Network
@@ -34,15 +34,16 @@ class Comparison:
     why_not
         Why they cannot be compared.
     deviations
-        For each layer an upper bound on how far each weight and each bias moved.
-    exact
-        The two networks themselves where nothing had to be folded: their distance is decided in exact arithmetic.
+        For each layer upper bounds on how far each weight and each bias moved, [down, up].
+    models
+        The network of the promises, and what the new one is over their variables. Where nothing had to be folded it is
+        the new one itself, and whether it lies in Δ is decided in exact arithmetic.
     """
 
     how: str
     why_not: str = ""
     deviations: tuple[tuple[Floats, Floats], ...] = ()
-    exact: tuple[Network, Network] | None = None
+    models: tuple[Network, Network] | None = None
 
     def distance(self, norm: float, biases: bool) -> float:
         """An upper bound on the distance; infinite where the models cannot be compared, or a fixed bias moved."""
@@ -50,21 +51,21 @@ class Comparison:
             return math.inf
         if not biases and any(bias.any() for _, bias in self.deviations):
             return math.inf
-        parts = np.concatenate([part.ravel() for layer in self.deviations for part in layer])
-        return p_norm(parts, norm) * (1.0 + SAFE * (parts.size + 4) * UNIT)
+        parts = [part.max(axis=0).ravel() for layer in self.deviations for part in layer]
+        return p_norm_above(np.concatenate(parts), norm)
 
     def within(self, changes: PlausibleChanges) -> bool:
         """Whether the new model certainly lies in Δ."""
-        if self.exact is not None:
-            return changes.contains(*self.exact)
-        if not self.deviations or (isinstance(changes.delta, tuple) and len(changes.delta) != len(self.deviations)):
-            return False
-        if not isinstance(changes.delta, tuple):
-            return self.distance(changes.norm, changes.biases) <= changes.delta
-        layers = (replace(self, deviations=(layer,)) for layer in self.deviations)
+        if self.models is None or self.how == "parameters":
+            return self.models is not None and changes.contains(*self.models)
+        radii = changes.layer_radii(self.models[0])
+        if changes.norm == math.inf:
+            pairs = zip(self.deviations, radii, strict=True)
+            return all(bool(np.all(moved <= reach)) for pair in pairs for moved, reach in zip(*pair, strict=True))
+        layers = [replace(self, deviations=(layer,)) for layer in self.deviations] if changes.per_layer else [self]
         return all(
-            layer.distance(changes.norm, changes.biases) <= radius
-            for layer, radius in zip(layers, changes.delta, strict=True)
+            layer.distance(changes.norm, bool(changes.biases)) <= radius.weight
+            for layer, radius in zip(layers, radii, strict=False)
         )
 
 
@@ -91,30 +92,23 @@ def compare(
         return Comparison("", f"other classes: {network.classes.tolist()} for {old.classes.tolist()}")
     if old.hidden != network.hidden or old.n_outputs != network.n_outputs or old.activations != network.activations:
         return Comparison("", f"another build: {network!r} for {old!r}")
-    if folded is None and terms.threshold == threshold == 0.5:
-        deviations = tuple(
-            (np.abs(w2 - w1) * (1.0 + SAFE * UNIT), np.abs(b2 - b1) * (1.0 + SAFE * UNIT))
-            for w1, w2, b1, b2 in zip(old.weights, network.weights, old.biases, network.biases, strict=True)
-        )
-        return Comparison("parameters", deviations=deviations, exact=(old, network))
     if isinstance(folded, str):
         return Comparison("", folded)
     errors = [(np.zeros_like(w), np.zeros_like(b)) for w, b in zip(old.weights, old.biases, strict=True)]
-    moved = network
-    if folded is not None:
-        moved, errors[0] = folded.network, (folded.weight_error, folded.bias_error)
-    moved, error = _shifted(moved, threshold)
-    errors[-1] = (errors[-1][0], errors[-1][1] + error)
-    today = terms.decision
-    return Comparison(
-        "folded",
-        deviations=tuple(
-            (_beyond(w1, w2, w_error), _beyond(b1, b2, b_error))
-            for w1, w2, b1, b2, (w_error, b_error) in zip(
-                today.weights, moved.weights, today.biases, moved.biases, errors, strict=True
-            )
-        ),
+    how, today, moved = "parameters", old, network
+    if folded is not None or not terms.threshold == threshold == 0.5:
+        how, today = "folded", terms.decision
+        if folded is not None:
+            moved, errors[0] = folded.network, (folded.weight_error, folded.bias_error)
+        moved, error = _shifted(moved, threshold)
+        errors[-1] = (errors[-1][0], errors[-1][1] + error)
+    deviations = tuple(
+        (_moved(w1, w2, w_error), _moved(b1, b2, b_error))
+        for w1, w2, b1, b2, (w_error, b_error) in zip(
+            today.weights, moved.weights, today.biases, moved.biases, errors, strict=True
+        )
     )
+    return Comparison(how, deviations=deviations, models=(today, moved))
 
 
 def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:
@@ -128,10 +122,11 @@ def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:
     return not any(narrower(a[feature.name], feature) for feature in b.features)
 
 
-def _beyond(old: Floats, new: Floats, error: Floats) -> Floats:
-    """|new - old| + error, rounded up; exactly 0 where nothing moved."""
-    distance = np.abs(new - old)
-    return np.asarray(np.where((distance == 0.0) & (error == 0.0), 0.0, (distance + error) * (1.0 + SAFE * UNIT)))
+def _moved(old: Floats, new: Floats, error: Floats) -> Floats:
+    """At least how far down and how far up `new` lies, itself known up to `error`; exactly 0 where nothing moved."""
+    up = new - old
+    room = error + SAFE * UNIT * (np.abs(up) + error)
+    return np.maximum(np.stack([room - up, room + up]), 0.0)
 
 
 def _shifted(network: Network, threshold: float) -> tuple[Network, Floats]:

@@ -7,7 +7,6 @@ docs/certificates.md and docs/certificate.schema.json describe the format. Whate
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -90,7 +89,6 @@ def certificate(
     except checker.CheckError as error:
         raise NoCertificateError(f"row {row}: no certificate for this model: {error}") from error
     point = [float(value) for value in certs.points[place]]
-    delta = list(changes.delta) if isinstance(changes.delta, tuple) else changes.delta
     document: dict[str, Any] = {
         "format": checker.FORMAT,
         "version": checker.VERSION,
@@ -98,11 +96,7 @@ def certificate(
         "statement": "",
         "verdict": str(verdict),
         "target": {"index": target, "label": label},
-        "changes": {
-            "delta": delta,
-            "norm": "inf" if changes.norm == math.inf else changes.norm,
-            "biases": changes.biases,
-        },
+        "changes": changes.to_dict(),
         "hashes": {
             "model": model.sha256,
             "point": checker.sha256(point),

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.changes import PlausibleChanges
 from holdfast.errors import FileFormatError
 from holdfast.features import FeatureSpace
 from holdfast.network import Floats
@@ -134,7 +135,6 @@ class Promises:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each promise: number, key, date, model, target, Δ, verdict, radius, then x and x' as JSON."""
-        changes = self.terms.changes
         return pd.DataFrame(
             {
                 "number": self.numbers,
@@ -144,7 +144,7 @@ class Promises:
                 "terms": self.terms.hash,
                 "threshold": self.terms.threshold,
                 "target": self.targets,
-                "delta": "" if changes is None else json.dumps(changes.delta),
+                "delta": _delta_text(self.terms.changes),
                 "norm": str(self.terms.norm),
                 "verdict": self.verdicts,
                 "radius": self.radius,
@@ -160,6 +160,13 @@ def promises_frame(batches: Sequence[Promises]) -> pd.DataFrame:
         return pd.DataFrame(columns=list(FRAME_COLUMNS))
     frame = pd.concat([batch.to_frame() for batch in batches])
     return frame.sort_values("number", ignore_index=True)
+
+
+def _delta_text(changes: PlausibleChanges | None) -> str:
+    """The radius or radii as JSON; those of single parameters in words, since the terms say them once and for all."""
+    if changes is None:
+        return ""
+    return changes.words if changes.per_parameter else json.dumps(changes.delta)
 
 
 def _with_names(space: FeatureSpace, texts: Sequence[str]) -> list[str]:

@@ -77,7 +77,7 @@ class Terms:
     @property
     def biases(self) -> bool:
         """Whether a promise's radius lets the biases move too."""
-        return self.changes is None or self.changes.biases
+        return self.changes is None or bool(self.changes.biases)
 
     @cached_property
     def hash(self) -> str:
@@ -97,7 +97,7 @@ class Terms:
             "network": checker.sha256(_network_document(self.network)),
             "space": self.space_hash,
             "threshold": self.threshold,
-            "changes": None if self.changes is None else _changes_document(self.changes),
+            "changes": None if self.changes is None else self.changes.to_dict(),
         }
 
     @classmethod
@@ -109,7 +109,7 @@ class Terms:
                 raise FileFormatError(f"terms {name[:12]}: expected {_FORMAT} version {_VERSION}")
             network = _read_network(_fetch_json(document["network"], fetch))
             space = FeatureSpace.from_dict(_fetch_json(document["space"], fetch))
-            changes = None if document["changes"] is None else _read_changes(document["changes"])
+            changes = None if document["changes"] is None else PlausibleChanges.from_dict(document["changes"])
             terms = cls(network, space, changes, float(document["threshold"]))
             if terms.hash != name:
                 raise FileFormatError(f"terms {name[:12]}: expected what was written, got parts with other hashes")
@@ -163,16 +163,6 @@ def _network_document(network: Network) -> dict[str, Any]:
 
 def _read_network(document: Mapping[str, Any]) -> Network:
     return Network(document["weights"], document["biases"], document["classes"], document["activations"])
-
-
-def _changes_document(changes: PlausibleChanges) -> dict[str, Any]:
-    delta = list(changes.delta) if isinstance(changes.delta, tuple) else changes.delta
-    return {"delta": delta, "norm": "inf" if changes.norm == math.inf else changes.norm, "biases": changes.biases}
-
-
-def _read_changes(document: Mapping[str, Any]) -> PlausibleChanges:
-    delta, norm = document["delta"], document["norm"]
-    return PlausibleChanges(tuple(delta) if isinstance(delta, list) else delta, float(norm), document["biases"])
 
 
 def _fetch_json(name: str, fetch: Callable[[str], bytes]) -> Any:

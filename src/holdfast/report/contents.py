@@ -175,12 +175,14 @@ class Person:
 class Calibrated:
     """A delta measured on retrainings, and what is known about it in one sentence.
 
-    `covered` says whether Δ holds every model within it.
+    `covered` says whether Δ holds every model within it. `delta` is the largest radius where there are `several`, in
+    words; "" where there is one.
     """
 
     delta: float
     sentence: str
     covered: bool = False
+    several: str = ""
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ class Contents:
     delta
         The radius of Δ (of several the largest); None where nothing was certified.
     least_delta
-        The least radius where each layer has its own, else None.
+        The least radius where there are several, else None.
     methods
         The first is the one whose advice the people were given.
     """

@@ -18,14 +18,14 @@ from holdfast.features import FeatureSpace, describe
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.generators import Recourse
-from holdfast.network import Floats
+from holdfast.network import Floats, Network
 from holdfast.progress import progress_bar
 from holdfast.report.comparison import alike, method_of
 from holdfast.report.contents import Calibrated, Column, Contents, CounterModel, Missing, Moves, Person, Slices, Value
 from holdfast.report.counter import closest_counter_models
 from holdfast.report.groups import Groups, slices_of
 from holdfast.report.radii import Radii, radii_of
-from holdfast.report.words import capital, facts_of, least_delta, limits_of, promise_of
+from holdfast.report.words import capital, facts_of, limits_of, promise_of
 from holdfast.verify.inputs import whole_number
 
 _TITLE, _NAME = "What was promised, and how sure it is", "the advice"
@@ -98,7 +98,7 @@ def gather(
         date=when,
         facts=facts_of(recourse, methods[0], when, outcome),
         promise=promise_of(recourse, methods[0], known, needed, outcome),
-        delta=None if recourse.changes is None else float(np.max(recourse.changes.delta)),
+        delta=None if recourse.changes is None else recourse.changes.largest,
         calibrated=known,
         methods=tuple(methods),
         columns=columns,
@@ -107,7 +107,7 @@ def gather(
         missing=_missing(recourse),
         people=_people(recourse, names, before, after, measured, counters),
         limits=tuple(limits),
-        least_delta=None if recourse.changes is None else least_delta(recourse.changes),
+        least_delta=recourse.changes.least if recourse.changes and isinstance(recourse.changes.delta, tuple) else None,
     )
 
 
@@ -280,20 +280,23 @@ def _calibrated(given: ChosenDelta | float | None, recourse: Recourse) -> Calibr
         delta, sentence = float(given), "It was given with the report; how it was measured is not recorded here."
     if not (math.isfinite(delta) and delta > 0.0):
         raise InvalidInputError(f"calibrated: expected a delta > 0, got {given}")
-    return Calibrated(delta, sentence, _covers(recourse.changes, given, len(recourse.network.weights)))
+    measured = given.changes if isinstance(given, ChosenDelta) else PlausibleChanges(delta, norm)
+    several = measured.words if isinstance(measured.delta, tuple) else ""
+    return Calibrated(delta, sentence, _covers(recourse.changes, measured, recourse.network), several)
 
 
-def _covers(changes: PlausibleChanges | None, given: ChosenDelta | float, layers: int) -> bool:
+def _covers(changes: PlausibleChanges | None, measured: PlausibleChanges, network: Network) -> bool:
     """Whether Δ holds every model within the calibrated delta; retraining moves the biases too."""
     if changes is None or not changes.biases:
         return False
-    measured = given.delta if isinstance(given, ChosenDelta) else float(given)
-    if isinstance(measured, tuple) and len(measured) != layers:
-        return False
     # One radius for everything lies within those of the layers in any norm; the other way round in the norm inf only.
-    if isinstance(measured, tuple) and not changes.per_layer and changes.norm != math.inf:
+    if measured.per_layer and not changes.per_layer and changes.norm != math.inf:
         return False
-    return bool((np.broadcast_to(measured, layers) <= np.broadcast_to(changes.delta, layers)).all())
+    try:
+        pairs = list(zip(measured.layer_radii(network), changes.layer_radii(network), strict=True))
+    except InvalidInputError:
+        return False
+    return all(bool(np.all(np.less_equal(*parts))) for pair in pairs for parts in zip(*pair, strict=True))
 
 
 def _keys(recourse: Recourse, keys: Sequence[Any] | pd.Index | None) -> list[str]:

@@ -67,12 +67,12 @@ def about(number: float) -> str:
 
 
 def deltas(least: float | None, most: float) -> str:
-    """The radius of Δ; where each layer has its own, from the least to the largest.
+    """The radius of Δ; of several, from the least to the largest.
 
     >>> deltas(None, 0.02), deltas(0.001, 0.02)
-    ('0.02', '0.001 to 0.02, by layer')
+    ('0.02', '0.001 to 0.02, by part of the model')
     """
-    return delta(most) if least is None else f"{delta(least)} to {delta(most)}, by layer"
+    return delta(most) if least is None else f"{delta(least)} to {delta(most)}, by part of the model"
 
 
 def count(number: int) -> str:

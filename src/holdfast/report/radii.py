@@ -49,7 +49,7 @@ def radii_of(recourse: Recourse, *, wanted: bool = True) -> Radii:
     """The certified radii of the rows with an answer, in the norm of the recourse's Δ."""
     n, network, changes = len(recourse), recourse.network, recourse.changes
     norm = math.inf if changes is None else changes.norm
-    biases = changes is None or changes.biases
+    biases = changes is None or bool(changes.biases)
     nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan), norm, biases)
     if not wanted:
         return replace(nothing, unknown="Certified radii were not asked for.")
@@ -86,8 +86,7 @@ def _in_agreement(recourse: Recourse, lower: Floats) -> Floats:
     """
     if recourse.changes is None:
         return lower
-    deltas = np.atleast_1d(recourse.changes.delta)
-    least, most = float(deltas.min()), float(deltas.max())
+    least, most = recourse.changes.least, recourse.changes.largest
     robust = recourse.robust
     broken = np.array([verdict is Verdict.NOT_ROBUST for verdict in recourse.verdict], dtype=np.bool_)
     undecided = np.array([verdict is Verdict.UNKNOWN for verdict in recourse.verdict], dtype=np.bool_)

@@ -6,6 +6,7 @@ docs/guarantee.md is where the statements come from.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ def facts_of(recourse: Recourse, method: Method, date: str, outcome: str | None)
         ("Promised", capital(classes_of(recourse) if outcome is None else f"{outcome} ({classes_of(recourse)})")),
         ("Model", f"{build}, {network.n_parameters:,} parameters"),
         ("Model's SHA-256", checker_model(network).sha256),
-        ("Plausible models (Δ)", "none stated" if changes is None else capital(plausible(changes, exact=True))),
+        ("Plausible models (Δ)", "none stated" if changes is None else capital(plausible(changes, repr))),
         (
             "Cost",
             f"Mean absolute change over the model's {recourse.space.n_variables} variables"
@@ -87,8 +88,8 @@ def promise_of(
         )
     elif calibrated is not None and calibrated.covered:
         sentences.append(
-            f"Δ covers {numbers.about(calibrated.delta)}, the δ calibrated on the lender's retraining; what is known "
-            "about it stands under “How sure”."
+            "Δ covers the δ calibrated on the lender's retraining, "
+            f"{calibrated.several or numbers.about(calibrated.delta)}; what is known about it stands under “How sure”."
         )
     elif calibrated is not None and method.survival is not None:
         survive = sum(radius is not None and radius > calibrated.delta for radius in method.radii)
@@ -127,10 +128,11 @@ def limits_of(
             "A radius is a proven lower bound: the promise is safe for every smaller delta. The true one is at most "
             f"{_plain(radii.slack)} larger, save for promises that are undecided."
         )
-    if changes is not None and changes.per_layer and radii.known:
+    if changes is not None and isinstance(changes.delta, tuple) and radii.known:
         limits.append(
-            "Δ has a radius for each layer, while radii and curves let every layer move by the same delta; the line "
-            "marks the largest layer's radius, so that shares there can lie below the share that is proven for Δ."
+            f"Δ has a radius for each {'layer' if changes.per_layer else 'parameter'}, while radii and curves let "
+            "every parameter move by the same delta; the line marks the largest radius, so that shares there can lie "
+            "below the share that is proven for Δ."
         )
     if changes is not None and not changes.biases:
         limits.append(
@@ -161,28 +163,15 @@ def limits_of(
     return limits
 
 
-def plausible(changes: PlausibleChanges, *, exact: bool = False) -> str:
-    """Δ in words, its radius rounded downwards or with every digit.
+def plausible(changes: PlausibleChanges, number: Callable[[float], str] = numbers.delta) -> str:
+    """Δ as the models in it.
 
     Examples
     --------
     >>> plausible(PlausibleChanges(0.0052))
-    "every model whose weights and biases each lie within 0.0052 of today's"
-    >>> plausible(PlausibleChanges((0.01, 0.02), biases=False))
-    "every model whose weights each lie within 0.01, 0.02 (layer by layer) of today's"
+    "every model whose parameters lie around today's within delta = 0.0052"
     """
-    radii = changes.delta if isinstance(changes.delta, tuple) else (changes.delta,)
-    shown = [repr(float(radius)) if exact else numbers.delta(radius) for radius in radii]
-    delta = ", ".join(shown) + (" (layer by layer)" if changes.per_layer else "")
-    moving = "weights and biases" if changes.biases else "weights"
-    if changes.norm == math.inf:
-        return f"every model whose {moving} each lie within {delta} of today's"
-    return f"every model whose {moving} together lie within {delta} of today's in the {changes.norm:g}-norm"
-
-
-def least_delta(changes: PlausibleChanges) -> float | None:
-    """The least radius where each layer has its own."""
-    return min(changes.delta) if isinstance(changes.delta, tuple) else None
+    return f"every model whose parameters lie around today's within {changes.in_words(number)}"
 
 
 def classes_of(recourse: Recourse) -> str:
