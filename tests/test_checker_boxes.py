@@ -111,10 +111,13 @@ def _entry(rng, model, size):
         return {"delta": [size * float(r) for r in rng.random(len(model.weights))], "norm": "inf", "biases": True}
 
     def one(part):
-        return (size * rng.random(np.shape(part)) * (rng.random(np.shape(part)) < 0.8)).tolist()
+        radii = size * rng.random(np.shape(part)) * (rng.random(np.shape(part)) < 0.8)
+        radii.flat[0] = size
+        return radii.tolist()
 
     delta = [one(part) if form < 4 else [one(part), one(part)] for part in model.weights]
-    biases = [one(part) if rng.integers(1) else [one(part), one(part)] for part in model.biases]
+    both = rng.integers(2)
+    biases = [one(part) if both else [one(part), one(part)] for part in model.biases]
     return {"delta": delta, "norm": "inf", "biases": False if form == 2 else biases}
 
 

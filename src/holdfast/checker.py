@@ -7,12 +7,12 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
 
     interval   a neuron's weights move on their own, and the least of  w v  lies at ends of w's and of v's range
     ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1
-    cases      a neuron's preactivation z lies between L and U, its least and greatest given the layer before. The row
-               to be bounded is f(z) = n z below zero and p z above it (ReLU: n = 0), added up over the neurons. For any
-               l >= 0 and u,  f(z) >= l L + u U + k,  k the least of  f(z) - l L - u U,  which lies at a corner:
-               ReLU at an end of U's range or 0, L = U or 0; identity (u <= 0) at an end of z's own range or 0. Such
-               lines pull a margin back, layer by layer, to the first hidden layer, whose z form a box. A split says
-               U <= 0 or U >= 0 (identity: z); to tighten is to compute the ranges again under the splits so far.
+    cases      a neuron's preactivation z lies between L and U, its least and greatest given the values before it. What
+               is to be bounded is a sum of f(z), with a slope below 0 (none for ReLU) and another above. For l >= 0
+               and any u,  f(z) >= l L + u U + k,  k the least of  f(z) - l L - u U,  which lies at a corner: for ReLU U
+               at an end of its range or 0, and L = U or 0; without (and with u <= 0) z at an end of its range or 0.
+               Such lines pull a margin back, layer by layer, to the first hidden layer, where z lies in a box. A split
+               says U <= 0 or U >= 0 (z without ReLU); to tighten is to work out the ranges again in such a case.
     witness    a network lies in Δ or not, and gives the point the class or not
 
 Floats are fractions whose denominator is a power of two: all arithmetic is on integers, and nothing is rounded but the
@@ -47,16 +47,16 @@ _PARAMETERS = {"weights": [[[float]]], "biases": [[float]]}
 _MODEL = {**_PARAMETERS, "activations": list, "classes": list}
 _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
-_SPLIT = {"split": [int], "below": dict, "above": dict}
-_TIGHTEN = {"tighten": dict}
+_SPLIT, _TIGHTEN = {"split": [int], "below": dict, "above": dict}, {"tighten": dict}
 _LEAF = {"lower": [[int]], "upper": [[int]], "denominator": int}
-# Δ: how far the parameters of each layer may move, all weights and all biases alike or each down and up by its own
-# radius (rows as in `Model.layers`), in which p-norm, and whether all layers together.
+# How far the parameters of a layer move: all weights and all biases, or each on its own down and up. Δ: that for every
+# layer, in which p-norm, and whether for all layers together.
 Radius = tuple[Any, Any]
 Changes = tuple[tuple[Radius, ...], float, bool]
-# The least and the greatest of every value. For each hidden layer the range of every U, or of every z (identity, and
-# the first layer). For each hidden layer but the first: multipliers of L and of U.
 Row = list[int]
+Rows = list[Row]
+# The least and the greatest of every value. For each hidden layer the ranges of U, or of z itself in the first and
+# without ReLU. For each hidden layer but the first: multipliers of L and of U.
 Box = tuple[Row, Row]
 Ranges = list[list[tuple[int, int]]]
 Lines = list[tuple[Row, Row]]
@@ -112,12 +112,10 @@ def statement(certificate: dict[str, Any]) -> str:
     if certificate["verdict"] not in ("ROBUST", "NOT_ROBUST"):
         raise CheckError(f"verdict: expected ROBUST or NOT_ROBUST, got {certificate['verdict']!r:.80}")
     delta, norm, biases = (certificate["changes"][name] for name in ("delta", "norm", "biases"))
-    how = "each" if norm == "inf" else "together"
-    if isinstance(delta, list) and isinstance(delta[0], list):
-        within = "the radius that `changes` states for it and for the direction"
-    else:
-        how = "layer by layer " + how if isinstance(delta, list) else how
-        within = json.dumps(delta) + ("" if norm == "inf" else f" in the {norm!r}-norm")
+    layered, own = isinstance(delta, list), isinstance(delta, list) and isinstance(delta[0], list)
+    how = ("layer by layer " if layered and not own else "") + ("each" if norm == "inf" else "together")
+    size = json.dumps(delta) + ("" if norm == "inf" else f" in the {norm!r}-norm")
+    within = "the radius that `changes` states for it and for the direction" if own else size
     moving, fixed = ("weights and biases", "") if biases else ("weights", " and whose biases are the same")
     who, gives = ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
     return (
@@ -149,11 +147,13 @@ def read_changes(entry: Any, model: Model) -> Changes:
     delta, biases, layers = entry["delta"], entry["biases"], len(model.weights)
     norm = math.inf if entry["norm"] == "inf" else fit(entry["norm"], float, "changes.norm")
     if norm == math.inf and isinstance(delta, list) and any(isinstance(part, list) for part in delta):
-        still = [[0.0] * len(bias) for bias in model.biases]
-        weights = _down_and_up(delta, model.weights, "changes.delta")
-        shifts = _down_and_up(still if biases is False else biases, model.biases, "changes.biases")
-        radii = tuple(tuple(map(_rows, *pair)) for pair in zip(weights, shifts, strict=True))
-        values = [v for sides in radii for side in sides for row in side for v in row]
+        biases = [[0.0] * len(bias) for bias in model.biases] if biases is False else biases
+        sides = _sides(delta, model.weights, "changes.delta"), _sides(biases, model.biases, "changes.biases")
+        # Down, then up, laid out like a model's parameters.
+        radii: tuple[Radius, ...] = tuple(
+            zip(*(Model(*side, [], []).layers for side in zip(*sides, strict=True)), strict=True)
+        )
+        values = fit([v for pair in radii for rows in pair for row in rows for v in row], [float], "changes")
     else:
         values = fit(delta if isinstance(delta, list) else [delta] * layers, [float], "changes.delta")
         same("changes.delta: the number of layers", layers, len(values))
@@ -163,20 +163,16 @@ def read_changes(entry: Any, model: Model) -> Changes:
     return radii, norm, not isinstance(delta, list)
 
 
-def _down_and_up(entry: Any, like: list[Any], name: str) -> list[list[Any]]:
-    """Two arrays of radii for each layer, shaped like it; a certificate may give one for both."""
+def _sides(entry: Any, like: list[Any], name: str) -> list[Any]:
+    """The radii down and the radii up of all layers; a certificate may give one for both."""
     pairs = [[part, part] for part in entry] if outline(entry) == outline(like) else entry
     if outline(pairs) != outline([[part, part] for part in like]):
-        raise CheckError(f"{name}: expected a radius for each parameter of each layer, or one down and one up")
-    return pairs
-
-
-def _rows(weights: list[list[Any]], biases: list[Any]) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(fit([*row, b], [float], "changes")) for row, b in zip(weights, biases, strict=True))
+        raise CheckError(f"{name}: expected arrays of radii shaped like the model's, one for each layer or down and up")
+    return list(zip(*pairs, strict=True))
 
 
 def outline(value: Any) -> Any:
-    """A value with every number in its lists left out: what is shaped alike is built alike."""
+    """Lists within lists, with None for everything else."""
     return list(map(outline, value)) if isinstance(value, list) else None
 
 
@@ -205,10 +201,10 @@ class Model:
         return model
 
     @property
-    def layers(self) -> list[list[list[float]]]:
+    def layers(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
         """For each layer the weights of each neuron, followed by its bias."""
         pairs = zip(self.weights, self.biases, strict=True)
-        return [[[*row, b] for row, b in zip(*pair, strict=True)] for pair in pairs]
+        return tuple(tuple((*row, b) for row, b in zip(*pair, strict=True)) for pair in pairs)
 
     @cached_property
     def sha256(self) -> str:
@@ -262,17 +258,15 @@ def whole(values: Iterable[float], shift: int) -> list[int]:
 class Layer(NamedTuple):
     """Integers: the least and the greatest of each neuron's weights and then of its bias; and whether ReLU follows."""
 
-    low: list[Row]
-    high: list[Row]
+    low: Rows
+    high: Rows
     relu: bool
 
 
-def movable(radius: Radius, layer: list[list[float]]) -> Radius:
+def movable(radius: Radius, layer: Sequence[Sequence[float]]) -> Radius:
     """How far down and how far up each parameter of a layer may move."""
-    if not isinstance(radius[0], float):
-        return radius
     rows = [[radius[0]] * (len(layer[0]) - 1) + [radius[1]]] * len(layer)
-    return rows, rows
+    return (rows, rows) if isinstance(radius[0], float) else radius
 
 
 @lru_cache(maxsize=16)
@@ -288,9 +282,7 @@ def integer_layers(model: Model, radii: tuple[Radius, ...]) -> tuple[list[Layer]
     return found, shift
 
 
-def extremes(
-    low: list[Row], high: list[Row], box: Box, norm: float = math.inf, count: int = 1
-) -> list[tuple[int, int]]:
+def extremes(low: Rows, high: Rows, box: Box, norm: float = math.inf, count: int = 1) -> list[tuple[int, int]]:
     """The least and the greatest that each row can be on a box, roots rounded up; `count` rows move in each of them."""
     if norm != math.inf:
         # Here all rows have the same radii.
@@ -300,29 +292,27 @@ def extremes(
         spread = max(sizes) if norm == 1 else math.isqrt(square - 1) + 1 if square else 0
         today = [[(a + b) // 2 for a, b in zip(*rows, strict=True)] for rows in zip(low, high, strict=True)]
         return [(least - spread, most + spread) for least, most in extremes(today, today, box)]
-    found = []
-    for rows in zip(low, high, strict=True):
-        least = most = 0
-        for a, b, start, end in zip(*rows, *box, strict=True):
-            if start >= 0:
-                least += a * (start if a > 0 else end)
-                most += b * (end if b > 0 else start)
-            else:
-                corners = (a * start, a * end, b * start, b * end)
-                least += min(corners)
-                most += max(corners)
-        found.append((least, most))
-    return found
+    # Where v is negative,  w v  is least for the greatest w.
+    return [
+        (sum(map(lowest, b, a, *box)), -sum(map(lowest, map(neg, a), map(neg, b), *box)))
+        for a, b in zip(low, high, strict=True)
+    ]
 
 
 def lowest(below: int, above: int, bottom: int, top: int) -> int:
-    """The least on [bottom, top] of what has the slope `below` under zero, `above` over it, and is 0 at 0."""
+    """The least on [bottom, top] of a function that is 0 at 0, with these slopes below and above 0."""
     if bottom >= 0:
         return above * (bottom if above > 0 else top)
     return below * (bottom if below > 0 else top) if top <= 0 else min(below * bottom, above * top, 0)
 
 
-def combine(multipliers: Row, rows: list[Row]) -> Row:
+def chord(below: int, above: int, bottom: int, top: int) -> int:
+    """The slope of the same between the ends of [bottom, top], or 0 where that is closer, rounded down."""
+    left, right = min(bottom, 0), max(top, 0)
+    return (above * right - below * left) // (right - left) if left < right else 0
+
+
+def combine(multipliers: Row, rows: Rows) -> Row:
     """The sum of the rows, each times its multiplier."""
     pairs = [pair for pair in zip(multipliers, rows, strict=True) if pair[0]] or [(0, rows[0])]
     factors, chosen = zip(*pairs, strict=True)
@@ -342,7 +332,7 @@ def _check_robust(proof: Any, model: Model, changes: Changes, point: list[float]
 
 
 class Question:
-    """Does the point keep the class `target` under Δ? Parameters are over 2**shift, the ranges of a case over 2**fine."""
+    """Does the point keep the class `target` under Δ? Parameters are over 2**shift, ranges over 2**fine."""
 
     def __init__(self, model: Model, changes: Changes, point: Sequence[float], target: int) -> None:
         radii, self.norm, _ = changes
@@ -368,10 +358,8 @@ class Question:
         return bound > 0 or (bound == 0 and not loses_ties)
 
     def margin(self, rival: int) -> tuple[Row, Row]:
-        """The ends of the row that must stay >= 0: the target's logit minus the rival's, or ± the only one."""
-        low, high, _ = self.layers[-1]
-        if len(low) == 1:
-            return (low[0], high[0]) if self.target == 1 else (list(map(neg, high[0])), list(map(neg, low[0])))
+        """The ends of the row that must stay >= 0: the target's logit minus the rival's; a lone logit is class 1's."""
+        low, high = ([[0] * len(rows[0])] * (2 - len(rows)) + rows for rows in self.layers[-1][:2])
         return list(map(sub, low[self.target], high[rival])), list(map(sub, high[self.target], low[rival]))
 
     def bound(self, part: dict[str, Any], name: str = "proof") -> Fraction:
@@ -414,17 +402,15 @@ class Question:
             leaf = fit(node, _LEAF, name)
             lower, upper, unit = leaf["lower"], leaf["upper"], leaf["denominator"]
             wrong = any(list(map(len, side)) != list(map(len, case[1:])) for side in (lower, upper))
-            if wrong or min(map(min, lower)) < 0 or unit <= 0:
-                raise CheckError(f"{name}: expected as many in lower, all >= 0, and in upper as neurons, over one > 0")
-            if any(max(line) > 0 for line, layer in zip(upper, self.layers[1:], strict=False) if not layer.relu):
-                raise CheckError(f"{name}.upper: expected none > 0 in a layer without ReLU")
+            signs = [0 if layer.relu else max(line) for line, layer in zip(upper, self.layers[1:-1], strict=False)]
+            if wrong or min(map(min, lower)) < 0 or max(signs) > 0 or unit <= 0:
+                raise CheckError(
+                    f"{name}: expected lower >= 0 and upper (<= 0 without ReLU) for each neuron, over one > 0"
+                )
             yield self.least(low, high, case, list(zip(lower, upper, strict=True)), unit)
 
     def least(self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64) -> Fraction:
-        """The least in a case of a row that is `above` where a value is >= 0, `below` where it is <= 0, as L and U are.
-
-        Multipliers are over `unit`; without them, chords.
-        """
+        """The least in a case of a row that is `above` where values are >= 0, `below` where they are <= 0."""
         return Fraction(self._walk(above, below, case, lines, unit), unit << (self.shift + self.fine))
 
     def _walk(self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64) -> int:
@@ -433,7 +419,11 @@ class Question:
         for i in range(len(case) - 1, 0, -1):
             total, layer = total + (p.pop() << self.fine), self.layers[i]
             n = [0] * len(p) if layer.relu else n[: len(p)]
-            lower, upper = lines[i - 1] if lines else _chords(n, p, case[i], shift)
+            if lines:
+                lower, upper = lines[i - 1]
+            else:
+                slopes = [chord(a, b, *ends) >> shift for a, b, ends in zip(n, p, case[i], strict=True)]
+                lower, upper = [max(slope, 0) for slope in slopes], [min(slope, 0) for slope in slopes]
             for under, over, low, up, ends in zip(n, p, lower, upper, case[i], strict=True):
                 low, up = low << shift, up << shift
                 # ReLU: L = U, or L = 0 where U is above. Identity: L = U = z.
@@ -468,15 +458,6 @@ class Question:
         return found
 
 
-def _chords(n: Row, p: Row, ranges: list[tuple[int, int]], shift: int) -> tuple[Row, Row]:
-    """Multipliers of L and of U: the slopes of the chords over the ranges."""
-    slopes = []
-    for under, over, (bottom, top) in zip(n, p, ranges, strict=True):
-        left, right = min(bottom, 0), max(top, 0)
-        slopes.append((over * right - under * left) // ((right - left) << shift) if left < right else 0)
-    return [max(slope, 0) for slope in slopes], [min(slope, 0) for slope in slopes]
-
-
 def _check_not_robust(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
     part = fit(proof, _WITNESS if "weights" in proof else _PART, "proof")
     same("proof.method", "witness" if "weights" in proof else "today", part["method"])
@@ -497,8 +478,7 @@ def _check_inside(model: Model, witness: Model, changes: Changes) -> None:
     radii, norm, together = changes
     if norm not in (1, 2, math.inf):
         raise CheckError(f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {norm}")
-    builds = [[list(map(len, layer)) for layer in network.layers] for network in (model, witness)]
-    same("proof: the shapes of the witness's layers", *builds)
+    same("proof: the shapes of the witness's layers", outline(model.weights), outline(witness.weights))
     sizes, power = [], 1 if norm == math.inf else int(norm)
     for i, (old, new, radius) in enumerate(zip(model.layers, witness.layers, radii, strict=True)):
         # Every float64 is a multiple of 2**-1074, and in no norm does one parameter move further than the radius.
