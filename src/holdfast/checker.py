@@ -5,16 +5,18 @@
 A certificate states that every network in Δ gives a point a class (ROBUST), or that some network in Δ does not
 (NOT_ROBUST). This module redoes the proof from the certificate, the model's parameters and four facts:
 
-    interval   a neuron's weights move on their own, and  w v - radius |v|  is least at one of the ends of v's range
+    interval   a neuron's weights move on their own, and the least of  w v  lies at ends of w's and of v's range
     ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1
-    cases      a neuron's value v lies between relu(L) and relu(U), L <= U its lowest and highest preactivation. For
-               any l >= 0 and any u,  c v >= l L + u U + k,  k the least of  c v - l L - u U,  which lies at a corner:
-               U at an end of its range or 0, L = U or 0, v = relu(L) or relu(U). Such lines pull a margin back, layer
-               by layer, to the first hidden layer, whose values form a box. A split says U <= 0 or U >= 0.
+    cases      a neuron's preactivation z lies between L and U, its least and greatest given the values before it. What
+               is to be bounded is a sum of f(z), with a slope below 0 (none for ReLU) and another above. For l >= 0
+               and any u,  f(z) >= l L + u U + k,  k the least of  f(z) - l L - u U,  which lies at a corner: for ReLU U
+               at an end of its range or 0, and L = U or 0; without (and with u <= 0) z at an end of its range or 0.
+               Such lines pull a margin back, layer by layer, to the first hidden layer, where z lies in a box. A split
+               says U <= 0 or U >= 0 (z without ReLU); to tighten is to work out the ranges again in such a case.
     witness    a network lies in Δ or not, and gives the point the class or not
 
 Floats are fractions whose denominator is a power of two: all arithmetic is on integers, and nothing is rounded but the
-square roots of the 2-norm and, from the third hidden layer on, the ranges of U: outwards. See docs/certificates.md.
+square roots of the 2-norm and, from the third hidden layer on, the ranges: outwards. See docs/certificates.md.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ import math
 import struct
 import sys
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from operator import add, mul
+from operator import add, mul, neg, sub
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 FORMAT, VERSION = "holdfast-certificate", 1
 # What certificates, proofs and models are made of, as `fit` reads it.
-_CHANGES = {"delta": Any, "norm": Any, "biases": bool}
+_CHANGES = {"delta": Any, "norm": Any, "biases": Any}
 _HASHES = {"model": str, "point": str, "space": Any, "row": Any}
 _HEAD = {"format": str, "version": int, "id": str, "statement": str, "verdict": str, "about": dict, "proof": dict}
 _BODY = {"target": {"index": int, "label": Any}, "changes": _CHANGES, "hashes": _HASHES, "point": [float]}
@@ -45,14 +47,19 @@ _PARAMETERS = {"weights": [[[float]]], "biases": [[float]]}
 _MODEL = {**_PARAMETERS, "activations": list, "classes": list}
 _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
-_SPLIT = {"split": [int], "below": dict, "above": dict}
+_SPLIT, _TIGHTEN = {"split": [int], "below": dict, "above": dict}, {"tighten": dict}
 _LEAF = {"lower": [[int]], "upper": [[int]], "denominator": int}
-# Δ: how far the weights and the biases of each layer may move, in which p-norm, and whether all layers together.
-Changes = tuple[tuple[tuple[float, float], ...], float, bool]
-# The least and the greatest of every value. For each hidden layer but the first: U's range, multipliers of L and of U.
-Box = tuple[list[int], list[int]]
+# How far the parameters of a layer move: all weights and all biases, or each on its own down and up. Δ: that for every
+# layer, in which p-norm, and whether for all layers together.
+Radius = tuple[Any, Any]
+Changes = tuple[tuple[Radius, ...], float, bool]
+Row = list[int]
+Rows = list[Row]
+# The least and the greatest of every value. For each hidden layer the ranges of U, or of z itself in the first and
+# without ReLU. For each hidden layer but the first: multipliers of L and of U.
+Box = tuple[Row, Row]
 Ranges = list[list[tuple[int, int]]]
-Lines = list[tuple[list[int], list[int]]]
+Lines = list[tuple[Row, Row]]
 
 
 class CheckError(ValueError):
@@ -94,7 +101,7 @@ def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
             raise CheckError(f"hashes.{name}: expected a sha256 or null, got {hashes[name]!r:.80}")
     names = dict(enumerate(map(canonical, model.classes)))
     same("target.label: the name of the class with this index", names.get(index), canonical(parts["target"]["label"]))
-    changes = read_changes(parts["changes"], len(model.weights))
+    changes = read_changes(parts["changes"], model)
     same("statement", statement(certificate), parts["statement"])
     prove = _check_robust if parts["verdict"] == "ROBUST" else _check_not_robust
     prove(parts["proof"], model, changes, point, index)
@@ -105,8 +112,10 @@ def statement(certificate: dict[str, Any]) -> str:
     if certificate["verdict"] not in ("ROBUST", "NOT_ROBUST"):
         raise CheckError(f"verdict: expected ROBUST or NOT_ROBUST, got {certificate['verdict']!r:.80}")
     delta, norm, biases = (certificate["changes"][name] for name in ("delta", "norm", "biases"))
-    how = ("layer by layer " if isinstance(delta, list) else "") + ("each" if norm == "inf" else "together")
-    within = json.dumps(delta) + ("" if norm == "inf" else f" in the {norm!r}-norm")
+    layered, own = isinstance(delta, list), isinstance(delta, list) and isinstance(delta[0], list)
+    how = ("layer by layer " if layered and not own else "") + ("each" if norm == "inf" else "together")
+    size = json.dumps(delta) + ("" if norm == "inf" else f" in the {norm!r}-norm")
+    within = "the radius that `changes` states for it and for the direction" if own else size
     moving, fixed = ("weights and biases", "") if biases else ("weights", " and whose biases are the same")
     who, gives = ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
     return (
@@ -133,14 +142,38 @@ def space_sha256(space: Any) -> str:
     return sha256({key: part for key, part in space.items() if key != "notes"} if isinstance(space, dict) else space)
 
 
-def read_changes(entry: Any, layers: int) -> Changes:
-    """Δ as a certificate writes it, for a model with so many layers."""
-    together = not isinstance(entry["delta"], list)
-    delta = fit([entry["delta"]] * layers if together else entry["delta"], [float], "changes.delta")
+def read_changes(entry: Any, model: Model) -> Changes:
+    """Δ as a certificate writes it, for this model."""
+    delta, biases, layers = entry["delta"], entry["biases"], len(model.weights)
     norm = math.inf if entry["norm"] == "inf" else fit(entry["norm"], float, "changes.norm")
-    if len(delta) != layers or min(delta) < 0 or max(delta) == 0 or norm < 1:
-        raise CheckError(f"changes: expected radii >= 0 for {layers} layers, not all 0, and a norm >= 1 or 'inf'")
-    return tuple((radius, radius if entry["biases"] else 0.0) for radius in delta), norm, together
+    if norm == math.inf and isinstance(delta, list) and any(isinstance(part, list) for part in delta):
+        biases = [[0.0] * len(bias) for bias in model.biases] if biases is False else biases
+        sides = _sides(delta, model.weights, "changes.delta"), _sides(biases, model.biases, "changes.biases")
+        # Down, then up, laid out like a model's parameters.
+        radii: tuple[Radius, ...] = tuple(
+            zip(*(Model(*side, [], []).layers for side in zip(*sides, strict=True)), strict=True)
+        )
+        values = fit([v for pair in radii for rows in pair for row in rows for v in row], [float], "changes")
+    else:
+        values = fit(delta if isinstance(delta, list) else [delta] * layers, [float], "changes.delta")
+        same("changes.delta: the number of layers", layers, len(values))
+        radii = tuple((radius, radius if fit(biases, bool, "changes.biases") else 0.0) for radius in values)
+    if min(values) < 0 or max(values) == 0 or norm < 1:
+        raise CheckError("changes: expected radii >= 0, not all 0, and a norm >= 1 or 'inf'")
+    return radii, norm, not isinstance(delta, list)
+
+
+def _sides(entry: Any, like: list[Any], name: str) -> list[Any]:
+    """The radii down and the radii up of all layers; a certificate may give one for both."""
+    pairs = [[part, part] for part in entry] if outline(entry) == outline(like) else entry
+    if outline(pairs) != outline([[part, part] for part in like]):
+        raise CheckError(f"{name}: expected arrays of radii shaped like the model's, one for each layer or down and up")
+    return list(zip(*pairs, strict=True))
+
+
+def outline(value: Any) -> Any:
+    """Lists within lists, with None for everything else."""
+    return list(map(outline, value)) if isinstance(value, list) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +201,10 @@ class Model:
         return model
 
     @property
-    def layers(self) -> list[list[list[float]]]:
+    def layers(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
         """For each layer the weights of each neuron, followed by its bias."""
         pairs = zip(self.weights, self.biases, strict=True)
-        return [[[*row, b] for row, b in zip(*pair, strict=True)] for pair in pairs]
+        return tuple(tuple((*row, b) for row, b in zip(*pair, strict=True)) for pair in pairs)
 
     @cached_property
     def sha256(self) -> str:
@@ -223,41 +256,67 @@ def whole(values: Iterable[float], shift: int) -> list[int]:
 
 
 class Layer(NamedTuple):
-    """Integers: each neuron's weights and then its bias, the same by columns, and how far each of a row may move."""
+    """Integers: the least and the greatest of each neuron's weights and then of its bias; and whether ReLU follows."""
 
-    rows: list[list[int]]
-    columns: list[tuple[int, ...]]
-    reach: list[int]
+    low: Rows
+    high: Rows
     relu: bool
 
 
+def movable(radius: Radius, layer: Sequence[Sequence[float]]) -> Radius:
+    """How far down and how far up each parameter of a layer may move."""
+    rows = [[radius[0]] * (len(layer[0]) - 1) + [radius[1]]] * len(layer)
+    return (rows, rows) if isinstance(radius[0], float) else radius
+
+
 @lru_cache(maxsize=16)
-def integer_layers(model: Model, radii: tuple[tuple[float, float], ...]) -> tuple[list[Layer], int]:
+def integer_layers(model: Model, radii: tuple[Radius, ...]) -> tuple[list[Layer], int]:
     """The model and its radii in units of 2**-shift, and the shift; kept, as many certificates share a model and Δ."""
-    shift, found = bits(v for layer in (*model.layers, radii) for row in layer for v in row), []
-    for layer, radius, kind in zip(model.layers, radii, (*model.activations, "identity"), strict=True):
-        rows, (reach, last) = [whole(row, shift) for row in layer], whole(radius, shift)
-        found.append(Layer(rows, list(zip(*rows, strict=True)), [reach] * (len(rows[0]) - 1) + [last], kind == "relu"))
+    parts = [(layer, *movable(radius, layer)) for layer, radius in zip(model.layers, radii, strict=True)]
+    shift, found = bits(v for part in parts for rows in part for row in rows for v in row), []
+    for part, kind in zip(parts, (*model.activations, "identity"), strict=True):
+        today, down, up = ([whole(row, shift) for row in rows] for rows in part)
+        low = [list(map(sub, *rows)) for rows in zip(today, down, strict=True)]
+        high = [list(map(add, *rows)) for rows in zip(today, up, strict=True)]
+        found.append(Layer(low, high, kind == "relu"))
     return found, shift
 
 
-def extremes(rows: list[list[int]], reach: list[int], box: Box, norm: float, count: int = 1) -> list[tuple[int, int]]:
+def extremes(low: Rows, high: Rows, box: Box, norm: float = math.inf, count: int = 1) -> list[tuple[int, int]]:
     """The least and the greatest that each row can be on a box, roots rounded up; `count` rows move in each of them."""
     if norm != math.inf:
-        sizes = [r * max(abs(low), abs(high)) for r, low, high in zip(reach, *box, strict=True)]
+        # Here all rows have the same radii.
+        ends = zip(low[0], high[0], *box, strict=True)
+        sizes = [(b - a) // (2 * count) * max(abs(start), abs(end)) for a, b, start, end in ends]
         square = count * sum(size * size for size in sizes)
         spread = max(sizes) if norm == 1 else math.isqrt(square - 1) + 1 if square else 0
-        return [(least - spread, most + spread) for least, most in extremes(rows, [0] * len(reach), box, math.inf)]
-    moves = [[count * r * abs(v) for r, v in zip(reach, end, strict=True)] for end in box]
-    found = []
-    for row in rows:
-        least = most = 0
-        for w, low, high, at_low, at_high in zip(row, *box, *moves, strict=True):
-            a, b = w * low, w * high
-            least += min(a - at_low, b - at_high)
-            most += max(a + at_low, b + at_high)
-        found.append((least, most))
-    return found
+        today = [[(a + b) // 2 for a, b in zip(*rows, strict=True)] for rows in zip(low, high, strict=True)]
+        return [(least - spread, most + spread) for least, most in extremes(today, today, box)]
+    # Where v is negative,  w v  is least for the greatest w.
+    return [
+        (sum(map(lowest, b, a, *box)), -sum(map(lowest, map(neg, a), map(neg, b), *box)))
+        for a, b in zip(low, high, strict=True)
+    ]
+
+
+def lowest(below: int, above: int, bottom: int, top: int) -> int:
+    """The least on [bottom, top] of a function that is 0 at 0, with these slopes below and above 0."""
+    if bottom >= 0:
+        return above * (bottom if above > 0 else top)
+    return below * (bottom if below > 0 else top) if top <= 0 else min(below * bottom, above * top, 0)
+
+
+def chord(below: int, above: int, bottom: int, top: int) -> int:
+    """The slope of the same between the ends of [bottom, top], or 0 where that is closer, rounded down."""
+    left, right = min(bottom, 0), max(top, 0)
+    return (above * right - below * left) // (right - left) if left < right else 0
+
+
+def combine(multipliers: Row, rows: Rows) -> Row:
+    """The sum of the rows, each times its multiplier."""
+    pairs = [pair for pair in zip(multipliers, rows, strict=True) if pair[0]] or [(0, rows[0])]
+    factors, chosen = zip(*pairs, strict=True)
+    return [sum(map(mul, factors, column)) for column in zip(*chosen, strict=True)]
 
 
 def _check_robust(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
@@ -273,7 +332,7 @@ def _check_robust(proof: Any, model: Model, changes: Changes, point: list[float]
 
 
 class Question:
-    """Does the point keep the class `target` under Δ? Parameters are over 2**shift; U's ranges over 2**fine."""
+    """Does the point keep the class `target` under Δ? Parameters are over 2**shift, ranges over 2**fine."""
 
     def __init__(self, model: Model, changes: Changes, point: Sequence[float], target: int) -> None:
         radii, self.norm, _ = changes
@@ -288,98 +347,114 @@ class Question:
         if norm not in self._boxes:
             boxes = self._boxes[norm] = [(self.point, self.point)]
             for layer in self.layers[:-1]:
-                found, one = extremes(layer.rows, layer.reach, boxes[-1], norm), boxes[-1][0][-1] << self.shift
+                found, one = extremes(layer.low, layer.high, boxes[-1], norm), boxes[-1][0][-1] << self.shift
                 low, high = ([max(v, 0) if layer.relu else v for v in end] for end in zip(*found, strict=True))
                 boxes.append(([*low, one], [*high, one]))
         return self._boxes[norm]
 
     def suffices(self, rival: int, bound: Fraction) -> bool:
         """Whether the target wins by this margin: a single logit of 0 is class 1, and the lower index wins a tie."""
-        loses_ties = self.target == 0 if len(self.layers[-1].rows) == 1 else rival < self.target
+        loses_ties = self.target == 0 if len(self.layers[-1].low) == 1 else rival < self.target
         return bound > 0 or (bound == 0 and not loses_ties)
 
-    def margin(self, rival: int) -> tuple[list[int], int]:
-        """The row that must stay >= 0, the target's logit minus the rival's or ± the only one; how many rows it is."""
-        rows = self.layers[-1].rows
-        if len(rows) == 1:
-            return [w if self.target == 1 else -w for w in rows[0]], 1
-        return [a - b for a, b in zip(rows[self.target], rows[rival], strict=True)], 2
+    def margin(self, rival: int) -> tuple[Row, Row]:
+        """The ends of the row that must stay >= 0: the target's logit minus the rival's; a lone logit is class 1's."""
+        low, high = ([[0] * len(rows[0])] * (2 - len(rows)) + rows for rows in self.layers[-1][:2])
+        return list(map(sub, low[self.target], high[rival])), list(map(sub, high[self.target], low[rival]))
 
     def bound(self, part: dict[str, Any], name: str = "proof") -> Fraction:
         """The least margin against a rival that a part proves; CheckError where it proves nothing."""
-        (row, count), reach = self.margin(part["rival"]), self.layers[-1].reach
+        low, high = self.margin(part["rival"])
         if "tree" in part:
             same(f"{name}.method", "cases", part["method"])
-            if len(self.layers) < 3 or not all(layer.relu for layer in self.layers[:-1]):
-                raise CheckError(f"{name}.method: 'cases' is for two or more hidden layers, all of them with ReLU")
-            lowest = [w - count * r for w, r in zip(row, reach, strict=True)]
-            return self.tree(part["tree"], lowest, self.ranges, f"{name}.tree")
+            if len(self.layers) < 3:
+                raise CheckError(f"{name}.method: 'cases' is for two or more hidden layers")
+            return min(self.tree(part["tree"], low, high, self.ranges, f"{name}.tree"))
         norm = self.norm if part["method"] == "ball" else math.inf
         if part["method"] not in ("ball", "interval") or (part["method"] == "ball" and norm not in (1, 2)):
             raise CheckError(f"{name}.method: expected interval, cases, or ball for a norm of 1 or 2")
         box = self.boxes(norm)[-1]
-        ((least, _),) = extremes([row], reach, box, norm, count)
+        ((least, _),) = extremes([low], [high], box, norm, min(len(self.layers[-1].low), 2))
         return Fraction(least, box[0][-1] << self.shift)
 
-    def tree(self, node: Any, row: list[int], ranges: Ranges, name: str) -> Fraction:
-        """The least that any leaf proves of a row; the splits see to it that every case has a leaf."""
+    def tree(self, node: Any, low: Row, high: Row, case: Ranges, name: str) -> Iterator[Fraction]:
+        """What each leaf proves of a row; the splits see to it that every network is in the case of some leaf."""
         if node == {}:
-            return self.least(row, ranges)
-        if "split" not in node:
-            leaf = fit(node, _LEAF, name)
-            wrong = any(list(map(len, leaf[side])) != list(map(len, ranges)) for side in ("lower", "upper"))
-            if wrong or min(map(min, leaf["lower"])) < 0 or leaf["denominator"] <= 0:
-                raise CheckError(f"{name}: expected as many in lower, all >= 0, and in upper as neurons, over one > 0")
-            return self.least(row, ranges, list(zip(leaf["lower"], leaf["upper"], strict=True)), leaf["denominator"])
-        places = {(i, j): ends for i, layer in enumerate(ranges, 1) for j, ends in enumerate(layer)}
-        split = tuple(fit(node, _SPLIT, name)["split"])
-        bottom, top = places.get(split, (0, 0))
-        if not bottom < 0 < top:
-            raise CheckError(f"{name}.split: expected [layer, neuron] after layer 0, one that can be on either side")
-        (i, j), proven = split, []
-        for side, ends in (("below", (bottom, 0)), ("above", (0, top))):
-            case = [list(layer) for layer in ranges]
-            case[i - 1][j] = ends
-            proven.append(self.tree(node[side], row, case, f"{name}.{side}"))
-        return min(proven)
-
-    def least(self, row: list[int], ranges: Ranges, given: Lines | None = None, unit: int = 2**64) -> Fraction:
-        """The least of row . (v, 1), v the values of the last layer with ranges; multipliers are over `unit`."""
-        # Coefficients are over unit * 2**shift, the constant over 2**fine times that.
-        coefficients, constant = [w * unit for w in row], 0
-        for i in range(len(ranges), 0, -1):
-            constant += coefficients.pop() << self.fine
-            if given is None:
-                # c times the slope of the chord above relu over U's range; 0 or 1 where U has one sign.
-                heights = [(max(top, 0), (max(top, 0) - min(bottom, 0)) << self.shift) for bottom, top in ranges[i - 1]]
-                lines = [c * h // width if h else 0 for c, (h, width) in zip(coefficients, heights, strict=True)]
-                lower, upper = [max(line, 0) for line in lines], [min(line, 0) for line in lines]
+            yield self.least(low, high, case)
+        elif "tighten" in node:
+            inner, case = fit(node, _TIGHTEN, name)["tighten"], self.tightened(case)
+            if all(bottom <= top for layer in case for bottom, top in layer):
+                yield from self.tree(inner, low, high, case, f"{name}.tighten")
             else:
-                lower, upper = given[i - 1]
-            for c, low, up, (bottom, top) in zip(coefficients, lower, upper, ranges[i - 1], strict=True):
-                low, up = low << self.shift, up << self.shift
-                # The least of  c v - low L - up U  is  -(low + up) U  at U <= 0,  (min(0, c - low) - up) U  at U >= 0.
-                corners = [-(low + up) * end if end < 0 else (min(0, c - low) - up) * end for end in (bottom, top)]
-                constant += min(*corners, 0) if bottom < 0 < top else min(corners)
-            both, apart = list(map(add, lower, upper)), sum(upper) - sum(lower)
-            moving = zip(self.layers[i].columns, self.layers[i].reach, strict=True)
-            coefficients = [sum(map(mul, both, column)) + apart * reach for column, reach in moving]
-        box, unit = self.boxes(math.inf)[1], unit << self.shift
-        corner = sum(c * (a if c > 0 else b) for c, a, b in zip(coefficients, *box, strict=True))
-        return Fraction(corner, unit * box[0][-1]) + Fraction(constant, unit << self.fine)
+                same(f"{name}.tighten: what is left to prove where no network is", {}, inner)
+        elif "split" in node:
+            places = {(i, j): ends for i, layer in enumerate(case) for j, ends in enumerate(layer)}
+            split = tuple(fit(node, _SPLIT, name)["split"])
+            bottom, top = places.get(split, (0, 0))
+            if not bottom < 0 < top:
+                raise CheckError(f"{name}.split: expected [layer, neuron] of one that can be on either side of zero")
+            i, j = split
+            for side, ends in (("below", (bottom, 0)), ("above", (0, top))):
+                cut = [list(layer) for layer in case]
+                cut[i][j] = ends
+                yield from self.tree(node[side], low, high, cut, f"{name}.{side}")
+        else:
+            leaf = fit(node, _LEAF, name)
+            lower, upper, unit = leaf["lower"], leaf["upper"], leaf["denominator"]
+            wrong = any(list(map(len, side)) != list(map(len, case[1:])) for side in (lower, upper))
+            signs = [0 if layer.relu else max(line) for line, layer in zip(upper, self.layers[1:-1], strict=False)]
+            if wrong or min(map(min, lower)) < 0 or max(signs) > 0 or unit <= 0:
+                raise CheckError(
+                    f"{name}: expected lower >= 0 and upper (<= 0 without ReLU) for each neuron, over one > 0"
+                )
+            yield self.least(low, high, case, list(zip(lower, upper, strict=True)), unit)
+
+    def least(self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64) -> Fraction:
+        """The least in a case of a row that is `above` where values are >= 0, `below` where they are <= 0."""
+        return Fraction(self._walk(above, below, case, lines, unit), unit << (self.shift + self.fine))
+
+    def _walk(self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64) -> int:
+        # Slopes are over unit * 2**shift, the total over 2**fine times that.
+        p, n, total, shift = [w * unit for w in above], [w * unit for w in below], 0, self.shift
+        for i in range(len(case) - 1, 0, -1):
+            total, layer = total + (p.pop() << self.fine), self.layers[i]
+            n = [0] * len(p) if layer.relu else n[: len(p)]
+            if lines:
+                lower, upper = lines[i - 1]
+            else:
+                slopes = [chord(a, b, *ends) >> shift for a, b, ends in zip(n, p, case[i], strict=True)]
+                lower, upper = [max(slope, 0) for slope in slopes], [min(slope, 0) for slope in slopes]
+            for under, over, low, up, ends in zip(n, p, lower, upper, case[i], strict=True):
+                low, up = low << shift, up << shift
+                # ReLU: L = U, or L = 0 where U is above. Identity: L = U = z.
+                rise = min(over - low, 0) if layer.relu else over - low
+                total += lowest(under - low - up, rise - up, *ends)
+            p = combine(lower + upper, layer.low + layer.high)
+            n = p if self.layers[i - 1].relu else combine(lower + upper, layer.high + layer.low)
+        # With ReLU no value of the first layer is below zero.
+        return total + (p.pop() << self.fine) + sum(map(lowest, n, p, *zip(*case[0], strict=True)))
 
     @cached_property
     def ranges(self) -> Ranges:
-        """U's range for each neuron of the hidden layers but the first: a walk back for either end."""
-        found: Ranges = []
-        for layer, (_, high) in zip(self.layers[1:-1], self.boxes(math.inf)[2:], strict=True):
-            ends = []
-            for row, most in zip(layer.rows, high, strict=False):
-                upper = [w + r for w, r in zip(row, layer.reach, strict=True)]
-                bottom, minus_top = self.least(upper, found), self.least([-w for w in upper], found)
-                top = min(-minus_top, Fraction(most, high[-1]))
-                ends.append((math.floor(bottom * 2**self.fine), math.ceil(top * 2**self.fine)))
-            found.append(ends)
+        """The case before any split; the values of the first hidden layer form a box."""
+        low, high = ([value << self.shift for value in end[:-1]] for end in self.boxes(math.inf)[1])
+        return self.tightened([list(zip(low, high, strict=True))])
+
+    def tightened(self, case: Ranges) -> Ranges:
+        """A case with its ranges from a walk back for each end, none wider than it was; bottom > top: it is empty."""
+        found, digits = case[:1], 64 + self.shift
+        for i, layer in enumerate(self.layers[1:-1], 1):
+            (*starts, _), (*ends, one) = self.boxes(math.inf)[i + 1]
+            ranges = []
+            for low, high, start, end in zip(layer.low, layer.high, starts, ends, strict=True):
+                bottom = self._walk(*((high, low) if layer.relu else (low, high)), found) >> digits
+                minus_top = self._walk(list(map(neg, high)), list(map(neg, low)), found) >> digits
+                # The same from intervals, which know U's least only from below by L's.
+                bottom = bottom if layer.relu else max(bottom, (start << self.fine) // one)
+                ranges.append((bottom, -max(minus_top, (-end << self.fine) // one)))
+            if i < len(case):
+                ranges = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(ranges, case[i], strict=True)]
+            found.append(ranges)
         return found
 
 
@@ -403,21 +478,20 @@ def _check_inside(model: Model, witness: Model, changes: Changes) -> None:
     radii, norm, together = changes
     if norm not in (1, 2, math.inf):
         raise CheckError(f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {norm}")
-    builds = [[list(map(len, layer)) for layer in network.layers] for network in (model, witness)]
-    same("proof: the shapes of the witness's layers", *builds)
-    sizes, limits, power = [], [], 1 if norm == math.inf else int(norm)
+    same("proof: the shapes of the witness's layers", outline(model.weights), outline(witness.weights))
+    sizes, power = [], 1 if norm == math.inf else int(norm)
     for i, (old, new, radius) in enumerate(zip(model.layers, witness.layers, radii, strict=True)):
         # Every float64 is a multiple of 2**-1074, and in no norm does one parameter move further than the radius.
-        reach, bias_reach = whole(radius, 1074)
-        pairs = [(whole(a, 1074), whole(b, 1074)) for a, b in zip(old, new, strict=True)]
-        steps = [[abs(x - y) for x, y in zip(a, b, strict=True)] for a, b in pairs]
-        if any(max(row[:-1]) > reach or row[-1] > bias_reach for row in steps):
+        sides = [[whole(row, 1074) for row in rows] for rows in (old, new, *movable(radius, old))]
+        steps = [(b - a, down, up) for rows in zip(*sides, strict=True) for a, b, down, up in zip(*rows, strict=True)]
+        if any(not -down <= step <= up for step, down, up in steps):
             raise CheckError(f"proof: the witness lies outside Δ, in layer {i}")
-        sizes.append(sum(step**power for row in steps for step in row))
-        limits.append(reach**power)
-    sizes, limits = ([sum(sizes)], limits[:1]) if together else (sizes, limits)
-    if norm != math.inf and any(size > limit for size, limit in zip(sizes, limits, strict=True)):
-        raise CheckError("proof: the witness lies outside Δ, all parameters together")
+        sizes.append(sum(abs(step) ** power for step, _, _ in steps))
+    if norm != math.inf:
+        limits = [limit**power for limit in whole((radius for radius, _ in radii), 1074)]
+        sizes, limits = ([sum(sizes)], limits[:1]) if together else (sizes, limits)
+        if any(size > limit for size, limit in zip(sizes, limits, strict=True)):
+            raise CheckError("proof: the witness lies outside Δ, all parameters together")
 
 
 def float_below(value: Fraction) -> float:

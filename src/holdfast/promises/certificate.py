@@ -107,7 +107,7 @@ def certificate(
         "proof": {},
         "about": dict(about or {}),
     }
-    asked = checker.read_changes(document["changes"], len(network.weights))
+    asked = checker.read_changes(document["changes"], model)
     document["statement"] = checker.statement(document)
     try:
         if verdict is Verdict.ROBUST:

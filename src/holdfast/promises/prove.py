@@ -95,9 +95,8 @@ class _Search:
         self.radii = box.layer_radii(self.network)
         self.problem = problem = Problem.of(self.network, IntervalNetwork.of(self.network, box), margin, self.x[None])
         self.box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
-        row, count = question.margin(self.rival)
-        self.row = [w - count * r for w, r in zip(row, question.layers[-1].reach, strict=True)]
-        self.floats = [self._as_floats(layer) for layer in question.ranges]
+        self.rows = question.margin(self.rival)
+        self.floats = [self._as_floats(layer) for layer in question.ranges[1:]]
 
     def _as_floats(self, layer: list[tuple[int, int]]) -> Ranges:
         """The checker's own ranges of U; those of L do not matter here."""
@@ -126,11 +125,11 @@ class _Search:
                 )
             raise NoProofError("a case cannot be split any further, and is not proven")
         i, j = self._place(loosest)
-        bottom, top = exact[i][j]
+        bottom, top = exact[i + 1][j]
         children = {}
         for name, choice, ends in (("below", ZERO, (bottom, 0)), ("above", LINEAR, (0, top))):
             chosen, ranges = tuple(part.copy() for part in decided), [list(layer) for layer in exact]
-            chosen[i][j], ranges[i][j] = choice, ends
+            chosen[i][j], ranges[i + 1][j] = choice, ends
             children[name] = self._node(chosen, ranges)
         return {"split": [i + 1, j], **children}
 
@@ -157,7 +156,7 @@ class _Search:
 
     def _tried(self, exact: checker.Ranges, lines: checker.Lines, unit: int) -> dict[str, Any] | None:
         """A leaf with these multipliers if they prove it."""
-        if not self.question.suffices(self.rival, self.question.least(self.row, exact, lines, unit)):
+        if not self.question.suffices(self.rival, self.question.least(*self.rows, exact, lines, unit)):
             return None
         return {"lower": [line[0] for line in lines], "upper": [line[1] for line in lines], "denominator": unit}
 
@@ -169,10 +168,10 @@ class _Search:
         cuts = np.cumsum(self.network.hidden[1:])[:-1]
         lowers, uppers = np.split(found.lower, cuts), np.split(found.upper, cuts)
         # One by one, as integers of this size may be beyond any float.
-        coefficients = np.array([w / 2**self.question.shift for w in self.row[:-1]])
+        coefficients = np.array([w / 2**self.question.shift for w in self.rows[0][:-1]])
         lines: checker.Lines = []
-        for i in range(len(exact) - 1, -1, -1):
-            slopes = np.array([float(slope) for slope in _slopes(decided[i].tolist(), exact[i])])
+        for i in range(len(exact) - 2, -1, -1):
+            slopes = np.array([float(slope) for slope in _slopes(decided[i].tolist(), exact[i + 1])])
             lower = np.where(decided[i] == ZERO, 0.0, np.minimum(lowers[i], np.maximum(coefficients, 0.0)))
             upper = lowers[i] - lower - uppers[i] * slopes
             upper = np.where(decided[i] == ZERO, upper, np.minimum(upper, 0.0))
@@ -197,20 +196,19 @@ class _Search:
             steps = tuple(layer[0] for layer in found.multipliers.stretches)
             alphas = RationalNetwork(self.problem, self.radii).best_alphas(self.x, decided, floats, steps)
         one = 1 << self.question.shift
-        coefficients = [Fraction(w, one) for w in self.row[:-1]]
+        coefficients = [Fraction(w, one) for w in self.rows[0][:-1]]
         lines: list[tuple[list[Fraction], list[Fraction]]] = []
-        for i in range(len(exact) - 1, -1, -1):
-            slopes = _slopes(decided[i].tolist(), exact[i])
+        for i in range(len(exact) - 2, -1, -1):
+            slopes = _slopes(decided[i].tolist(), exact[i + 1])
             lower = [max(c, Fraction(0)) * alpha for c, alpha in zip(coefficients, alphas[i], strict=True)]
             upper = [min(c, Fraction(0)) * t * s for c, t, s in zip(coefficients, stretches[i], slopes, strict=True)]
             lines.insert(0, (lower, upper))
-            layer, apart = self.question.layers[i + 1], sum(upper) - sum(lower)
-            both = [a + b for a, b in zip(lower, upper, strict=True)]
-            columns = zip(layer.columns[:-1], layer.reach[:-1], strict=True)
+            layer = self.question.layers[i + 1]
+            columns = zip(*layer.low, *layer.high, strict=True)
             coefficients = [
-                (sum((b * w for b, w in zip(both, column, strict=True)), Fraction(0)) + apart * reach) / one
-                for column, reach in columns
-            ]
+                sum((m * w for m, w in zip(lower + upper, column, strict=True)), Fraction(0)) / one
+                for column in columns
+            ][:-1]
         unit = math.lcm(*(value.denominator for line in lines for part in line for value in part))
         return [([int(v * unit) for v in lower], [int(v * unit) for v in upper]) for lower, upper in lines], unit
 
