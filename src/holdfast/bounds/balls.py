@@ -1,0 +1,396 @@
+"""Changes in a p-norm, 1 <= p < inf: how far they move a margin, and the networks that move it furthest.
+
+Write q for the dual norm, 1/p + 1/q = 1, and E_i for what a change adds to the weights and the bias of layer i. By
+Hölder's inequality a layer that reads v' moves by E_i (v', 1), and u . E_i (v', 1) <= ||E_i||_p ||u||_q ||(v', 1)||_q.
+
+*Any depth.* Take the values v of today's network as centres. With D_i the slopes of the activations between centre and
+changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin is exactly
+
+    margin' = margin + sum_i g_i E_i (v'_{i-1}, 1) >= margin - sum_i ||E_i||_p s_i,   s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q
+
+and sum_i ||E_i||_p s_i <= delta ||s||_q where the layers share one radius. Slopes and values are bounded layer by layer
+in the same way. Rounding errors of the centres are changes too: they go through the same slopes and weights.
+
+*One hidden layer.* Neuron j moves by e_j = R s_j and its output weight by d rho_j, with sum |s|^p + sum |rho|^p <= 1.
+Put a price on that constraint; what is left falls apart into one function of one number for each neuron:
+
+    margin' >= offset - price + sum_j min_s  w_j v_j(s) - price h(d |v_j(s)| / price) + price |s|^p
+
+with h(a) = max over rho in [0, 1] of a rho - rho^p. Prices are searched, and where neurons jump between two minima the
+range of s is split (branch and bound), which closes the gap.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from holdfast.bounds.abstraction import Margin
+from holdfast.changes import PlausibleChanges
+from holdfast.network import Floats, Network
+
+_UNIT = 2.0**-53
+# A product that underflows loses less than this.
+_TINY = 2.0**-1022
+_LEAST = 5e-324
+# Numbers that the slopes of one chunk of rows may fill.
+_CHUNK = 500_000
+
+
+def dual_norm(values: Floats, q: float, *, below: bool = False) -> Floats:
+    """||values||_q along the last axis, rounded up (down if `below`): scaled by the largest, so no power overflows.
+
+    The largest contributes exactly 1 to the sum of powers. A quotient is off by a factor 1 + u, which the root takes
+    out of the power again; a power, the sum and the root add at most m + 30 more.
+
+    Examples
+    --------
+    >>> dual_norm(np.array([3e-200, 4e-200]), 2.0) / 5e-200 - 1.0 < 1e-14
+    True
+    >>> dual_norm(np.array([1e-4, 2e-4]), 101.0).round(8)
+    2e-4
+    """
+    sizes = np.abs(values)
+    largest = np.asarray(sizes.max(axis=-1))
+    if q == math.inf:
+        return largest
+    scale = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        norm = largest * np.power(np.power(sizes / scale[..., None], q).sum(axis=-1), 1.0 / q)
+        allowance = (sizes.shape[-1] + 32) * _UNIT
+        if below:
+            return np.where(np.isfinite(norm), np.maximum(norm * (1.0 - allowance) - _LEAST, 0.0), largest)
+        return np.where(largest > 0.0, norm * (1.0 + allowance) + _LEAST, 0.0)
+
+
+@dataclass(frozen=True)
+class _Ball:
+    """The norm, its dual, and the radius that the layers share (inf where each has its own)."""
+
+    p: float
+    q: float
+    shared: float
+    biases: bool
+
+    @classmethod
+    def of(cls, changes: PlausibleChanges) -> _Ball:
+        shared = math.inf if isinstance(changes.delta, tuple) else changes.delta
+        return cls(changes.norm, changes.dual_norm, shared, changes.biases)
+
+    def size(self, values: Floats) -> Floats:
+        """||(v, 1)||_q from above; without the 1 where biases stay."""
+        return dual_norm(self.extend(values), self.q)
+
+    def extend(self, values: Floats) -> Floats:
+        """(v, 1), or (v, 0) where biases stay."""
+        last = np.full((*values.shape[:-1], 1), float(self.biases))
+        return np.concatenate([values, last], axis=-1)
+
+    def root(self, count: int) -> float:
+        """count^(1/q), from above."""
+        return 1.0 if count == 1 else float(count) ** (1.0 / self.q) * (1.0 + 8.0 * _UNIT)
+
+    def most(self, sensitivities: Floats, radii: Floats) -> Floats:
+        """The most that sum_i ||E_i||_p s_i can be: each layer within its radius, all within the shared one."""
+        each = _up((radii * sensitivities).sum(axis=-1), sensitivities.shape[-1])
+        if self.shared == math.inf:
+            return each
+        return np.minimum(each, _up(self.shared * dual_norm(sensitivities, self.q), 1))
+
+
+def _up(values: Floats, terms: int) -> Floats:
+    """What a sum of that many products, none of them negative, can be at most in exact arithmetic."""
+    return np.asarray(values * (1.0 + (2 * terms + 8) * _UNIT) + terms * _TINY)
+
+
+class _Layer(NamedTuple):
+    """A hidden layer around its centre; `slopes` are the least and the greatest of (v' - v) / (z' - z)."""
+
+    weight: Floats
+    slopes: tuple[Floats, Floats]
+    # Of what the layer reads: ||(v', 1)||_q from above.
+    size: Floats
+    # How far the centre's preactivation is from W v + b.
+    residual: Floats
+
+
+class _Values(NamedTuple):
+    """What a layer hands on: the centre, the range around it, ||(v', 1)||_q, and ||v' - v||_q for each layer before."""
+
+    centre: Floats
+    low: Floats
+    high: Floats
+    size: Floats
+    spread: Floats
+    spread_error: Floats
+
+
+def _affine(weight: Floats, bias: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """W v + b, and how far rounding may have put it off."""
+    size = np.abs(values) @ np.abs(weight).T + np.abs(bias)
+    terms = weight.shape[1] + 1
+    return values @ weight.T + bias, size * (2 * terms + 8) * _UNIT + terms * _TINY
+
+
+def _move(ball: _Ball, layers: list[_Layer], rows: Floats, size: Floats, radii: Floats) -> tuple[Floats, Floats]:
+    """How far `rows` of the last values move at most, (n, k): by changes of any layer, and by rounding in them."""
+    n, k = size.shape[0], rows.shape[0]
+    middle, half = np.broadcast_to(rows, (n, *rows.shape)), np.zeros((n, *rows.shape))
+    sensitivities, error = [np.broadcast_to(size[:, None], (n, k))], np.zeros((n, k))
+    for layer in reversed(layers):
+        least, greatest = (slope[:, None, :] for slope in layer.slopes)
+        low, high = middle - half, middle + half
+        low, high = np.where(low > 0.0, low * least, low * greatest), np.where(high > 0.0, high * greatest, high * least)
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        terms = layer.weight.shape[0]
+        # Three roundings above and the products below: all relative to the greatest coefficient.
+        reach = _up(np.maximum(np.abs(low), np.abs(high)), 4)
+        sensitivities.append(_up(dual_norm(reach, ball.q) * layer.size[:, None], 1))
+        error += _up((reach * layer.residual[:, None, :]).sum(axis=-1), terms)
+        magnitude = np.abs(layer.weight)
+        half = half @ magnitude + (reach @ magnitude) * (4 * terms + 32) * _UNIT + terms * _TINY
+        middle = middle @ layer.weight
+    return ball.most(np.stack(sensitivities[::-1], axis=-1), radii[:, None, : len(sensitivities)]), _up(error, 4)
+
+
+def _slopes(centre: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """The least and the greatest slope of max(z, 0) between the centre and a point of [low, high]."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        least = np.where(low >= 0.0, 1.0, np.where(centre > 0.0, centre / (centre - low), 0.0))
+        greatest = np.where(high <= 0.0, 0.0, np.where(centre < 0.0, high / (high - centre), 1.0))
+    # A range wider than floats tells nothing.
+    least, greatest = np.nan_to_num(least, nan=0.0), np.nan_to_num(greatest, nan=1.0)
+    greatest = np.where(high <= 0.0, 0.0, np.minimum(greatest * (1.0 + 8.0 * _UNIT) + _TINY, 1.0))
+    return np.maximum(least * (1.0 - 8.0 * _UNIT) - _TINY, 0.0), greatest
+
+
+def _forward(network: Network, ball: _Ball, points: Floats, radii: Floats) -> tuple[list[_Layer], _Values]:
+    """Every hidden layer around today's values, where layer i may move by radii[:, i]."""
+    n = points.shape[0]
+    values = _Values(points, points, points, ball.size(points), np.zeros((n, 0)), np.zeros(n))
+    layers: list[_Layer] = []
+    for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
+        centre, residual = _affine(weight, bias, values.centre)
+        moved, error = _move(ball, layers, weight, values.size, radii)
+        away = np.maximum(values.high - values.centre, values.centre - values.low) * (1.0 + 4.0 * _UNIT)
+        direct = _up(away @ np.abs(weight).T + (radii[:, i] * values.size)[:, None], weight.shape[1] + 1)
+        deviation = _up(np.minimum(moved + error, direct) + residual, 2)
+        low, high = _around(centre, deviation)
+        slopes = np.ones_like(centre), np.ones_like(centre)
+        if network.activations[i] == "relu":
+            slopes = _slopes(centre, low, high)
+            centre, low, high = (np.maximum(part, 0.0) for part in (centre, low, high))
+        layers.append(_Layer(weight, slopes, values.size, residual))
+        spread, spread_error = _spread(ball, weight, values, residual)
+        apart = _up(ball.size(centre) + ball.most(spread, radii[:, : i + 1]) + spread_error, 4)
+        size = np.minimum(ball.size(np.maximum(np.abs(low), np.abs(high))), apart)
+        values = _Values(centre, low, high, size, spread, spread_error)
+    return layers, values
+
+
+def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
+    """[centre - deviation, centre + deviation], rounded outward; everything where floats do not reach."""
+    slack = (np.abs(centre) + deviation) * 2.0 * _UNIT + _LEAST
+    low, high = centre - deviation - slack, centre + deviation + slack
+    return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
+
+
+def _spread(ball: _Ball, weight: Floats, values: _Values, residual: Floats) -> tuple[Floats, Floats]:
+    """||v' - v||_q after a layer for each unit that a layer up to it moves, and what rounding adds.
+
+    ||E (v', 1)||_p <= ||E||_p ||(v', 1)||_q, and by Riesz and Thorin ||W||_q <= ||W||_1^(1/q) ||W||_inf^(1/p).
+    """
+    magnitude = np.abs(weight)
+    gain = magnitude.sum(axis=0).max() ** (1.0 / ball.q) * magnitude.sum(axis=1).max() ** (1.0 / ball.p)
+    gain = float(_up(gain, sum(weight.shape) + 16))
+    wider = float(weight.shape[0]) ** max(1.0 / ball.q - 1.0 / ball.p, 0.0)
+    own = _up(wider * values.size, 16)
+    spread = np.concatenate([_up(gain * values.spread, 1), own[:, None]], axis=1)
+    return spread, _up(gain * values.spread_error + residual.sum(axis=1), residual.shape[1] + 1)
+
+
+def least_margins(network: Network, changes: PlausibleChanges, points: Floats, margins: Sequence[Margin]) -> Floats:
+    """A lower bound on each margin over the ball, (n, margins), rounding included; exact without hidden layers."""
+    radii = np.array([radius.weight for radius in changes.layer_radii(network)])
+    chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
+    parts = [
+        _least(network, _Ball.of(changes), part, np.broadcast_to(radii, (part.shape[0], radii.size)), margins)
+        for part in (points[start : start + chunk] for start in range(0, points.shape[0], chunk))
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, len(margins)))
+
+
+def _least(network: Network, ball: _Ball, points: Floats, radii: Floats, margins: Sequence[Margin]) -> Floats:
+    """The better of two bounds: around today's margin, and from the ranges of the last values one by one."""
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        layers, values = _forward(network, ball, points, radii)
+        rows, offsets = np.stack([m.row for m in margins]), np.array([m.offset for m in margins])
+        today, residual = _affine(rows, offsets, values.centre)
+        bounds = []
+        for k, margin in enumerate(margins):
+            size = _up(ball.root(margin.count) * values.size, 1)
+            moved, error = _move(ball, layers, rows[k : k + 1], size, radii)
+            around = _around(today[:, k], _up(moved[:, 0] + error[:, 0] + residual[:, k], 3))[0]
+            away = np.where(rows[k] > 0.0, values.centre - values.low, values.high - values.centre) * (1.0 + 4.0 * _UNIT)
+            direct = _up(away @ np.abs(rows[k]) + radii[:, -1] * size, away.shape[1] + 1)
+            bounds.append(np.maximum(around, _around(today[:, k], _up(direct + residual[:, k], 1))[0]))
+    return np.stack(bounds, axis=1)
+
+
+class Radii(NamedTuple):
+    """Radii from below and from above."""
+
+    lower: Floats
+    upper: Floats
+
+
+def linear_radius(network: Network, norm: float, biases: bool, points: Floats, margins: Sequence[Margin]) -> Radii:
+    """margin / (count^(1/q) ||(x, 1)||_q) of a model without hidden layers, (n, margins); 0 where it is lost today.
+
+    Examples
+    --------
+    >>> net = Network([[[3.0, 4.0]]], [[0.0]])
+    >>> linear_radius(net, 2.0, False, np.array([[3.0, 4.0]]), [Margin.of_logit(net, 0, 1)]).lower.round(9)
+    array([[5.]])
+    """
+    ball = _Ball.of(PlausibleChanges(1.0, norm, biases))
+    rows, offsets = np.stack([m.row for m in margins]), np.array([m.offset for m in margins])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        low, high = _around(*_affine(rows, offsets, points))
+        read = ball.extend(points)
+        wide, narrow = (
+            np.stack([dual_norm(read, ball.q, below=below) * ball.root(m.count) for m in margins], axis=1)
+            for below in (False, True)
+        )
+        lower = low / (wide * (1.0 + 8.0 * _UNIT) + _LEAST) * (1.0 - 8.0 * _UNIT) - _LEAST
+        upper = high / (narrow * (1.0 - 32.0 * _UNIT)) * (1.0 + 8.0 * _UNIT) + _LEAST
+    # A point at the origin of a model whose biases stay does not feel any change.
+    still = ~read.any(axis=1)[:, None]
+    lower = np.where(still & (low > 0.0), np.inf, np.clip(lower, 0.0, np.finfo(float).max))
+    upper = np.where(high < 0.0, 0.0, np.where(still | ~(narrow > 0.0), np.inf, upper))
+    return Radii(np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(upper, nan=np.inf, posinf=np.inf))
+
+
+class _Steps(NamedTuple):
+    """Several changes at once: for each layer (starts, out, in + 1), the bias last."""
+
+    layers: list[Floats]
+
+    def towards(self, other: _Steps, share: float) -> _Steps:
+        return _Steps([a + share * (b - a) for a, b in zip(self.layers, other.layers, strict=True)])
+
+    def take(self, rows: Sequence[int] | slice) -> _Steps:
+        return _Steps([layer[rows] for layer in self.layers])
+
+
+def _direction(gradient: Floats, p: float) -> Floats:
+    """Along the last axis, the point of the unit p-ball at which the inner product with the gradient is greatest."""
+    sizes = np.abs(gradient)
+    largest = sizes.max(axis=-1, keepdims=True)
+    shares = sizes / np.where(largest > 0.0, largest, 1.0)
+    if p == 1.0:
+        chosen = np.arange(sizes.shape[-1]) == sizes.argmax(axis=-1)[..., None]
+        return np.asarray(np.sign(gradient) * chosen)
+    direction = np.sign(gradient) * shares ** (1.0 / (p - 1.0))
+    # The largest entry is 1, unless all are 0 and stay so.
+    return np.asarray(direction / np.maximum((np.abs(direction) ** p).sum(axis=-1, keepdims=True), 1.0) ** (1.0 / p))
+
+
+class _Descent:
+    """Steepest descent of one margin at one point, inside the ball, from several starts together.
+
+    The gradient of a layer is the product of a backward signal and of what the layer reads. So is the steepest change.
+    """
+
+    def __init__(self, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> None:
+        self.network, self.changes, self.margin, self.ball = network, changes, margin, _Ball.of(changes)
+        self.radii = np.array([radius.weight for radius in changes.layer_radii(network)])
+        self.today = [
+            np.concatenate([w, b[:, None]], axis=1) for w, b in zip(network.weights, network.biases, strict=True)
+        ]
+        self.x = np.append(x, 1.0)
+        self.signal = np.zeros(network.n_outputs)
+        if margin.above >= 0:
+            self.signal[margin.above] += 1.0
+        if margin.below >= 0:
+            self.signal[margin.below] -= 1.0
+
+    def run(self, starts: _Steps, rounds: int) -> tuple[float, _Steps]:
+        """The least margin met, and the one change that leads to it."""
+        steps, values = starts, self.margins(starts)
+        for _ in range(rounds):
+            aim = self.steepest(steps)
+            tries = [steps.towards(aim, share) for share in (1.0, 0.5, 0.2, 0.05, 0.01)]
+            found = np.stack([values, *(self.margins(one) for one in tries)])
+            best = found.argmin(axis=0)
+            if not best.any():
+                break
+            steps = _Steps([
+                np.stack([layers[b][s] for s, b in enumerate(best)])
+                for layers in zip(steps.layers, *(one.layers for one in tries), strict=True)
+            ])  # fmt: skip
+            values = found.min(axis=0)
+        least = int(values.argmin())
+        return float(values[least]), steps.take([least])
+
+    def starts(self) -> _Steps:
+        """The steepest changes of today's network, taking inactive neurons for inactive, half and fully active."""
+        still = _Steps([np.zeros((1, *layer.shape)) for layer in self.today])
+        aims = [self.steepest(still, leak) for leak in (0.0, 0.3, 1.0)]
+        return _Steps([np.concatenate(layers) for layers in zip(*(aim.layers for aim in aims), strict=True)])
+
+    def margins(self, steps: _Steps) -> Floats:
+        """The margin after each change."""
+        return self._forward(steps)[0][-1] @ self.signal
+
+    def _forward(self, steps: _Steps) -> tuple[list[Floats], list[Floats]]:
+        """The preactivations of each layer, and what it reads."""
+        read, outputs = [np.broadcast_to(self.x, (steps.layers[0].shape[0], self.x.size))], []
+        for i, (today, step) in enumerate(zip(self.today, steps.layers, strict=True)):
+            outputs.append(np.einsum("soi,si->so", today + step, read[i]))
+            if i + 1 < len(self.today):
+                values = np.maximum(outputs[i], 0.0) if self.network.activations[i] == "relu" else outputs[i]
+                read.append(np.concatenate([values, np.ones((values.shape[0], 1))], axis=1))
+        return outputs, read
+
+    def steepest(self, steps: _Steps, leak: float = 0.0) -> _Steps:
+        """The change on the edge of the ball that lowers the margin most to first order."""
+        outputs, read = self._forward(steps)
+        signal = np.broadcast_to(self.signal, outputs[-1].shape)
+        ball, aims, gains = self.ball, [], []
+        for i in reversed(range(len(self.today))):
+            if i + 1 < len(self.today):
+                signal = np.einsum("so,soi->si", signal, (self.today[i + 1] + steps.layers[i + 1])[:, :, :-1])
+                if self.network.activations[i] == "relu":
+                    signal = signal * np.where(outputs[i] > 0.0, 1.0, leak)
+            reads = ball.extend(read[i][:, :-1])
+            aims.append(-_direction(signal, ball.p)[:, :, None] * _direction(reads, ball.p)[:, None, :])
+            gains.append(dual_norm(signal, ball.q) * dual_norm(reads, ball.q))
+        # Layers that share a radius take from it as the entries of one vector do.
+        shares = np.stack(gains[::-1], axis=1)
+        budget = ball.shared * _direction(shares, ball.p) if ball.shared < math.inf else self.radii * np.sign(shares)
+        return _Steps([aim * budget[:, i, None, None] for i, aim in enumerate(aims[::-1])])
+
+    def network_of(self, steps: _Steps) -> Network | None:
+        """Today's network after the one change in `steps`, moved inwards until it surely lies in the ball."""
+        for less in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
+            moved = [today + (1.0 - less) * step[0] for today, step in zip(self.today, steps.layers, strict=True)]
+            changed = self.network.with_parameters([m[:, :-1] for m in moved], [m[:, -1] for m in moved])
+            if self.changes.contains(self.network, changed):
+                return changed
+        return None
+
+
+def attack(
+    network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 30
+) -> Network | None:
+    """A network inside the ball that breaks the margin at x in floating point, or None. Replay it exactly."""
+    descent = _Descent(network, changes, x, margin)
+    value, steps = descent.run(descent.starts(), rounds)
+    return descent.network_of(steps) if value <= 0.0 else None
