@@ -41,6 +41,8 @@ _TINY = 2.0**-1022
 _LEAST = 5e-324
 # Numbers that the slopes of one chunk of rows may fill.
 _CHUNK = 500_000
+# How the shifts of a neuron are spread around the best one: ever closer to it.
+_NEAR = np.concatenate([sign * 2.0 ** -np.arange(6.0, 26.0) for sign in (-1.0, 1.0)] + [np.zeros(1)])
 
 
 def dual_norm(values: Floats, q: float, *, below: bool = False) -> Floats:
@@ -377,6 +379,15 @@ class _Descent:
         budget = ball.shared * _direction(shares, ball.p) if ball.shared < math.inf else self.radii * np.sign(shares)
         return _Steps([aim * budget[:, i, None, None] for i, aim in enumerate(aims[::-1])])
 
+    def with_shifts(self, shifts: Floats) -> _Steps:
+        """The change that moves a single hidden layer's neurons by these shares of its radius; the rest for the output."""
+        ball, p = self.ball, self.ball.p
+        first = np.outer(shifts, _direction(ball.extend(self.x[:-1]), p))[None] * self.radii[0]
+        read = self._forward(_Steps([first, np.zeros((1, *self.today[1].shape))]))[1][1][0]
+        left = max(1.0 - float((np.abs(shifts) ** p).sum()), 0.0) ** (1.0 / p) if ball.shared < math.inf else 1.0
+        last = np.outer(_direction(self.signal, p), _direction(ball.extend(read[:-1]), p))[None]
+        return _Steps([first, -left * self.radii[1] * last])
+
     def network_of(self, steps: _Steps) -> Network | None:
         """Today's network after the one change in `steps`, moved inwards until it surely lies in the ball."""
         for less in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
@@ -394,3 +405,203 @@ def attack(
     descent = _Descent(network, changes, x, margin)
     value, steps = descent.run(descent.starts(), rounds)
     return descent.network_of(steps) if value <= 0.0 else None
+
+
+@dataclass(frozen=True)
+class _OneHidden:
+    """One margin of a network with one hidden layer, at one point: neuron j reads centre_j + reach * s_j."""
+
+    ball: _Ball
+    centre: Floats
+    row: Floats
+    offset: float
+    rectified: bool
+    # How far the first layer moves one neuron, and the output layer a margin for each unit that it reads.
+    reach: float
+    pull: float
+    # What rounding of the centre and of the row can cost.
+    error: float
+
+    @classmethod
+    def of(cls, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> _OneHidden:
+        ball = _Ball.of(changes)
+        first, last = (radius.weight for radius in changes.layer_radii(network))
+        centre, residual = _affine(network.weights[0], network.biases[0], x[None, :])
+        pull = float(_up(np.asarray(last * ball.root(margin.count)), 1))
+        reach = float(_up(first * ball.size(x), 1))
+        error = float(_up(residual[0] @ (np.abs(margin.row) + pull), centre.size))
+        rectified = network.activations[0] == "relu"
+        return cls(ball, centre[0], margin.row, margin.offset, rectified, reach, pull, error)
+
+    def values(self, shifts: Floats) -> Floats:
+        """v(s), neurons on the last axis."""
+        preactivations = self.centre + self.reach * shifts
+        return np.maximum(preactivations, 0.0) if self.rectified else preactivations
+
+    def bound(self, low: Floats, high: Floats, prices: Floats, near: Floats) -> tuple[Floats, Floats, Floats]:
+        """For each pair of prices: a lower bound for shifts in [low, high], each neuron's part, and its shift.
+
+        Between two shifts the concave part lies above its chord and price |s|^p above every tangent. The shifts are
+        spread evenly, with more of them around those in `near`, (neurons, any).
+        """
+        p, price = self.ball.p, prices[:, 0, None, None]
+        kink = -self.centre / self.reach if self.reach > 0.0 else np.zeros_like(self.centre)
+        evenly = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, 25)
+        marks = [evenly, high[:, None], np.zeros((kink.size, 1)), kink[:, None]]
+        marks += [at[:, None] + _NEAR * (high - low)[:, None] for at in near.T]
+        grid = np.sort(np.clip(np.concatenate(marks, axis=1), low[:, None], high[:, None]), axis=1)
+        values = self.values(grid.T).T
+        concave = self.row[:, None] * values - self.taken(np.abs(values), prices[:, 1, None, None])
+        left, right, width = grid[:, :-1], grid[:, 1:], np.diff(grid, axis=1)
+        slope = np.diff(concave, axis=2) / np.where(width > 0.0, width, 1.0)
+        touch = -np.sign(slope) * _power(np.abs(slope) / (p * price), p)
+        touch = np.clip(touch, left, right)
+        steep = p * np.abs(touch) ** (p - 1.0) * np.where(left + right < 0.0, -1.0, 1.0)
+        power = np.abs(touch) ** p
+        ends = (side + price * (power + steep * (at - touch)) for side, at in
+                ((concave[:, :, :-1], left), (concave[:, :, 1:], right)))  # fmt: skip
+        least = np.minimum(*ends)
+        best = least.argmin(axis=2)[:, :, None]
+        parts = np.take_along_axis(least, best, axis=2)[:, :, 0]
+        paid = prices[:, 0] if self.ball.shared < math.inf else prices.sum(axis=1)
+        bias = self.taken(np.array(float(self.ball.biases)), prices[:, 1])
+        size = ((np.abs(self.row) + self.pull) * (np.abs(self.centre) + self.reach) + _TINY).sum() + abs(self.offset)
+        size = size + self.pull + (p * parts.shape[1] + 2.0) * prices.sum(axis=1)
+        error = self.error + size * (4 * parts.shape[1] + 128) * _UNIT
+        bounds = self.offset + parts.sum(axis=1) - paid - bias - error
+        shifts = np.take_along_axis(touch, best, axis=2)[:, :, 0]
+        return np.where(np.isfinite(bounds), bounds, -np.inf), parts, shifts
+
+    @property
+    def today(self) -> float:
+        """The margin without changes."""
+        return float(self.values(np.zeros_like(self.centre)) @ self.row + self.offset)
+
+    def taken(self, sizes: Floats, price: Floats) -> Floats:
+        """price h(pull |v| / price) from above: what an output weight gains after paying for its move."""
+        p = self.ball.p
+        offer = self.pull * sizes / price * (1.0 + 8.0 * _UNIT) + _LEAST
+        kept = (p - 1.0) * np.minimum(offer / p, 1.0) ** self.ball.q + np.maximum(offer - p, 0.0)
+        return np.asarray(price * kept)
+
+    def reached(self, shifts: Floats) -> tuple[float, Floats]:
+        """The least margin along a ray of shifts into the ball, with the rest of the radius for the output layer."""
+        p, length = self.ball.p, max(float(dual_norm(shifts, self.ball.p)), 1e-300)
+        lengths = np.append(np.linspace(0.0, 1.0, 33), min(length, 1.0))
+        tries = lengths[:, None] * (shifts / length)
+        values = self.values(tries)
+        left = np.maximum(1.0 - lengths**p, 0.0) ** (1.0 / p) if self.ball.shared < math.inf else 1.0
+        margins = values @ self.row + self.offset - self.pull * left * self.ball.size(values)
+        best = int(margins.argmin())
+        return float(margins[best]), tries[best]
+
+
+def _power(base: Floats, p: float) -> Floats:
+    """base^(1 / (p - 1)): where a price of p s^(p - 1) meets the base."""
+    return np.asarray(base ** (math.inf if p == 1.0 else 1.0 / (p - 1.0)))
+
+
+class _Node(NamedTuple):
+    """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
+
+    bound: float
+    number: int
+    low: Floats
+    high: Floats
+    prices: Floats
+    parts: Floats
+    shifts: Floats
+
+
+class _Search:
+    """Branch and bound over the shifts of one hidden layer."""
+
+    def __init__(self, problem: _OneHidden) -> None:
+        self.problem, self.count, self.least, self.shifts = problem, 0, math.inf, np.zeros_like(problem.centre)
+
+    def node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
+        """Search the prices from rough to fine; the last bound, over many cells, is the one that counts."""
+        problem, near = self.problem, np.empty((low.size, 0))
+        shared = problem.ball.shared < math.inf
+        for width in (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)[2 if self.count else 0 :]:
+            factors = 2.0 ** np.linspace(-width, width, 9 if shared else 7)
+            pairs = [(a, a) for a in factors] if shared else [(a, b) for a in factors for b in factors]
+            tried = prices * np.array(pairs)
+            bounds, parts, shifts = problem.bound(low, high, tried, near)
+            best = int(bounds.argmax())
+            prices, near = tried[best], shifts[[best]].T
+            self.meet(shifts[best])
+        self.count += 1
+        return _Node(float(bounds[best]), self.count, low, high, prices, parts[best], shifts)
+
+    def meet(self, shifts: Floats) -> None:
+        value, reached = self.problem.reached(shifts)
+        if value < self.least:
+            self.least, self.shifts = value, reached
+
+    def run(self, rounds: int, goal: float | None) -> float:
+        """The least bound over all parts, after at most `rounds` splits."""
+        neurons = self.problem.centre.size
+        nodes = [self.node(-np.ones(neurons), np.ones(neurons), _start_prices(self.problem))]
+        for _ in range(rounds):
+            node = nodes[0]
+            gap = self.least - node.bound
+            if (goal is not None and (node.bound > goal or self.least < goal)) or gap <= 1e-8 * (abs(self.problem.today - node.bound)):
+                break
+            heapq.heappop(nodes)
+            for low, high in self._split(node):
+                child = self.node(low, high, node.prices)
+                heapq.heappush(nodes, child._replace(bound=max(child.bound, node.bound)))
+        return nodes[0].bound
+
+    def _split(self, node: _Node) -> list[tuple[Floats, Floats]]:
+        """Two parts of one neuron's range: between the minima that it jumps between as the prices move.
+
+        Without a jump: of the neuron that the best change met pays most for, against its minimum. Over the neurons
+        these differences add up to the gap between bound and change, if the change lies in the node.
+        """
+        problem, (least, greatest) = self.problem, (node.shifts.min(axis=0), node.shifts.max(axis=0))
+        j = int((greatest - least).argmax())
+        if greatest[j] - least[j] < 0.02 * (node.high[j] - node.low[j]):
+            met = np.clip(self.shifts, node.low, node.high)
+            values = problem.values(met)
+            taken = problem.taken(np.abs(values), node.prices[1])
+            paid = problem.row * values - taken + node.prices[0] * np.abs(met) ** problem.ball.p
+            j = int((paid - node.parts).argmax())
+            least[j] = met[j]
+        middle = 0.5 * (least[j] + greatest[j])
+        if not node.low[j] < middle < node.high[j]:
+            middle = 0.5 * (node.low[j] + node.high[j])
+        below, above = node.high.copy(), node.low.copy()
+        below[j] = above[j] = middle
+        return [(node.low, below), (above, node.high)]
+
+
+def _start_prices(problem: _OneHidden) -> Floats:
+    """What the first-order gains of both layers make of the radius, divided by p."""
+    gains = np.array([
+        problem.reach * float(dual_norm(problem.row, problem.ball.q)),
+        problem.pull * float(problem.ball.size(problem.values(np.zeros_like(problem.centre)))),
+    ]) + 1e-300  # fmt: skip
+    if problem.ball.shared < math.inf:
+        gains = np.full(2, float(dual_norm(gains, problem.ball.q)))
+    return gains / problem.ball.p
+
+
+def refine(
+    network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 60, goal: float | None = None
+) -> tuple[float, Network | None]:
+    """A tighter lower bound on one margin over the ball, and a network inside it that breaks the margin, if one is met.
+
+    Exact without hidden layers, and to a small gap with one; stops where the bound or a network lies beyond `goal`.
+    """
+    lower = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
+    descent = _Descent(network, changes, x, margin)
+    value, steps = descent.run(descent.starts(), 30)
+    with np.errstate(all="ignore"):
+        if len(network.hidden) == 1 and (goal is None or value >= goal):
+            search = _Search(_OneHidden.of(network, changes, x, margin))
+            search.meet(steps.layers[0][0] @ descent.x / max(search.problem.reach, _LEAST))
+            lower = max(lower, search.run(rounds, goal))
+            value, steps = min((value, steps), descent.run(descent.with_shifts(search.shifts), 30), key=lambda met: met[0])
+    return lower, descent.network_of(steps) if value <= 0.0 else None
