@@ -116,6 +116,10 @@ class _Layer(NamedTuple):
 
     weight: Floats
     slopes: tuple[Floats, Floats]
+    # The slope at the centre.
+    today: Floats
+    # v' - v at z' = z for a neuron whose phase is given: exactly -v, or z where that is negative.
+    shift: Floats
     # Of what the layer reads: ||(v', 1)||_q from above.
     size: Floats
     # How far the centre's preactivation is from W v + b.
@@ -140,65 +144,87 @@ def _affine(weight: Floats, bias: Floats, values: Floats) -> tuple[Floats, Float
     return values @ weight.T + bias, size * (2 * terms + 8) * _UNIT + terms * _TINY
 
 
-def _move(ball: _Ball, layers: list[_Layer], rows: Floats, size: Floats, radii: Floats) -> tuple[Floats, Floats]:
-    """How far `rows` of the last values move at most, (n, k): by changes of any layer, and by rounding in them."""
-    n, k = size.shape[0], rows.shape[0]
-    middle, half = np.broadcast_to(rows, (n, *rows.shape)), np.zeros((n, *rows.shape))
-    sensitivities, error = [np.broadcast_to(size[:, None], (n, k))], np.zeros((n, k))
+def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[Floats, Floats]:
+    """How far rows . v' can fall below rows . v, rows (n, k, H): for each unit that a layer moves, and by itself.
+
+    A coefficient that is surely positive keeps today's slope: max(z, 0) lies above its tangents.
+    """
+    middle, half = rows, np.zeros(rows.shape)
+    sensitivities, fixed = [], np.zeros(rows.shape[:2])
     for layer in reversed(layers):
-        least, greatest = (slope[:, None, :] for slope in layer.slopes)
         low, high = middle - half, middle + half
+        positive, terms = low > 0.0, layer.weight.shape[0]
+        gained = np.where(positive, 0.0, high * layer.shift[:, None, :])
+        fixed -= gained.sum(axis=-1) - np.abs(gained).sum(axis=-1) * (2 * terms + 32) * _UNIT
+        least, greatest = (np.where(positive, layer.today[:, None, :], slope[:, None, :]) for slope in layer.slopes)
         low, high = np.where(low > 0.0, low * least, low * greatest), np.where(high > 0.0, high * greatest, high * least)
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
-        terms = layer.weight.shape[0]
         # Three roundings above and the products below: all relative to the greatest coefficient.
         reach = _up(np.maximum(np.abs(low), np.abs(high)), 4)
         sensitivities.append(_up(dual_norm(reach, ball.q) * layer.size[:, None], 1))
-        error += _up((reach * layer.residual[:, None, :]).sum(axis=-1), terms)
+        fixed += _up((reach * layer.residual[:, None, :]).sum(axis=-1), terms)
         magnitude = np.abs(layer.weight)
         half = half @ magnitude + (reach @ magnitude) * (4 * terms + 32) * _UNIT + terms * _TINY
         middle = middle @ layer.weight
-    return ball.most(np.stack(sensitivities[::-1], axis=-1), radii[:, None, : len(sensitivities)]), _up(error, 4)
+    fixed += np.abs(fixed) * (4 * len(layers) + 8) * _UNIT + len(layers) * _TINY
+    return np.stack(sensitivities[::-1], axis=-1) if layers else np.zeros((*fixed.shape, 0)), fixed
 
 
 def _slopes(centre: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """The least and the greatest slope of max(z, 0) between the centre and a point of [low, high]."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        least = np.where(low >= 0.0, 1.0, np.where(centre > 0.0, centre / (centre - low), 0.0))
-        greatest = np.where(high <= 0.0, 0.0, np.where(centre < 0.0, high / (high - centre), 1.0))
-    # A range wider than floats tells nothing.
-    least, greatest = np.nan_to_num(least, nan=0.0), np.nan_to_num(greatest, nan=1.0)
-    greatest = np.where(high <= 0.0, 0.0, np.minimum(greatest * (1.0 + 8.0 * _UNIT) + _TINY, 1.0))
-    return np.maximum(least * (1.0 - 8.0 * _UNIT) - _TINY, 0.0), greatest
+    """The least and the greatest slope of max(z, 0) between the centre and a point of [low, high]: those at the ends."""
+    least, greatest = (
+        (np.maximum(end, 0.0) - np.maximum(centre, 0.0)) / np.where(end == centre, np.nan, end - centre)
+        for end in (low, high)
+    )
+    # A range that is too wide or too narrow for floats tells nothing by its quotient.
+    least = np.nan_to_num(least * (1.0 - 16.0 * _UNIT) - _TINY, nan=0.0)
+    greatest = np.nan_to_num(greatest * (1.0 + 16.0 * _UNIT) + _TINY, nan=1.0)
+    greatest = np.where(np.maximum(high, centre) <= 0.0, 0.0, np.minimum(greatest, 1.0))
+    return np.where(np.minimum(low, centre) >= 0.0, greatest, np.maximum(least, 0.0)), greatest
 
 
-def _forward(network: Network, ball: _Ball, points: Floats, radii: Floats) -> tuple[list[_Layer], _Values]:
-    """Every hidden layer around today's values, where layer i may move by radii[:, i]."""
+def _forward(
+    network: Network, ball: _Ball, points: Floats, radii: Floats, phases: list[Floats]
+) -> tuple[list[_Layer], _Values, Floats]:
+    """Every hidden layer around today's values, and where no network is left.
+
+    Layer i may move by radii[:, i], and a neuron with a phase lies above 0 (1) or below (-1).
+    """
     n = points.shape[0]
     values = _Values(points, points, points, ball.size(points), np.zeros((n, 0)), np.zeros(n))
     layers: list[_Layer] = []
+    empty = np.zeros(n, dtype=bool)
     for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
         centre, residual = _affine(weight, bias, values.centre)
-        moved, error = _move(ball, layers, weight, values.size, radii)
+        own = np.broadcast_to(values.size[:, None, None], (n, weight.shape[0], 1))
         away = np.maximum(values.high - values.centre, values.centre - values.low) * (1.0 + 4.0 * _UNIT)
         direct = _up(away @ np.abs(weight).T + (radii[:, i] * values.size)[:, None], weight.shape[1] + 1)
-        deviation = _up(np.minimum(moved + error, direct) + residual, 2)
-        low, high = _around(centre, deviation)
-        slopes = np.ones_like(centre), np.ones_like(centre)
+        ends = []
+        for sign in (-1.0, 1.0):
+            moves, fixed = _fall(ball, layers, np.broadcast_to(-sign * weight, (n, *weight.shape)))
+            moved = ball.most(np.concatenate([moves, own], axis=-1), radii[:, None, : i + 1]) + fixed
+            ends.append(_around(centre, np.minimum(moved, direct) + residual)[sign > 0.0])
+        low, high = ends
+        slopes, today, shift = (np.ones_like(centre), np.ones_like(centre)), np.ones_like(centre), np.zeros_like(centre)
         if network.activations[i] == "relu":
-            slopes = _slopes(centre, low, high)
-            centre, low, high = (np.maximum(part, 0.0) for part in (centre, low, high))
-        layers.append(_Layer(weight, slopes, values.size, residual))
+            above, below = phases[i] > 0.0, phases[i] < 0.0
+            empty |= ((above & (high < 0.0)) | (below & (low > 0.0))).any(axis=1)
+            slopes = tuple(np.where(above, 1.0, np.where(below, 0.0, part)) for part in _slopes(centre, low, high))
+            today, shift = (centre > 0.0).astype(float), np.where(above, np.minimum(centre, 0.0), 0.0)
+            low, high = np.maximum(low, 0.0), np.where(below, 0.0, np.maximum(high, 0.0))
+            centre = np.maximum(centre, 0.0)
+            low, shift = np.where(below, 0.0, low), np.where(below, -centre, shift)
+        layers.append(_Layer(weight, slopes, today, shift, values.size, residual))
         spread, spread_error = _spread(ball, weight, values, residual)
         apart = _up(ball.size(centre) + ball.most(spread, radii[:, : i + 1]) + spread_error, 4)
         size = np.minimum(ball.size(np.maximum(np.abs(low), np.abs(high))), apart)
         values = _Values(centre, low, high, size, spread, spread_error)
-    return layers, values
+    return layers, values, empty
 
 
 def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
     """[centre - deviation, centre + deviation], rounded outward; everything where floats do not reach."""
-    slack = (np.abs(centre) + deviation) * 2.0 * _UNIT + _LEAST
+    slack = (np.abs(centre) + np.abs(deviation)) * 8.0 * _UNIT + _LEAST
     low, high = centre - deviation - slack, centre + deviation + slack
     return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
 
@@ -222,27 +248,74 @@ def least_margins(network: Network, changes: PlausibleChanges, points: Floats, m
     radii = np.array([radius.weight for radius in changes.layer_radii(network)])
     chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
     parts = [
-        _least(network, _Ball.of(changes), part, np.broadcast_to(radii, (part.shape[0], radii.size)), margins)
+        _least(network, _Ball.of(changes), part, np.broadcast_to(radii, (part.shape[0], radii.size)), margins, None)
         for part in (points[start : start + chunk] for start in range(0, points.shape[0], chunk))
     ]
     return np.concatenate(parts) if parts else np.empty((0, len(margins)))
 
 
-def _least(network: Network, ball: _Ball, points: Floats, radii: Floats, margins: Sequence[Margin]) -> Floats:
-    """The better of two bounds: around today's margin, and from the ranges of the last values one by one."""
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        layers, values = _forward(network, ball, points, radii)
-        rows, offsets = np.stack([m.row for m in margins]), np.array([m.offset for m in margins])
-        today, residual = _affine(rows, offsets, values.centre)
-        bounds = []
-        for k, margin in enumerate(margins):
+def _least(
+    network: Network, ball: _Ball, points: Floats, radii: Floats, margins: Sequence[Margin], phases: Floats | None
+) -> Floats:
+    """The better of two bounds: with a price on the output layer, and from the ranges of the last values one by one."""
+    bounds = []
+    with np.errstate(all="ignore"):
+        given = np.zeros((points.shape[0], sum(network.hidden))) if phases is None else phases
+        split = np.split(given, np.cumsum(network.hidden)[:-1], axis=1) if network.hidden else []
+        layers, values, empty = _forward(network, ball, points, radii, split)
+        kinds = [True] * (ball.shared < math.inf) + [False] * bool((radii[:, -1] < ball.shared).any())
+        for margin in margins:
+            today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
             size = _up(ball.root(margin.count) * values.size, 1)
-            moved, error = _move(ball, layers, rows[k : k + 1], size, radii)
-            around = _around(today[:, k], _up(moved[:, 0] + error[:, 0] + residual[:, k], 3))[0]
-            away = np.where(rows[k] > 0.0, values.centre - values.low, values.high - values.centre) * (1.0 + 4.0 * _UNIT)
-            direct = _up(away @ np.abs(rows[k]) + radii[:, -1] * size, away.shape[1] + 1)
-            bounds.append(np.maximum(around, _around(today[:, k], _up(direct + residual[:, k], 1))[0]))
+            away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
+            away = np.maximum(away, 0.0) * (1.0 + 4.0 * _UNIT)
+            direct = _up(away @ np.abs(margin.row) + radii[:, -1] * size, away.shape[1] + 1)
+            bound = _around(today, _up(direct[:, None] + residual, 1))[0][:, 0]
+            if layers:
+                for joint in kinds:
+                    bound = np.maximum(bound, _priced(ball, layers, values, radii, margin, joint).max(axis=1))
+            bounds.append(np.where(empty, np.inf, bound))
     return np.stack(bounds, axis=1)
+
+
+def _priced(
+    ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, margin: Margin, joint: bool
+) -> Floats:
+    """Bounds on a margin for several prices of the output layer's change, (n, prices).
+
+    What an output weight gains after paying, price h(pull |v'| / price), is convex in v' and lies below its chord; the
+    chords join the row, and the earlier layers are held against the sum. They pay the same price for the shared radius
+    if `joint`; otherwise the output layer is held to its own radius.
+    """
+    n, neurons = values.centre.shape
+    pull = _up((np.full(n, ball.shared) if joint else radii[:, -1]) * ball.root(margin.count), 1)
+    gains = (pull * ball.size(values.centre))[:, None]
+    if joint:
+        moves, _ = _fall(ball, layers, np.broadcast_to(margin.row, (n, 1, neurons)))
+        gains = np.concatenate([ball.shared * moves[:, 0], gains], axis=1)
+    price = (dual_norm(gains, ball.q) / ball.p + 1e-300)[:, None] * 2.0 ** np.linspace(-1.0, 1.0, 7)
+    low, high = values.low[:, None, :], values.high[:, None, :]
+    at_low, at_high = (_taken(ball, pull[:, None, None] * np.abs(end), price[:, :, None]) for end in (low, high))
+    chord = (at_high - at_low) / np.where(high > low, high - low, 1.0)
+    constant = np.maximum(at_low - chord * low, at_high - chord * high)
+    rows = margin.row - chord
+    moves, fixed = _fall(ball, layers, rows)
+    each = ball.most(moves, radii[:, None, :-1])
+    if joint:
+        each = np.minimum(each, _taken(ball, ball.shared * dual_norm(moves, ball.q), price))
+    bias = _taken(ball, pull[:, None] * float(ball.biases), price)
+    bound = margin.offset + (rows * values.centre[:, None, :] - constant).sum(axis=-1) - price - each - bias
+    size = (np.abs(margin.row) + 2.0 * np.abs(chord)) * np.maximum(np.abs(low), np.abs(high)) + at_low + at_high
+    size = size.sum(axis=-1) + abs(margin.offset) + price + each + bias + np.abs(fixed)
+    bound = bound - fixed - _up(size * (4 * neurons + 64) * _UNIT, 2 * neurons)
+    return np.where(np.isfinite(bound), bound, -np.inf)
+
+
+def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
+    """price h(gain / price) from above: the most that a share rho of a radius brings, gain rho - price rho^p."""
+    offer = gain / price * (1.0 + 8.0 * _UNIT) + _LEAST
+    kept = (ball.p - 1.0) * np.minimum(offer / ball.p, 1.0) ** ball.q + np.maximum(offer - ball.p, 0.0)
+    return np.asarray(price * kept * (1.0 + 32.0 * _UNIT) + _TINY)
 
 
 class Radii(NamedTuple):
@@ -451,7 +524,7 @@ class _OneHidden:
         marks += [at[:, None] + _NEAR * (high - low)[:, None] for at in near.T]
         grid = np.sort(np.clip(np.concatenate(marks, axis=1), low[:, None], high[:, None]), axis=1)
         values = self.values(grid.T).T
-        concave = self.row[:, None] * values - self.taken(np.abs(values), prices[:, 1, None, None])
+        concave = self.row[:, None] * values - _taken(self.ball, self.pull * np.abs(values), prices[:, 1, None, None])
         left, right, width = grid[:, :-1], grid[:, 1:], np.diff(grid, axis=1)
         slope = np.diff(concave, axis=2) / np.where(width > 0.0, width, 1.0)
         touch = -np.sign(slope) * _power(np.abs(slope) / (p * price), p)
@@ -464,7 +537,7 @@ class _OneHidden:
         best = least.argmin(axis=2)[:, :, None]
         parts = np.take_along_axis(least, best, axis=2)[:, :, 0]
         paid = prices[:, 0] if self.ball.shared < math.inf else prices.sum(axis=1)
-        bias = self.taken(np.array(float(self.ball.biases)), prices[:, 1])
+        bias = _taken(self.ball, np.array(self.pull * float(self.ball.biases)), prices[:, 1])
         size = ((np.abs(self.row) + self.pull) * (np.abs(self.centre) + self.reach) + _TINY).sum() + abs(self.offset)
         size = size + self.pull + (p * parts.shape[1] + 2.0) * prices.sum(axis=1)
         error = self.error + size * (4 * parts.shape[1] + 128) * _UNIT
@@ -476,13 +549,6 @@ class _OneHidden:
     def today(self) -> float:
         """The margin without changes."""
         return float(self.values(np.zeros_like(self.centre)) @ self.row + self.offset)
-
-    def taken(self, sizes: Floats, price: Floats) -> Floats:
-        """price h(pull |v| / price) from above: what an output weight gains after paying for its move."""
-        p = self.ball.p
-        offer = self.pull * sizes / price * (1.0 + 8.0 * _UNIT) + _LEAST
-        kept = (p - 1.0) * np.minimum(offer / p, 1.0) ** self.ball.q + np.maximum(offer - p, 0.0)
-        return np.asarray(price * kept)
 
     def reached(self, shifts: Floats) -> tuple[float, Floats]:
         """The least margin along a ray of shifts into the ball, with the rest of the radius for the output layer."""
@@ -565,7 +631,7 @@ class _Search:
         if greatest[j] - least[j] < 0.02 * (node.high[j] - node.low[j]):
             met = np.clip(self.shifts, node.low, node.high)
             values = problem.values(met)
-            taken = problem.taken(np.abs(values), node.prices[1])
+            taken = _taken(problem.ball, problem.pull * np.abs(values), node.prices[1])
             paid = problem.row * values - taken + node.prices[0] * np.abs(met) ** problem.ball.p
             j = int((paid - node.parts).argmax())
             least[j] = met[j]
