@@ -1,0 +1,673 @@
+"""Changes in a p-norm, 1 <= p < inf: how far they move a margin, and the networks that move it furthest.
+
+Write q for the dual norm, 1/p + 1/q = 1, and E_i for what a change adds to the weights and the bias of layer i. By
+Hölder's inequality a layer that reads v' moves by E_i (v', 1), and u . E_i (v', 1) <= ||E_i||_p ||u||_q ||(v', 1)||_q.
+
+*Any depth.* Take the values v of today's network as centres. With D_i the slopes of the activations between centre and
+changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin is exactly
+
+    margin' = margin + sum_i g_i E_i (v'_{i-1}, 1) >= margin - sum_i ||E_i||_p s_i,   s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q
+
+and sum_i ||E_i||_p s_i <= delta ||s||_q where the layers share one radius. Slopes and values are bounded layer by layer
+in the same way. Rounding errors of the centres are changes too: they go through the same slopes and weights.
+
+*One hidden layer.* Neuron j moves by e_j = R s_j and its output weight by d rho_j, with sum |s|^p + sum |rho|^p <= 1.
+Put a price on that constraint; what is left falls apart into one function of one number for each neuron:
+
+    margin' >= offset - price + sum_j min_s  w_j v_j(s) - price h(d |v_j(s)| / price) + price |s|^p
+
+with h(a) = max over rho in [0, 1] of a rho - rho^p. Prices are searched, and where neurons jump between two minima the
+range of s is split (branch and bound), which closes the gap.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from holdfast.bounds.abstraction import Margin
+from holdfast.changes import PlausibleChanges
+from holdfast.network import Floats, Network
+
+_UNIT = 2.0**-53
+# A product that underflows loses less than this.
+_TINY = 2.0**-1022
+_LEAST = 5e-324
+# Numbers that the slopes of one chunk of rows may fill.
+_CHUNK = 500_000
+# How the shifts of a neuron are spread around the best one: ever closer to it.
+_NEAR = np.concatenate([sign * 2.0 ** -np.arange(6.0, 26.0) for sign in (-1.0, 1.0)] + [np.zeros(1)])
+
+
+def dual_norm(values: Floats, q: float, *, below: bool = False) -> Floats:
+    """||values||_q along the last axis, rounded up (down if `below`): scaled by the largest, so no power overflows.
+
+    The largest contributes exactly 1 to the sum of powers. A quotient is off by a factor 1 + u, which the root takes
+    out of the power again; a power, the sum and the root add at most m + 30 more.
+
+    Examples
+    --------
+    >>> dual_norm(np.array([3e-200, 4e-200]), 2.0) / 5e-200 - 1.0 < 1e-14
+    True
+    >>> dual_norm(np.array([1e-4, 2e-4]), 101.0).round(8)
+    2e-4
+    """
+    sizes = np.abs(values)
+    largest = np.asarray(sizes.max(axis=-1))
+    if q == math.inf:
+        return largest
+    scale = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        norm = largest * np.power(np.power(sizes / scale[..., None], q).sum(axis=-1), 1.0 / q)
+        allowance = (sizes.shape[-1] + 32) * _UNIT
+        if below:
+            return np.where(np.isfinite(norm), np.maximum(norm * (1.0 - allowance) - _LEAST, 0.0), largest)
+        return np.where(largest > 0.0, norm * (1.0 + allowance) + _LEAST, 0.0)
+
+
+@dataclass(frozen=True)
+class _Ball:
+    """The norm, its dual, and the radius that the layers share (inf where each has its own)."""
+
+    p: float
+    q: float
+    shared: float
+    biases: bool
+
+    @classmethod
+    def of(cls, changes: PlausibleChanges) -> _Ball:
+        shared = math.inf if isinstance(changes.delta, tuple) else changes.delta
+        return cls(changes.norm, changes.dual_norm, shared, changes.biases)
+
+    def size(self, values: Floats) -> Floats:
+        """||(v, 1)||_q from above; without the 1 where biases stay."""
+        return dual_norm(self.extend(values), self.q)
+
+    def extend(self, values: Floats) -> Floats:
+        """(v, 1), or (v, 0) where biases stay."""
+        last = np.full((*values.shape[:-1], 1), float(self.biases))
+        return np.concatenate([values, last], axis=-1)
+
+    def root(self, count: int) -> float:
+        """count^(1/q), from above."""
+        return 1.0 if count == 1 else float(count) ** (1.0 / self.q) * (1.0 + 8.0 * _UNIT)
+
+    def most(self, sensitivities: Floats, radii: Floats) -> Floats:
+        """The most that sum_i ||E_i||_p s_i can be: each layer within its radius, all within the shared one."""
+        each = _up((radii * sensitivities).sum(axis=-1), sensitivities.shape[-1])
+        if self.shared == math.inf:
+            return each
+        return np.minimum(each, _up(self.shared * dual_norm(sensitivities, self.q), 1))
+
+
+def _up(values: Floats, terms: int) -> Floats:
+    """What a sum of that many products, none of them negative, can be at most in exact arithmetic."""
+    return np.asarray(values * (1.0 + (2 * terms + 8) * _UNIT) + terms * _TINY)
+
+
+class _Layer(NamedTuple):
+    """A hidden layer around its centre; `slopes` are the least and the greatest of (v' - v) / (z' - z)."""
+
+    weight: Floats
+    slopes: tuple[Floats, Floats]
+    # The slope at the centre.
+    today: Floats
+    # v' - v at z' = z for a neuron whose phase is given: exactly -v, or z where that is negative.
+    shift: Floats
+    # Of what the layer reads: ||(v', 1)||_q from above.
+    size: Floats
+    # How far the centre's preactivation is from W v + b.
+    residual: Floats
+
+
+class _Values(NamedTuple):
+    """What a layer hands on: the centre, the range around it, ||(v', 1)||_q, and ||v' - v||_q for each layer before."""
+
+    centre: Floats
+    low: Floats
+    high: Floats
+    size: Floats
+    spread: Floats
+    spread_error: Floats
+
+
+def _affine(weight: Floats, bias: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """W v + b, and how far rounding may have put it off."""
+    size = np.abs(values) @ np.abs(weight).T + np.abs(bias)
+    terms = weight.shape[1] + 1
+    return values @ weight.T + bias, size * (2 * terms + 8) * _UNIT + terms * _TINY
+
+
+def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[Floats, Floats]:
+    """How far rows . v' can fall below rows . v, rows (n, k, H): for each unit that a layer moves, and by itself.
+
+    A coefficient that is surely positive keeps today's slope: max(z, 0) lies above its tangents.
+    """
+    middle, half = rows, np.zeros(rows.shape)
+    sensitivities, fixed = [], np.zeros(rows.shape[:2])
+    for layer in reversed(layers):
+        low, high = middle - half, middle + half
+        positive, terms = low > 0.0, layer.weight.shape[0]
+        gained = np.where(positive, 0.0, high * layer.shift[:, None, :])
+        fixed -= gained.sum(axis=-1) - np.abs(gained).sum(axis=-1) * (2 * terms + 32) * _UNIT
+        least, greatest = (np.where(positive, layer.today[:, None, :], slope[:, None, :]) for slope in layer.slopes)
+        low, high = np.where(low > 0.0, low * least, low * greatest), np.where(high > 0.0, high * greatest, high * least)
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        # Three roundings above and the products below: all relative to the greatest coefficient.
+        reach = _up(np.maximum(np.abs(low), np.abs(high)), 4)
+        sensitivities.append(_up(dual_norm(reach, ball.q) * layer.size[:, None], 1))
+        fixed += _up((reach * layer.residual[:, None, :]).sum(axis=-1), terms)
+        magnitude = np.abs(layer.weight)
+        half = half @ magnitude + (reach @ magnitude) * (4 * terms + 32) * _UNIT + terms * _TINY
+        middle = middle @ layer.weight
+    fixed += np.abs(fixed) * (4 * len(layers) + 8) * _UNIT + len(layers) * _TINY
+    return np.stack(sensitivities[::-1], axis=-1) if layers else np.zeros((*fixed.shape, 0)), fixed
+
+
+def _slopes(centre: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """The least and the greatest slope of max(z, 0) between the centre and a point of [low, high]: those at the ends."""
+    least, greatest = (
+        (np.maximum(end, 0.0) - np.maximum(centre, 0.0)) / np.where(end == centre, np.nan, end - centre)
+        for end in (low, high)
+    )
+    # A range that is too wide or too narrow for floats tells nothing by its quotient.
+    least = np.nan_to_num(least * (1.0 - 16.0 * _UNIT) - _TINY, nan=0.0)
+    greatest = np.nan_to_num(greatest * (1.0 + 16.0 * _UNIT) + _TINY, nan=1.0)
+    greatest = np.where(np.maximum(high, centre) <= 0.0, 0.0, np.minimum(greatest, 1.0))
+    return np.where(np.minimum(low, centre) >= 0.0, greatest, np.maximum(least, 0.0)), greatest
+
+
+def _forward(
+    network: Network, ball: _Ball, points: Floats, radii: Floats, phases: list[Floats]
+) -> tuple[list[_Layer], _Values, Floats]:
+    """Every hidden layer around today's values, and where no network is left.
+
+    Layer i may move by radii[:, i], and a neuron with a phase lies above 0 (1) or below (-1).
+    """
+    n = points.shape[0]
+    values = _Values(points, points, points, ball.size(points), np.zeros((n, 0)), np.zeros(n))
+    layers: list[_Layer] = []
+    empty = np.zeros(n, dtype=bool)
+    for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
+        centre, residual = _affine(weight, bias, values.centre)
+        own = np.broadcast_to(values.size[:, None, None], (n, weight.shape[0], 1))
+        away = np.maximum(values.high - values.centre, values.centre - values.low) * (1.0 + 4.0 * _UNIT)
+        direct = _up(away @ np.abs(weight).T + (radii[:, i] * values.size)[:, None], weight.shape[1] + 1)
+        ends = []
+        for sign in (-1.0, 1.0):
+            moves, fixed = _fall(ball, layers, np.broadcast_to(-sign * weight, (n, *weight.shape)))
+            moved = ball.most(np.concatenate([moves, own], axis=-1), radii[:, None, : i + 1]) + fixed
+            ends.append(_around(centre, np.minimum(moved, direct) + residual)[sign > 0.0])
+        low, high = ends
+        slopes, today, shift = (np.ones_like(centre), np.ones_like(centre)), np.ones_like(centre), np.zeros_like(centre)
+        if network.activations[i] == "relu":
+            above, below = phases[i] > 0.0, phases[i] < 0.0
+            empty |= ((above & (high < 0.0)) | (below & (low > 0.0))).any(axis=1)
+            slopes = tuple(np.where(above, 1.0, np.where(below, 0.0, part)) for part in _slopes(centre, low, high))
+            today, shift = (centre > 0.0).astype(float), np.where(above, np.minimum(centre, 0.0), 0.0)
+            low, high = np.maximum(low, 0.0), np.where(below, 0.0, np.maximum(high, 0.0))
+            centre = np.maximum(centre, 0.0)
+            low, shift = np.where(below, 0.0, low), np.where(below, -centre, shift)
+        layers.append(_Layer(weight, slopes, today, shift, values.size, residual))
+        spread, spread_error = _spread(ball, weight, values, residual)
+        apart = _up(ball.size(centre) + ball.most(spread, radii[:, : i + 1]) + spread_error, 4)
+        size = np.minimum(ball.size(np.maximum(np.abs(low), np.abs(high))), apart)
+        values = _Values(centre, low, high, size, spread, spread_error)
+    return layers, values, empty
+
+
+def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
+    """[centre - deviation, centre + deviation], rounded outward; everything where floats do not reach."""
+    slack = (np.abs(centre) + np.abs(deviation)) * 8.0 * _UNIT + _LEAST
+    low, high = centre - deviation - slack, centre + deviation + slack
+    return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
+
+
+def _spread(ball: _Ball, weight: Floats, values: _Values, residual: Floats) -> tuple[Floats, Floats]:
+    """||v' - v||_q after a layer for each unit that a layer up to it moves, and what rounding adds.
+
+    ||E (v', 1)||_p <= ||E||_p ||(v', 1)||_q, and by Riesz and Thorin ||W||_q <= ||W||_1^(1/q) ||W||_inf^(1/p).
+    """
+    magnitude = np.abs(weight)
+    gain = magnitude.sum(axis=0).max() ** (1.0 / ball.q) * magnitude.sum(axis=1).max() ** (1.0 / ball.p)
+    gain = float(_up(gain, sum(weight.shape) + 16))
+    wider = float(weight.shape[0]) ** max(1.0 / ball.q - 1.0 / ball.p, 0.0)
+    own = _up(wider * values.size, 16)
+    spread = np.concatenate([_up(gain * values.spread, 1), own[:, None]], axis=1)
+    return spread, _up(gain * values.spread_error + residual.sum(axis=1), residual.shape[1] + 1)
+
+
+def least_margins(network: Network, changes: PlausibleChanges, points: Floats, margins: Sequence[Margin]) -> Floats:
+    """A lower bound on each margin over the ball, (n, margins), rounding included; exact without hidden layers."""
+    radii = np.array([radius.weight for radius in changes.layer_radii(network)])
+    chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
+    parts = [
+        _least(network, _Ball.of(changes), part, np.broadcast_to(radii, (part.shape[0], radii.size)), margins, None)
+        for part in (points[start : start + chunk] for start in range(0, points.shape[0], chunk))
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, len(margins)))
+
+
+def _least(
+    network: Network, ball: _Ball, points: Floats, radii: Floats, margins: Sequence[Margin], phases: Floats | None
+) -> Floats:
+    """The better of two bounds: with a price on the output layer, and from the ranges of the last values one by one."""
+    bounds = []
+    with np.errstate(all="ignore"):
+        given = np.zeros((points.shape[0], sum(network.hidden))) if phases is None else phases
+        split = np.split(given, np.cumsum(network.hidden)[:-1], axis=1) if network.hidden else []
+        layers, values, empty = _forward(network, ball, points, radii, split)
+        kinds = [True] * (ball.shared < math.inf) + [False] * bool((radii[:, -1] < ball.shared).any())
+        for margin in margins:
+            today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
+            size = _up(ball.root(margin.count) * values.size, 1)
+            away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
+            away = np.maximum(away, 0.0) * (1.0 + 4.0 * _UNIT)
+            direct = _up(away @ np.abs(margin.row) + radii[:, -1] * size, away.shape[1] + 1)
+            bound = _around(today, _up(direct[:, None] + residual, 1))[0][:, 0]
+            if layers:
+                for joint in kinds:
+                    bound = np.maximum(bound, _priced(ball, layers, values, radii, margin, joint).max(axis=1))
+            bounds.append(np.where(empty, np.inf, bound))
+    return np.stack(bounds, axis=1)
+
+
+def _priced(
+    ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, margin: Margin, joint: bool
+) -> Floats:
+    """Bounds on a margin for several prices of the output layer's change, (n, prices).
+
+    What an output weight gains after paying, price h(pull |v'| / price), is convex in v' and lies below its chord; the
+    chords join the row, and the earlier layers are held against the sum. They pay the same price for the shared radius
+    if `joint`; otherwise the output layer is held to its own radius.
+    """
+    n, neurons = values.centre.shape
+    pull = _up((np.full(n, ball.shared) if joint else radii[:, -1]) * ball.root(margin.count), 1)
+    gains = (pull * ball.size(values.centre))[:, None]
+    if joint:
+        moves, _ = _fall(ball, layers, np.broadcast_to(margin.row, (n, 1, neurons)))
+        gains = np.concatenate([ball.shared * moves[:, 0], gains], axis=1)
+    price = (dual_norm(gains, ball.q) / ball.p + 1e-300)[:, None] * 2.0 ** np.linspace(-1.0, 1.0, 7)
+    low, high = values.low[:, None, :], values.high[:, None, :]
+    at_low, at_high = (_taken(ball, pull[:, None, None] * np.abs(end), price[:, :, None]) for end in (low, high))
+    chord = (at_high - at_low) / np.where(high > low, high - low, 1.0)
+    constant = np.maximum(at_low - chord * low, at_high - chord * high)
+    rows = margin.row - chord
+    moves, fixed = _fall(ball, layers, rows)
+    each = ball.most(moves, radii[:, None, :-1])
+    if joint:
+        each = np.minimum(each, _taken(ball, ball.shared * dual_norm(moves, ball.q), price))
+    bias = _taken(ball, pull[:, None] * float(ball.biases), price)
+    bound = margin.offset + (rows * values.centre[:, None, :] - constant).sum(axis=-1) - price - each - bias
+    size = (np.abs(margin.row) + 2.0 * np.abs(chord)) * np.maximum(np.abs(low), np.abs(high)) + at_low + at_high
+    size = size.sum(axis=-1) + abs(margin.offset) + price + each + bias + np.abs(fixed)
+    bound = bound - fixed - _up(size * (4 * neurons + 64) * _UNIT, 2 * neurons)
+    return np.where(np.isfinite(bound), bound, -np.inf)
+
+
+def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
+    """price h(gain / price) from above: the most that a share rho of a radius brings, gain rho - price rho^p."""
+    offer = gain / price * (1.0 + 8.0 * _UNIT) + _LEAST
+    kept = (ball.p - 1.0) * np.minimum(offer / ball.p, 1.0) ** ball.q + np.maximum(offer - ball.p, 0.0)
+    return np.asarray(price * kept * (1.0 + 32.0 * _UNIT) + _TINY)
+
+
+class Radii(NamedTuple):
+    """Radii from below and from above."""
+
+    lower: Floats
+    upper: Floats
+
+
+def linear_radius(network: Network, norm: float, biases: bool, points: Floats, margins: Sequence[Margin]) -> Radii:
+    """margin / (count^(1/q) ||(x, 1)||_q) of a model without hidden layers, (n, margins); 0 where it is lost today.
+
+    Examples
+    --------
+    >>> net = Network([[[3.0, 4.0]]], [[0.0]])
+    >>> linear_radius(net, 2.0, False, np.array([[3.0, 4.0]]), [Margin.of_logit(net, 0, 1)]).lower.round(9)
+    array([[5.]])
+    """
+    ball = _Ball.of(PlausibleChanges(1.0, norm, biases))
+    rows, offsets = np.stack([m.row for m in margins]), np.array([m.offset for m in margins])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        low, high = _around(*_affine(rows, offsets, points))
+        read = ball.extend(points)
+        wide, narrow = (
+            np.stack([dual_norm(read, ball.q, below=below) * ball.root(m.count) for m in margins], axis=1)
+            for below in (False, True)
+        )
+        lower = low / (wide * (1.0 + 8.0 * _UNIT) + _LEAST) * (1.0 - 8.0 * _UNIT) - _LEAST
+        upper = high / (narrow * (1.0 - 32.0 * _UNIT)) * (1.0 + 8.0 * _UNIT) + _LEAST
+    # A point at the origin of a model whose biases stay does not feel any change.
+    still = ~read.any(axis=1)[:, None]
+    lower = np.where(still & (low > 0.0), np.inf, np.clip(lower, 0.0, np.finfo(float).max))
+    upper = np.where(high < 0.0, 0.0, np.where(still | ~(narrow > 0.0), np.inf, upper))
+    return Radii(np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(upper, nan=np.inf, posinf=np.inf))
+
+
+class _Steps(NamedTuple):
+    """Several changes at once: for each layer (starts, out, in + 1), the bias last."""
+
+    layers: list[Floats]
+
+    def towards(self, other: _Steps, share: float) -> _Steps:
+        return _Steps([a + share * (b - a) for a, b in zip(self.layers, other.layers, strict=True)])
+
+    def take(self, rows: Sequence[int] | slice) -> _Steps:
+        return _Steps([layer[rows] for layer in self.layers])
+
+
+def _direction(gradient: Floats, p: float) -> Floats:
+    """Along the last axis, the point of the unit p-ball at which the inner product with the gradient is greatest."""
+    sizes = np.abs(gradient)
+    largest = sizes.max(axis=-1, keepdims=True)
+    shares = sizes / np.where(largest > 0.0, largest, 1.0)
+    if p == 1.0:
+        chosen = np.arange(sizes.shape[-1]) == sizes.argmax(axis=-1)[..., None]
+        return np.asarray(np.sign(gradient) * chosen)
+    direction = np.sign(gradient) * shares ** (1.0 / (p - 1.0))
+    # The largest entry is 1, unless all are 0 and stay so.
+    return np.asarray(direction / np.maximum((np.abs(direction) ** p).sum(axis=-1, keepdims=True), 1.0) ** (1.0 / p))
+
+
+class _Descent:
+    """Steepest descent of one margin at one point, inside the ball, from several starts together.
+
+    The gradient of a layer is the product of a backward signal and of what the layer reads. So is the steepest change.
+    """
+
+    def __init__(self, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> None:
+        self.network, self.changes, self.margin, self.ball = network, changes, margin, _Ball.of(changes)
+        self.radii = np.array([radius.weight for radius in changes.layer_radii(network)])
+        self.today = [
+            np.concatenate([w, b[:, None]], axis=1) for w, b in zip(network.weights, network.biases, strict=True)
+        ]
+        self.x = np.append(x, 1.0)
+        self.signal = np.zeros(network.n_outputs)
+        if margin.above >= 0:
+            self.signal[margin.above] += 1.0
+        if margin.below >= 0:
+            self.signal[margin.below] -= 1.0
+
+    def run(self, starts: _Steps, rounds: int) -> tuple[float, _Steps]:
+        """The least margin met, and the one change that leads to it."""
+        steps, values = starts, self.margins(starts)
+        for _ in range(rounds):
+            aim = self.steepest(steps)
+            tries = [steps.towards(aim, share) for share in (1.0, 0.5, 0.2, 0.05, 0.01)]
+            found = np.stack([values, *(self.margins(one) for one in tries)])
+            best = found.argmin(axis=0)
+            if not best.any():
+                break
+            steps = _Steps([
+                np.stack([layers[b][s] for s, b in enumerate(best)])
+                for layers in zip(steps.layers, *(one.layers for one in tries), strict=True)
+            ])  # fmt: skip
+            values = found.min(axis=0)
+        least = int(values.argmin())
+        return float(values[least]), steps.take([least])
+
+    def starts(self) -> _Steps:
+        """The steepest changes of today's network, taking inactive neurons for inactive, half and fully active."""
+        still = _Steps([np.zeros((1, *layer.shape)) for layer in self.today])
+        aims = [self.steepest(still, leak) for leak in (0.0, 0.3, 1.0)]
+        return _Steps([np.concatenate(layers) for layers in zip(*(aim.layers for aim in aims), strict=True)])
+
+    def margins(self, steps: _Steps) -> Floats:
+        """The margin after each change."""
+        return self._forward(steps)[0][-1] @ self.signal
+
+    def _forward(self, steps: _Steps) -> tuple[list[Floats], list[Floats]]:
+        """The preactivations of each layer, and what it reads."""
+        read, outputs = [np.broadcast_to(self.x, (steps.layers[0].shape[0], self.x.size))], []
+        for i, (today, step) in enumerate(zip(self.today, steps.layers, strict=True)):
+            outputs.append(np.einsum("soi,si->so", today + step, read[i]))
+            if i + 1 < len(self.today):
+                values = np.maximum(outputs[i], 0.0) if self.network.activations[i] == "relu" else outputs[i]
+                read.append(np.concatenate([values, np.ones((values.shape[0], 1))], axis=1))
+        return outputs, read
+
+    def steepest(self, steps: _Steps, leak: float = 0.0) -> _Steps:
+        """The change on the edge of the ball that lowers the margin most to first order."""
+        outputs, read = self._forward(steps)
+        signal = np.broadcast_to(self.signal, outputs[-1].shape)
+        ball, aims, gains = self.ball, [], []
+        for i in reversed(range(len(self.today))):
+            if i + 1 < len(self.today):
+                signal = np.einsum("so,soi->si", signal, (self.today[i + 1] + steps.layers[i + 1])[:, :, :-1])
+                if self.network.activations[i] == "relu":
+                    signal = signal * np.where(outputs[i] > 0.0, 1.0, leak)
+            reads = ball.extend(read[i][:, :-1])
+            aims.append(-_direction(signal, ball.p)[:, :, None] * _direction(reads, ball.p)[:, None, :])
+            gains.append(dual_norm(signal, ball.q) * dual_norm(reads, ball.q))
+        # Layers that share a radius take from it as the entries of one vector do.
+        shares = np.stack(gains[::-1], axis=1)
+        budget = ball.shared * _direction(shares, ball.p) if ball.shared < math.inf else self.radii * np.sign(shares)
+        return _Steps([aim * budget[:, i, None, None] for i, aim in enumerate(aims[::-1])])
+
+    def with_shifts(self, shifts: Floats) -> _Steps:
+        """The change that moves a single hidden layer's neurons by these shares of its radius; the rest for the output."""
+        ball, p = self.ball, self.ball.p
+        first = np.outer(shifts, _direction(ball.extend(self.x[:-1]), p))[None] * self.radii[0]
+        read = self._forward(_Steps([first, np.zeros((1, *self.today[1].shape))]))[1][1][0]
+        left = max(1.0 - float((np.abs(shifts) ** p).sum()), 0.0) ** (1.0 / p) if ball.shared < math.inf else 1.0
+        last = np.outer(_direction(self.signal, p), _direction(ball.extend(read[:-1]), p))[None]
+        return _Steps([first, -left * self.radii[1] * last])
+
+    def network_of(self, steps: _Steps) -> Network | None:
+        """Today's network after the one change in `steps`, moved inwards until it surely lies in the ball."""
+        for less in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
+            moved = [today + (1.0 - less) * step[0] for today, step in zip(self.today, steps.layers, strict=True)]
+            changed = self.network.with_parameters([m[:, :-1] for m in moved], [m[:, -1] for m in moved])
+            if self.changes.contains(self.network, changed):
+                return changed
+        return None
+
+
+def attack(
+    network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 30
+) -> Network | None:
+    """A network inside the ball that breaks the margin at x in floating point, or None. Replay it exactly."""
+    descent = _Descent(network, changes, x, margin)
+    value, steps = descent.run(descent.starts(), rounds)
+    return descent.network_of(steps) if value <= 0.0 else None
+
+
+@dataclass(frozen=True)
+class _OneHidden:
+    """One margin of a network with one hidden layer, at one point: neuron j reads centre_j + reach * s_j."""
+
+    ball: _Ball
+    centre: Floats
+    row: Floats
+    offset: float
+    rectified: bool
+    # How far the first layer moves one neuron, and the output layer a margin for each unit that it reads.
+    reach: float
+    pull: float
+    # What rounding of the centre and of the row can cost.
+    error: float
+
+    @classmethod
+    def of(cls, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> _OneHidden:
+        ball = _Ball.of(changes)
+        first, last = (radius.weight for radius in changes.layer_radii(network))
+        centre, residual = _affine(network.weights[0], network.biases[0], x[None, :])
+        pull = float(_up(np.asarray(last * ball.root(margin.count)), 1))
+        reach = float(_up(first * ball.size(x), 1))
+        error = float(_up(residual[0] @ (np.abs(margin.row) + pull), centre.size))
+        rectified = network.activations[0] == "relu"
+        return cls(ball, centre[0], margin.row, margin.offset, rectified, reach, pull, error)
+
+    def values(self, shifts: Floats) -> Floats:
+        """v(s), neurons on the last axis."""
+        preactivations = self.centre + self.reach * shifts
+        return np.maximum(preactivations, 0.0) if self.rectified else preactivations
+
+    def bound(self, low: Floats, high: Floats, prices: Floats, near: Floats) -> tuple[Floats, Floats, Floats]:
+        """For each pair of prices: a lower bound for shifts in [low, high], each neuron's part, and its shift.
+
+        Between two shifts the concave part lies above its chord and price |s|^p above every tangent. The shifts are
+        spread evenly, with more of them around those in `near`, (neurons, any).
+        """
+        p, price = self.ball.p, prices[:, 0, None, None]
+        kink = -self.centre / self.reach if self.reach > 0.0 else np.zeros_like(self.centre)
+        evenly = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, 25)
+        marks = [evenly, high[:, None], np.zeros((kink.size, 1)), kink[:, None]]
+        marks += [at[:, None] + _NEAR * (high - low)[:, None] for at in near.T]
+        grid = np.sort(np.clip(np.concatenate(marks, axis=1), low[:, None], high[:, None]), axis=1)
+        values = self.values(grid.T).T
+        concave = self.row[:, None] * values - _taken(self.ball, self.pull * np.abs(values), prices[:, 1, None, None])
+        left, right, width = grid[:, :-1], grid[:, 1:], np.diff(grid, axis=1)
+        slope = np.diff(concave, axis=2) / np.where(width > 0.0, width, 1.0)
+        touch = -np.sign(slope) * _power(np.abs(slope) / (p * price), p)
+        touch = np.clip(touch, left, right)
+        steep = p * np.abs(touch) ** (p - 1.0) * np.where(left + right < 0.0, -1.0, 1.0)
+        power = np.abs(touch) ** p
+        ends = (side + price * (power + steep * (at - touch)) for side, at in
+                ((concave[:, :, :-1], left), (concave[:, :, 1:], right)))  # fmt: skip
+        least = np.minimum(*ends)
+        best = least.argmin(axis=2)[:, :, None]
+        parts = np.take_along_axis(least, best, axis=2)[:, :, 0]
+        paid = prices[:, 0] if self.ball.shared < math.inf else prices.sum(axis=1)
+        bias = _taken(self.ball, np.array(self.pull * float(self.ball.biases)), prices[:, 1])
+        size = ((np.abs(self.row) + self.pull) * (np.abs(self.centre) + self.reach) + _TINY).sum() + abs(self.offset)
+        size = size + self.pull + (p * parts.shape[1] + 2.0) * prices.sum(axis=1)
+        error = self.error + size * (4 * parts.shape[1] + 128) * _UNIT
+        bounds = self.offset + parts.sum(axis=1) - paid - bias - error
+        shifts = np.take_along_axis(touch, best, axis=2)[:, :, 0]
+        return np.where(np.isfinite(bounds), bounds, -np.inf), parts, shifts
+
+    @property
+    def today(self) -> float:
+        """The margin without changes."""
+        return float(self.values(np.zeros_like(self.centre)) @ self.row + self.offset)
+
+    def reached(self, shifts: Floats) -> tuple[float, Floats]:
+        """The least margin along a ray of shifts into the ball, with the rest of the radius for the output layer."""
+        p, length = self.ball.p, max(float(dual_norm(shifts, self.ball.p)), 1e-300)
+        lengths = np.append(np.linspace(0.0, 1.0, 33), min(length, 1.0))
+        tries = lengths[:, None] * (shifts / length)
+        values = self.values(tries)
+        left = np.maximum(1.0 - lengths**p, 0.0) ** (1.0 / p) if self.ball.shared < math.inf else 1.0
+        margins = values @ self.row + self.offset - self.pull * left * self.ball.size(values)
+        best = int(margins.argmin())
+        return float(margins[best]), tries[best]
+
+
+def _power(base: Floats, p: float) -> Floats:
+    """base^(1 / (p - 1)): where a price of p s^(p - 1) meets the base."""
+    return np.asarray(base ** (math.inf if p == 1.0 else 1.0 / (p - 1.0)))
+
+
+class _Node(NamedTuple):
+    """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
+
+    bound: float
+    number: int
+    low: Floats
+    high: Floats
+    prices: Floats
+    parts: Floats
+    shifts: Floats
+
+
+class _Search:
+    """Branch and bound over the shifts of one hidden layer."""
+
+    def __init__(self, problem: _OneHidden) -> None:
+        self.problem, self.count, self.least, self.shifts = problem, 0, math.inf, np.zeros_like(problem.centre)
+
+    def node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
+        """Search the prices from rough to fine; the last bound, over many cells, is the one that counts."""
+        problem, near = self.problem, np.empty((low.size, 0))
+        shared = problem.ball.shared < math.inf
+        for width in (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)[2 if self.count else 0 :]:
+            factors = 2.0 ** np.linspace(-width, width, 9 if shared else 7)
+            pairs = [(a, a) for a in factors] if shared else [(a, b) for a in factors for b in factors]
+            tried = prices * np.array(pairs)
+            bounds, parts, shifts = problem.bound(low, high, tried, near)
+            best = int(bounds.argmax())
+            prices, near = tried[best], shifts[[best]].T
+            self.meet(shifts[best])
+        self.count += 1
+        return _Node(float(bounds[best]), self.count, low, high, prices, parts[best], shifts)
+
+    def meet(self, shifts: Floats) -> None:
+        value, reached = self.problem.reached(shifts)
+        if value < self.least:
+            self.least, self.shifts = value, reached
+
+    def run(self, rounds: int, goal: float | None) -> float:
+        """The least bound over all parts, after at most `rounds` splits."""
+        neurons = self.problem.centre.size
+        nodes = [self.node(-np.ones(neurons), np.ones(neurons), _start_prices(self.problem))]
+        for _ in range(rounds):
+            node = nodes[0]
+            gap = self.least - node.bound
+            if (goal is not None and (node.bound > goal or self.least < goal)) or gap <= 1e-8 * (abs(self.problem.today - node.bound)):
+                break
+            heapq.heappop(nodes)
+            for low, high in self._split(node):
+                child = self.node(low, high, node.prices)
+                heapq.heappush(nodes, child._replace(bound=max(child.bound, node.bound)))
+        return nodes[0].bound
+
+    def _split(self, node: _Node) -> list[tuple[Floats, Floats]]:
+        """Two parts of one neuron's range: between the minima that it jumps between as the prices move.
+
+        Without a jump: of the neuron that the best change met pays most for, against its minimum. Over the neurons
+        these differences add up to the gap between bound and change, if the change lies in the node.
+        """
+        problem, (least, greatest) = self.problem, (node.shifts.min(axis=0), node.shifts.max(axis=0))
+        j = int((greatest - least).argmax())
+        if greatest[j] - least[j] < 0.02 * (node.high[j] - node.low[j]):
+            met = np.clip(self.shifts, node.low, node.high)
+            values = problem.values(met)
+            taken = _taken(problem.ball, problem.pull * np.abs(values), node.prices[1])
+            paid = problem.row * values - taken + node.prices[0] * np.abs(met) ** problem.ball.p
+            j = int((paid - node.parts).argmax())
+            least[j] = met[j]
+        middle = 0.5 * (least[j] + greatest[j])
+        if not node.low[j] < middle < node.high[j]:
+            middle = 0.5 * (node.low[j] + node.high[j])
+        below, above = node.high.copy(), node.low.copy()
+        below[j] = above[j] = middle
+        return [(node.low, below), (above, node.high)]
+
+
+def _start_prices(problem: _OneHidden) -> Floats:
+    """What the first-order gains of both layers make of the radius, divided by p."""
+    gains = np.array([
+        problem.reach * float(dual_norm(problem.row, problem.ball.q)),
+        problem.pull * float(problem.ball.size(problem.values(np.zeros_like(problem.centre)))),
+    ]) + 1e-300  # fmt: skip
+    if problem.ball.shared < math.inf:
+        gains = np.full(2, float(dual_norm(gains, problem.ball.q)))
+    return gains / problem.ball.p
+
+
+def refine(
+    network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 60, goal: float | None = None
+) -> tuple[float, Network | None]:
+    """A tighter lower bound on one margin over the ball, and a network inside it that breaks the margin, if one is met.
+
+    Exact without hidden layers, and to a small gap with one; stops where the bound or a network lies beyond `goal`.
+    """
+    lower = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
+    descent = _Descent(network, changes, x, margin)
+    value, steps = descent.run(descent.starts(), 30)
+    with np.errstate(all="ignore"):
+        if len(network.hidden) == 1 and (goal is None or value >= goal):
+            search = _Search(_OneHidden.of(network, changes, x, margin))
+            search.meet(steps.layers[0][0] @ descent.x / max(search.problem.reach, _LEAST))
+            lower = max(lower, search.run(rounds, goal))
+            value, steps = min((value, steps), descent.run(descent.with_shifts(search.shifts), 30), key=lambda met: met[0])
+    return lower, descent.network_of(steps) if value <= 0.0 else None
