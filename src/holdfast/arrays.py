@@ -9,10 +9,12 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import InvalidInputError, MissingExtraError
+
 # An array of whatever library the caller chose, float64; numpy is the default.
 Array: TypeAlias = Any
 
-__all__ = ["Array", "array_namespace", "dot_rows", "row_sum", "take_rows", "to_numpy"]
+__all__ = ["Array", "array_namespace", "check_device", "dot_rows", "row_sum", "take_rows", "to_numpy"]
 
 
 def array_namespace(array: Array) -> Any:
@@ -24,7 +26,25 @@ def to_numpy(array: Array) -> NDArray[Any]:
     """The same values as a numpy array, wherever they live now."""
     if isinstance(array, np.ndarray):
         return array
-    return np.asarray(array.cpu().numpy() if hasattr(array, "cpu") else np.from_dlpack(array))
+    return np.asarray(array.detach().cpu().numpy() if hasattr(array, "cpu") else np.from_dlpack(array))
+
+
+def check_device(device: str | None, X: Any) -> str | None:
+    """Where torch should work: as asked, or where X is; None for numpy. One that is not there is named at once."""
+    if device is None:
+        device = str(X.device) if hasattr(X, "is_cuda") else "cpu"
+    if device == "cpu":
+        return None
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("torch", "torch", f"device={device!r}") from error
+    try:
+        torch.zeros(1, dtype=torch.float64, device=device)
+    except Exception as error:
+        there = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+        raise InvalidInputError(f"device: expected one of {['cpu', *there]}, got {device!r}: {error}") from error
+    return str(device)
 
 
 def take_rows(value: Array, rows: Array) -> Array:

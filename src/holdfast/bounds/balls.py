@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.bounds.abstraction import Margin
+from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.network import Floats, Network
 

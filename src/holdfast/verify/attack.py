@@ -1,6 +1,6 @@
 """Best response: the adversary's cheap search for a network in Δ that breaks the margin.
 
-Fix which neurons are active; then the worst side of every neuron follows from one backward walk. Move there, look which
+Fix which neurons are active; then the worst side of every neuron follows from one walk back. Move there, look which
 neurons are active now, and repeat. Two or three rounds find most counter-models there are.
 """
 
@@ -8,65 +8,86 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from holdfast.arrays import Array, array_namespace, take_rows, to_numpy
-from holdfast.bounds.interval import first_layer_box
-from holdfast.bounds.linear import Lines, Relaxation, pull_back, walk_forward
-from holdfast.network import Floats
-from holdfast.verify.problem import Problem
+from holdfast.arrays import Array, array_namespace, take_rows
+from holdfast.bounds.layers import Layers, Start
 
 
 @dataclass(frozen=True)
 class Attack:
-    """The least margin that was reached, and each hidden neuron's side there (-1 low, 1 high), layers side by side."""
+    """The least margin that was reached, (n,), and the network there: first preactivations, later neurons' low sides."""
 
-    margin: Floats
-    sides: NDArray[np.int8]
-
-
-def best_response(problem: Problem, rounds: int = 3, stop_below: Floats | None = None) -> Attack:
-    """Alternate between activations and sides, starting from today's activations, and keep the best.
-
-    Points whose margin falls below `stop_below` are left alone from then on.
-    """
-    low, high = first_layer_box(problem.net, problem.points)
-    xp = array_namespace(low)
-    active = _todays_activations(problem, (low + high) * 0.5)
-    box = (xp.maximum(low, 0.0), xp.maximum(high, 0.0))
-    margin = np.full(len(problem), np.inf)
-    sides = np.empty((len(problem), sum(problem.network.hidden)), dtype=np.int8)
-    rows = np.arange(len(problem))
-    for step in range(1 if problem.net.depth == 1 else rounds):
-        lines = tuple(Lines(mask, mask, xp.zeros_like(mask)) for mask in active)
-        offset = problem.offset
-        walked = pull_back(problem.net, Relaxation(*box, lines), problem.row, offset)
-        reached = walk_forward(problem.net, walked.corner, walked.coefficients, offset, None)
-        found = to_numpy(reached.margin)
-        better = found < margin[rows]
-        margin[rows[better]] = found[better]
-        lows = np.concatenate([to_numpy(c)[better] > 0.0 for c in walked.coefficients], axis=1)
-        sides[rows[better]] = np.where(lows, np.int8(-1), np.int8(1))
-        active = [xp.astype(preactivation > 0.0, low.dtype) for preactivation in reached.preactivations]
-        if stop_below is not None and step + 1 < rounds:
-            keep = np.flatnonzero(found >= stop_below[rows])
-            if not keep.size:
-                break
-            rows, chosen = rows[keep], xp.asarray(keep)
-            problem = problem.take(chosen)
-            box = (take_rows(box[0], chosen), take_rows(box[1], chosen))
-            active = [take_rows(mask, chosen) for mask in active]
-    return Attack(margin, sides)
+    margin: Array
+    corner: Array
+    low: Array
 
 
-def _todays_activations(problem: Problem, first: Array) -> list[Array]:
-    """Which neurons of the later hidden layers today's network switches on; `first` is its first preactivation."""
-    net = problem.net
-    xp = array_namespace(first)
-    values, active = xp.maximum(first, 0.0), []
-    for weight, bias in zip(net.weights[1:], net.biases[1:], strict=True):
-        preactivation = values @ weight.T + bias
-        active.append(xp.astype(preactivation > 0.0, first.dtype))
-        values = xp.maximum(preactivation, 0.0)
-    return active
+def attack(layers: Layers, points: Array, rounds: int = 3) -> Attack:
+    """Alternate between activations and sides, starting from today's activations, and keep the best."""
+    xp = array_namespace(points)
+    start = Start(*layers.hidden[0].sides(points))
+    active = _todays_activations(layers, points)
+    best: Attack | None = None
+    for _ in range(1 if layers.depth == 1 else rounds):
+        found, active = _respond(layers, start, active)
+        if best is None:
+            best = found
+        else:
+            lower = found.margin < best.margin
+            wide = lower[:, None]
+            best = Attack(
+                xp.where(lower, found.margin, best.margin),
+                xp.where(wide, found.corner, best.corner),
+                xp.where(wide, found.low, best.low),
+            )
+    assert best is not None
+    return best
+
+
+def _respond(layers: Layers, start: Start, active: list[Array]) -> tuple[Attack, list[Array]]:
+    """The worst sides for these activations, the margin there, and the activations there."""
+    xp = array_namespace(start.low)
+    one = xp.ones_like(start.low[:, :1])
+    c, d, _ = layers.margin.pull(one, 0.0 * one)
+    lows: list[Array] = []
+    for layer, mask in zip(layers.hidden[:0:-1], active[::-1], strict=True):
+        line = d * mask if c is None else c + d * mask
+        lower = xp.maximum(line, 0.0)
+        lows.append(line > 0.0 if c is not None else d > 0.0)
+        c, d, _ = layer.pull(lower, line - lower)
+    _, corner = start.least(c, d)
+    values = xp.maximum(corner, 0.0) if layers.relus[0] else corner
+    active = []
+    for layer, relu, low in zip(layers.hidden[1:], layers.relus[1:], lows[::-1], strict=True):
+        z = xp.where(low, *layer.sides(values))
+        active.append(xp.astype(z > 0.0, z.dtype))
+        values = z * active[-1] if relu else z
+    margin = layers.margin.sides(values)[0][:, 0]
+    return Attack(margin, corner, xp.concat(lows[::-1], axis=1) if lows else corner[:, :0] > 0.0), active
+
+
+def _todays_activations(layers: Layers, points: Array) -> list[Array]:
+    """Which neurons of the later hidden layers are above zero today."""
+    xp = array_namespace(points)
+    values, active = points, []
+    for i, layer in enumerate(layers.hidden):
+        z = values @ layer.weight.T + layer.bias
+        active.append(xp.astype(z > 0.0, z.dtype))
+        values = z * active[-1] if layers.relus[i] else z
+    return active[1:]
+
+
+def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
+    """Each hidden neuron's side in [-1, 1]: how far it is moved down or up, as a share of how far it may be."""
+    xp = array_namespace(points)
+    first = layers.hidden[0]
+    center = points @ first.weight.T + first.bias
+    bottom, top = first.sides(points)
+    reach = xp.where(corner < center, center - bottom, top - center)
+    share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
+    share = xp.where(corner <= bottom, -1.0, xp.where(corner >= top, 1.0, share))
+    return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), xp.where(low, -1.0, 1.0)], axis=1)
+
+
+def take(found: Attack, rows: Array) -> Attack:
+    """Some rows of an attack."""
+    return Attack(take_rows(found.margin, rows), take_rows(found.corner, rows), take_rows(found.low, rows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,9 @@ from holdfast.changes import PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
-from holdfast.verify.proof import MarginProof, prove
+from holdfast.verify.engine import Engine
+from holdfast.verify.exact import MAX_CASES
+from holdfast.verify.proof import proof
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Stage, Verdict
 from holdfast.verify.witness import build_witness
 
@@ -59,13 +60,6 @@ class Certificates:
         return np.asarray(self.outcome.verdict == ROBUST)
 
     @property
-    def strictly_robust(self) -> NDArray[np.bool_]:
-        """Robust, and Δ is sound for the factual: no model in Δ already gives it another class."""
-        if self.sound is None:
-            raise InvalidInputError("expected factuals to have been given to certify, got none")
-        return self.robust & self.sound
-
-    @property
     def margin_lower(self) -> Floats:
         """A number that the margin of no model in Δ falls below."""
         return self.outcome.lower
@@ -90,7 +84,7 @@ class Certificates:
             return None
         if STAGES[self.outcome.stage[row]] is Stage.FORWARD:
             return self.network
-        found = self.outcome.adversaries.find(row)
+        found = self.outcome.evidence.breaker(row)
         if found is None:
             return None
         margin, sides = found
@@ -102,14 +96,13 @@ class Certificates:
             raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
         return witness
 
-    def proof(self, row: int) -> tuple[MarginProof, ...]:
-        """What the row's ROBUST verdict stands on, one part for each rival: bounds, cases and multipliers."""
+    def proof(self, row: int, max_cases: int = 10 * MAX_CASES) -> list[dict[str, Any]]:
+        """What the row's ROBUST verdict stands on, as `holdfast.checker` reads it: a part for each rival."""
         row = int(np.arange(len(self))[row])
         if self.outcome.verdict[row] != ROBUST:
             raise InvalidInputError(f"proof: expected a robust row, got row {row}, which is {self.verdict[row].name}")
-        if self.changes.norm != math.inf:
-            raise InvalidInputError(f"proof: expected changes in norm inf, got norm {self.changes.norm}")
-        return prove(self.network, self.changes, self.points[row], int(self.targets[row]))
+        engine = Engine(self.network, self.changes)
+        return proof(engine, self.outcome.evidence, row, self.points[row], int(self.targets[row]), max_cases)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""

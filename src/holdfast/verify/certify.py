@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds.abstraction import margins_for
+from holdfast.arrays import check_device
+from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
+from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
 from holdfast.progress import progress_bar
-from holdfast.verify.balls import ball_error, ball_lower, search_ball
-from holdfast.verify.cascade import run_cascade
 from holdfast.verify.certificates import Certificates
-from holdfast.verify.inputs import Space, check_scale, positive_number, read_table, read_targets
-from holdfast.verify.separate import run_separate
-from holdfast.verify.verdict import NOT_ROBUST, ROBUST, Outcome, Stage
+from holdfast.verify.engine import Engine
+from holdfast.verify.inputs import Space, check_changes, positive_number, read_table, read_targets
+from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
 
 # A table shorter than this is done before a progress bar could be read.
 _LONG_TABLE = 200_000
+_SEPARATE_TOL = 1e-7
 
 
 def certify(
@@ -37,6 +36,7 @@ def certify(
     time_limit: float | None = None,
     method: str = "joint",
     progress: bool | None = None,
+    device: str | None = None,
 ) -> Certificates:
     """Decide for each row whether every model in Δ gives it the target class.
 
@@ -55,13 +55,15 @@ def certify(
     factuals
         The points that recourse started from, row by row: `sound` then says whether Δ keeps their class too.
     time_limit
-        Seconds after which the rows still open are left UNKNOWN.
+        Seconds of processor time after which the rows still open are left UNKNOWN.
     method
         "joint" (exact: the least difference of two logits), "separate" (the paper's test for several classes: the
         target's least logit against each rival's greatest; weaker, for comparison), or "interval" (propagation alone:
         fast, sound, and UNKNOWN where it proves nothing).
     progress
         Show a progress bar on stderr; by default on long tables if stderr is a terminal.
+    device
+        Where torch should work, such as "cuda"; by default numpy works, or where X is a tensor on a device, that.
 
     Examples
     --------
@@ -72,13 +74,14 @@ def certify(
     >>> certs.witness(0).predict([[0.7, 0.7]])
     array([0])
     """
-    if not isinstance(changes, PlausibleChanges):
-        raise InvalidInputError(f"changes: expected PlausibleChanges(delta), got {changes!r}")
+    check_changes(changes)
+    device = check_device(device, X)
+    deadline = Deadline.after(None if time_limit is None else positive_number(time_limit, "time_limit"))
     table = read_table(model, X, space)
     targets = read_targets(table.network, target, table.points.shape[0])
-    deadline = _deadline(time_limit)
+    engine = Engine(table.network, changes, device)
     with progress_bar("certify", table.points.shape[0], wanted=progress, long=_LONG_TABLE) as advance:
-        outcome = _decide(table.network, changes, table.points, targets, method, deadline, advance)
+        outcome = _decide(engine, table.points, targets, method, deadline, advance)
     sound = None
     if factuals is not None:
         before = read_table(model, factuals, space, name="factuals")
@@ -86,75 +89,42 @@ def certify(
             expected, got = table.points.shape[0], before.points.shape[0]
             raise InvalidInputError(f"factuals: expected one for each of the {expected} rows, got {got}")
         classes = table.network.predict_index(before.points)
-        kept = _decide(table.network, changes, before.points, classes, method, deadline, None)
-        sound = kept.verdict == ROBUST
+        sound = _decide(engine, before.points, classes, method, deadline, None).verdict == ROBUST
     return Certificates(table.network, changes, table.points, targets, table.index, outcome, sound)
 
 
 def _decide(
-    network: Network,
-    changes: PlausibleChanges,
+    engine: Engine,
     points: Floats,
     targets: NDArray[np.intp],
     method: str,
-    deadline: float | None,
+    deadline: Deadline,
     advance: Callable[[int], object] | None,
 ) -> Outcome:
     if method not in ("joint", "separate", "interval"):
         raise InvalidInputError(f"method: expected 'joint', 'separate' or 'interval', got {method!r}")
-    check_scale(network, changes, points)
-    if changes.norm != math.inf:
-        if method == "separate":
-            raise InvalidInputError(f"method: 'separate' is the paper's test for norm inf, got norm {changes.norm}")
-        return _decide_ball(network, changes, points, targets, method, deadline)
-    if method == "separate" and network.n_outputs > 1:
-        return run_separate(network, changes, points, targets, deadline=deadline)
-    return run_cascade(
-        network, changes, points, targets, deadline=deadline, advance=advance, bounds_only=method == "interval"
-    )
+    if method == "separate" and engine.ball:
+        raise InvalidInputError(f"method: 'separate' is the paper's test for norm inf, got norm {engine.changes.norm}")
+    if method == "separate" and engine.network.n_outputs > 1:
+        return _separate(engine, points, targets, deadline)
+    until = Stage.BALL if method == "interval" else Stage.EXACT
+    return engine.settle(points, targets, deadline=deadline, until=until, advance=advance)
 
 
-def _decide_ball(
-    network: Network,
-    changes: PlausibleChanges,
-    points: Floats,
-    targets: NDArray[np.intp],
-    method: str,
-    deadline: float | None,
-) -> Outcome:
-    """Norms other than inf: the ball's own bound, a search, and last the box that contains the ball."""
-    box = PlausibleChanges(changes.delta, biases=changes.biases)
-    outcome = run_cascade(network, box, points, targets, deadline=deadline, bounds_only=True)
-    for target in np.unique(targets):
-        rows = np.flatnonzero((targets == target) & (outcome.verdict == 0))
-        if not rows.size:
-            continue
-        margins = margins_for(network, int(target))
-        lower = ball_lower(network, changes, points[rows], margins)
-        outcome.lower[rows] = np.maximum(outcome.lower[rows], lower.min(axis=1))
-        stage = Stage.INTERVAL if network.hidden else Stage.CLOSED_FORM
-        outcome.settle(rows[lower.min(axis=1) > 0.0], ROBUST, stage)
-        for i, row in enumerate(rows):
-            if outcome.verdict[row] != 0 or (deadline is not None and time.monotonic() > deadline):
-                continue
-            for k in np.argsort(lower[i]):
-                witness = search_ball(network, changes, points[row], margins[k]) if lower[i, k] <= 0.0 else None
-                if witness is not None:
-                    outcome.settle(np.array([row]), NOT_ROBUST, Stage.ATTACK if network.hidden else Stage.CLOSED_FORM)
-                    outcome.adversaries.add_network(int(row), margins[k], witness)
-                    error = float(ball_error(network, changes, points[row : row + 1])[0])
-                    outcome.upper[row] = min(outcome.upper[row], error)
-                    break
-    rest = np.flatnonzero(outcome.verdict == 0)
-    if rest.size and method == "joint" and network.hidden:
-        inner = run_cascade(network, box, points[rest], targets[rest], deadline=deadline)
-        proven = inner.verdict == ROBUST
-        outcome.lower[rest] = np.maximum(outcome.lower[rest], inner.lower)
-        outcome.verdict[rest[proven]], outcome.stage[rest[proven]] = ROBUST, inner.stage[proven]
-    return outcome
+def _separate(engine: Engine, points: Floats, targets: NDArray[np.intp], deadline: Deadline) -> Outcome:
+    """The paper's test: both logits share the hidden layers, so the two ends need not be reached by one model.
 
-
-def _deadline(time_limit: float | None) -> float | None:
-    if time_limit is None:
-        return None
-    return time.monotonic() + positive_number(time_limit, "time_limit")
+    ROBUST where it passes; elsewhere NOT_ROBUST if there is a counter-model, otherwise UNKNOWN.
+    """
+    network, n = engine.network, points.shape[0]
+    outputs = range(network.n_outputs)
+    least = np.stack([engine.least(points, Margin.of(network, k, -1), _SEPARATE_TOL, exact=True)[0] for k in outputs])
+    most = np.stack([-engine.least(points, Margin.of(network, -1, k), _SEPARATE_TOL, exact=True)[0] for k in outputs])
+    differences = least[targets, np.arange(n)] - most
+    differences[targets, np.arange(n)] = np.inf
+    joint = engine.settle(points, targets, deadline=deadline)
+    lower = differences.min(axis=0)
+    joint.lower = lower
+    joint.stage = np.where(lower > 0.0, PLACES[Stage.SEPARATE], np.where(joint.verdict == NOT_ROBUST, joint.stage, 0))
+    joint.verdict = np.where(lower > 0.0, ROBUST, np.where(joint.verdict == NOT_ROBUST, NOT_ROBUST, 0)).astype(np.int8)
+    return joint

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.bounds.abstraction import IntervalNetwork
-from holdfast.bounds.rounding import RoundingModel
+from holdfast.arrays import to_numpy
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -39,6 +38,7 @@ class Table:
 def read_table(model: object, X: Any, space: Space | None = None, name: str = "X") -> Table:
     """Load the model and bring X into its variables; at least one row is expected."""
     loaded = load_model(model)
+    X = to_numpy(X) if hasattr(X, "is_cuda") else X
     index = X.index if isinstance(X, pd.DataFrame) else None
     if index is not None and index.empty:  # before a pipeline complains in words of its own
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
@@ -89,15 +89,10 @@ def variable_places(space: FeatureSpace) -> dict[str, tuple[int, ...]]:
     return places
 
 
-def check_scale(network: Network, changes: PlausibleChanges, points: Floats) -> None:
-    """Refuse points whose logits could leave the range of floating point: nothing true could be said of them."""
-    with np.errstate(over="ignore"):
-        net = IntervalNetwork.of(network, PlausibleChanges(changes.delta, biases=changes.biases))
-        worst = RoundingModel.of(network, net).output(max(float(points.max()), -float(points.min())))
-    if not worst < 1e280:
-        raise InvalidInputError(
-            "X: expected points and parameters whose logits stay within floating point, got overflow"
-        )
+def check_changes(changes: object) -> None:
+    """Refuse what is not a set of plausible changes."""
+    if not isinstance(changes, PlausibleChanges):
+        raise InvalidInputError(f"changes: expected PlausibleChanges(delta), got {changes!r}")
 
 
 def positive_number(value: Any, name: str) -> float:

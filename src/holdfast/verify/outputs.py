@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holdfast.bounds.abstraction import IntervalNetwork, Margin
-from holdfast.bounds.interval import IntervalPass
-from holdfast.bounds.linear import relax, value_box
-from holdfast.bounds.rounding import RoundingModel
-from holdfast.changes import LayerRadius, PlausibleChanges
+from holdfast.bounds.layers import Margin
+from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
-from holdfast.milp.encode import margin_program
-from holdfast.milp.solve import solve
-from holdfast.network import CHUNK, Floats, Network
-from holdfast.verify.attack import best_response
-from holdfast.verify.balls import ball_lower
-from holdfast.verify.branch import branch_and_bound
-from holdfast.verify.exact import proven_above
-from holdfast.verify.identity import identity_lower
-from holdfast.verify.inputs import Space, check_scale, positive_number, read_table
-from holdfast.verify.problem import Problem
+from holdfast.network import Floats, Network
+from holdfast.verify.engine import Engine
+from holdfast.verify.inputs import Space, check_changes, positive_number, read_table
 
 
 @dataclass(frozen=True)
 class OutputBounds:
-    """`lower <= logit <= upper` for every model in Δ, (n, outputs) each."""
+    """`lower <= logit <= upper` for every model in Δ, (n, outputs) each; `met` where both are as tight as was asked."""
 
     lower: Floats
     upper: Floats
+    met: NDArray[np.bool_]
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Sound bounds on the probabilities, (n, classes) each: sigmoid for one logit, softmax for several.
@@ -61,9 +52,9 @@ def output_bounds(
     model, X, changes, space
         As for `certify`.
     method
-        "exact": tight to within `tol` for norm inf. "interval": propagation alone, sound and fast, exact up to one
-        hidden layer. For other norms both are the sound bound of the p-ball, exact without hidden layers, and for
-        networks with identity layers both are interval propagation.
+        "exact": tight to within `tol` for norm inf, and `met` says where rounding or the budget of the search were in
+        the way. "interval": propagation alone, sound and fast, exact up to one hidden layer. For other norms both are
+        the sound bound of the p-ball, exact without hidden layers.
     tol
         How far an exact bound may lie outside the true range.
 
@@ -76,75 +67,20 @@ def output_bounds(
     """
     if method not in ("exact", "interval"):
         raise InvalidInputError(f"method: expected 'exact' or 'interval', got {method!r}")
-    if not isinstance(changes, PlausibleChanges):
-        raise InvalidInputError(f"changes: expected PlausibleChanges(delta), got {changes!r}")
+    check_changes(changes)
     table = read_table(model, X, space)
-    check_scale(table.network, changes, table.points)
-    tol = positive_number(tol, "tol")
-    return logit_ranges(table.network, changes, table.points, exact=method == "exact", tol=tol)
-
-
-def logit_ranges(
-    network: Network, changes: PlausibleChanges, points: Floats, *, exact: bool, tol: float = 1e-7
-) -> OutputBounds:
-    """`output_bounds` on points in the model's variables."""
-    ends = []
-    for sign in (1, -1):
-        margins = [Margin.of_logit(network, k, sign) for k in range(network.n_outputs)]
-        if changes.norm != math.inf:
-            least = ball_lower(network, changes, points, margins)
-        else:
-            least = least_values(network, changes, points, margins, exact=exact, tol=tol)
-        ends.append(sign * least)
-    return OutputBounds(*ends)
-
-
-def least_values(
-    network: Network, changes: PlausibleChanges, points: Floats, margins: list[Margin], *, exact: bool, tol: float
-) -> Floats:
-    """The least value of each margin over the box, from below; within `tol` of it if `exact`."""
-    net = IntervalNetwork.of(network, changes)
-    if not network.rectified:
-        error = RoundingModel.of(network, net).output(np.abs(points).max(axis=1))
-        lower = identity_lower(network, changes.layer_radii(network), margins, points)
-        return np.asarray(lower - np.asarray(error)[:, None])
-    problems = [Problem.of(network, net, margin, points) for margin in margins]
-    lower = np.empty((points.shape[0], len(margins)))
-    if not net.depth:
-        reach = np.abs(points).sum(axis=1) * net.output_weight_radius + net.output_bias_radius
-        for k, margin in enumerate(margins):
-            lower[:, k] = points @ margin.row + margin.offset - margin.count * reach - problems[k].error
-        return lower
-    interval = IntervalPass.of(net, margins)
-    for start in range(0, points.shape[0], CHUNK):
-        chunk = points[start : start + CHUNK]
-        lower[start : start + CHUNK] = interval.lower(chunk, nonnegative=float(chunk.min()) >= 0.0)
-    lower -= np.stack([problem.error for problem in problems], axis=1)
-    if exact and net.depth > 1:
-        for k, problem in enumerate(problems):
-            lower[:, k] = np.maximum(lower[:, k], _exact_least(problem, changes.layer_radii(network), lower[:, k], tol))
-    return lower
-
-
-def _exact_least(problem: Problem, radii: list[LayerRadius], lower: Floats, tol: float) -> Floats:
-    """Branch and bound to within `tol`; what it leaves open is proven just below the value that HiGHS names."""
-    attained = best_response(problem).margin + problem.error
-    rest = np.flatnonzero(attained - lower > tol)
-    least = lower.copy()
-    if not rest.size:
-        return least
-    inner = problem.take(rest)
-    found = branch_and_bound(inner, attained[rest], gap=tol - 2.0 * float(problem.error.max()))
-    least[rest] = np.maximum(least[rest], found.lower)
-    for i in np.flatnonzero(found.open):
-        one = inner.take(np.array([i]))
-        box = value_box(one.net, one.points, one.rounding, one.sizes)
-        _, ranges = relax(one.net, box, one.rounding, one.sizes, refine=True)
-        solution = solve(margin_program(one.net, box, ranges, np.ravel(one.row)).program)
-        value = min(solution.objective + float(np.ravel(one.offset)[0]), float(found.upper[i])) - tol
-        if np.isfinite(value) and proven_above(one, radii, value):
-            least[rest[i]] = max(least[rest[i]], value)
-    return least
+    engine = Engine(table.network, changes)
+    engine.check_scale(table.points)
+    tol, network = positive_number(tol, "tol"), table.network
+    ends: list[list[Floats]] = [[], []]
+    gaps = []
+    for k in range(network.n_outputs):
+        for side, margin in enumerate((Margin.of(network, k, -1), Margin.of(network, -1, k))):
+            found, reached = engine.least(table.points, margin, tol, exact=method == "exact")
+            ends[side].append(found if side == 0 else -found)
+            gaps.append(reached - found)
+    met = np.stack([np.maximum(*gaps[i : i + 2]) for i in range(0, len(gaps), 2)], axis=1) <= tol
+    return OutputBounds(*(np.stack(end, axis=1) for end in ends), met)
 
 
 def _sigmoid(logits: Floats) -> Floats:

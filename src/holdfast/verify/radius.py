@@ -15,40 +15,44 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.arrays import to_numpy
-from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
-from holdfast.bounds.linear import pull_back, relax, value_box
+from holdfast.bounds import balls
+from holdfast.bounds.layers import Layers, margins_for
 from holdfast.changes import PlausibleChanges
-from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.deadline import Deadline
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
-from holdfast.verify.attack import best_response
-from holdfast.verify.balls import ball_error
-from holdfast.verify.branch import branch_and_bound, sides_of
-from holdfast.verify.exact import settle_exactly
-from holdfast.verify.inputs import Space, check_scale, positive_number, read_table, read_targets
-from holdfast.verify.problem import WITNESS_SAFETY, Problem
+from holdfast.verify.attack import attack, sides
+from holdfast.verify.engine import Engine
+from holdfast.verify.inputs import Space, positive_number, read_table, read_targets
+from holdfast.verify.search import WITNESS_SAFETY, Search
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Rows = NDArray[np.intp]
 
-# How often the counter-model of a failed proof is followed before a row counts as stubborn.
-_PROOF_ROUNDS = 12
-# Branches that a proof may take; one costs a hundredth of a program, so it may take many.
-_PROOF_NODES = 20_000
-# Where no counter-model is met up to this radius, the search ends with what can be proven there.
-_FAR = 1e6
+# How often the counter-model of a failed attack or proof is followed.
+_ROUNDS = 12
+# Branches that a proof may take, and values of searched layers that are searched together.
+_PROOF_NODES, _WIDE = 50_000, 2**15
+# Where no counter-model is met up to this radius (times the largest parameter), what is proven there is all there is.
+_FAR = 2.0**20
 
 
 @dataclass(frozen=True)
 class CertifiedRadius:
-    """For each row: robust for every delta < `lower`; a counter-model exists at `upper`."""
+    """For each row: robust for every delta < `lower`; a counter-model exists at `upper`; `met`: no further than `tol`."""
 
     lower: Floats
     upper: Floats
     index: pd.Index
+    tol: float = 1e-6
+
+    @property
+    def met(self) -> NDArray[np.bool_]:
+        """Where the radius is as tight as was asked; without a counter-model at any radius there is nothing to meet."""
+        return np.asarray(~np.isfinite(self.upper) | (self.upper - self.lower <= self.tol))
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
@@ -110,10 +114,9 @@ def certified_radius(
     model, X, target, space
         As for `certify`.
     norm, biases
-        As for `PlausibleChanges`. For norms other than inf the radius is exact without hidden layers; with hidden
-        layers it is supported for norm inf only.
+        As for `PlausibleChanges`.
     tol
-        The greatest `upper - lower` wanted.
+        The greatest `upper - lower` wanted; `met` says where rounding, or the budget of a search, was in the way.
 
     Examples
     --------
@@ -123,223 +126,207 @@ def certified_radius(
     array([0.076923, 0.      ])
     """
     tol = positive_number(tol, "tol")
-    unit = PlausibleChanges(1.0, norm, biases)
     table = read_table(model, X, space)
     network, points = table.network, table.points
+    engine = Engine(network, PlausibleChanges(1.0, norm, biases))
+    engine.check_scale(points)
     targets = read_targets(network, target, points.shape[0])
-    check_scale(network, unit, points)
-    if not network.rectified:
-        raise UnsupportedModelError(
-            f"certified_radius: expected ReLU after every hidden layer, got {network.activations}"
-        )
-    if network.hidden and unit.norm != math.inf:
-        raise InvalidInputError(f"norm: expected inf for a network with hidden layers, got {norm}")
-    lower, upper = np.full(points.shape[0], np.inf), np.full(points.shape[0], np.inf)
+    lower, upper = np.empty(points.shape[0]), np.empty(points.shape[0])
     for k in np.unique(targets):
         rows = np.flatnonzero(targets == k)
-        lows: list[Floats] = []
-        for margin in margins_for(network, int(k)):
-            low, high = _margin_radius(network, unit, points[rows], int(k), margin, tol)
-            lows.append(low)
-            upper[rows] = np.minimum(upper[rows], high)
-        for margin, low in zip(margins_for(network, int(k)), lows, strict=True):
-            # A rival that never breaks the row need only be held off as far as the others let it go.
-            short = np.isfinite(upper[rows]) & (low < upper[rows] - tol)
-            if network.hidden and short.any():
-                search = _Search(network, unit, points[rows[short]], int(k), margin, tol)
-                low[short], upper[rows[short]] = search.run_to(low[short], upper[rows[short]])
-            lower[rows] = np.minimum(lower[rows], low)
-    return CertifiedRadius(lower, upper, table.index)
+        if not network.hidden:
+            found = balls.linear_radius(network, norm, biases, points[rows], margins_for(network, int(k)))
+            lower[rows], upper[rows] = (end.min(axis=1) for end in found)
+        elif engine.ball:
+            pairs = [_bisected(engine, points[row : row + 1], int(k), tol) for row in rows]
+            lower[rows], upper[rows] = np.array(pairs).T
+        else:
+            lower[rows], upper[rows] = _Rays(engine, int(k), points[rows], tol).run()
+    return CertifiedRadius(lower, upper, table.index, tol)
 
 
-def _margin_radius(
-    network: Network, unit: PlausibleChanges, points: Floats, target: int, margin: Margin, tol: float
-) -> tuple[Floats, Floats]:
-    if not network.hidden:
-        return _linear_radius(network, unit, points, margin)
-    lower, upper = np.empty(points.shape[0]), np.empty(points.shape[0])
-    for start in range(0, points.shape[0], CHUNK):
-        part = slice(start, start + CHUNK)
-        lower[part], upper[part] = _Search(network, unit, points[part], target, margin, tol).run()
-    return lower, upper
+def _bisected(unit: Engine, point: Floats, target: int, tol: float) -> tuple[float, float]:
+    """The radius of one point in a p-norm: what is proven and what is broken, by halves, until they meet or cannot."""
+    low, high, radius = 0.0, math.inf, 0.02
+    while high - low > tol and low < radius < high and radius < _FAR:
+        engine = Engine(unit.network, unit.changes.scaled(radius))
+        verdict = engine.settle(point, target, keep=False).verdict[0]
+        if verdict == ROBUST:
+            low = radius
+        elif verdict == NOT_ROBUST:
+            high = radius
+        else:
+            return _closest(unit, point, target, low, radius, high, tol)
+        radius = 4.0 * low if high == math.inf else 0.5 * (low + high)
+    return low, high
 
 
-def _linear_radius(network: Network, unit: PlausibleChanges, points: Floats, margin: Margin) -> tuple[Floats, Floats]:
-    """margin / (count^(1/q) ||(x, 1)||_q)."""
-    q = unit.dual_norm
-    extended = np.concatenate([points, np.ones((points.shape[0], 1))], axis=1) if unit.biases else points
-    reach = np.linalg.norm(extended, ord=q, axis=1) * margin.count ** (0.0 if q == math.inf else 1.0 / q)
-    nominal = points @ margin.row + margin.offset
-    error = ball_error(network, PlausibleChanges(1e-6, unit.norm, unit.biases), points)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = np.maximum(nominal - error, 0.0) / reach, np.maximum(nominal + error, 0.0) / reach
-    # A point at the origin of a model without biases does not feel any change.
-    still = reach == 0.0
-    low, high = np.where(still & (nominal > error), np.inf, low), np.where(still & (nominal > -error), np.inf, high)
-    return np.nan_to_num(low * (1 - 1e-14), posinf=np.inf), np.nan_to_num(high * (1 + 1e-14), posinf=np.inf)
+def _closest(
+    unit: Engine, point: Floats, target: int, low: float, middle: float, high: float, tol: float
+) -> tuple[float, float]:
+    """Where `middle` is neither proven nor broken: the largest that is proven, the least that is broken around it."""
+    def verdict(radius: float) -> int:
+        engine = Engine(unit.network, unit.changes.scaled(radius))
+        return int(engine.settle(point, target, keep=False).verdict[0])
+
+    ends = [low, high]
+    for side, wanted in ((0, ROBUST), (1, NOT_ROBUST)):
+        inner = middle
+        for _ in range(20):
+            outer = ends[side]
+            radius = 2.0 * inner if outer == math.inf else 0.5 * (inner + outer)
+            if abs(outer - inner) <= tol or not min(inner, outer) < radius < max(inner, outer):
+                break
+            ends[side], inner = (radius, inner) if verdict(radius) == wanted else (ends[side], radius)
+    return ends[0], ends[1]
 
 
-class _Search:
-    """Radii of one margin at some points of a network with hidden layers."""
+class _Rays:
+    """Radii of some points under the box of radius 1 and its multiples, all rivals together.
 
-    def __init__(
-        self, network: Network, unit: PlausibleChanges, points: Floats, target: int, margin: Margin, tol: float
-    ) -> None:
-        self.network, self.unit, self.points, self.target, self.margin, self.tol = (
-            network,
-            unit,
-            points,
-            target,
-            margin,
-            tol,
-        )
-        self.net = IntervalNetwork.of(network, unit)
-        self.lower, self.upper = np.zeros(points.shape[0]), np.full(points.shape[0], np.inf)
-        self.settled = np.zeros(points.shape[0], dtype=bool)
+    `lower` is proven, at `upper` some network in Δ breaks a margin.
+    """
+
+    def __init__(self, engine: Engine, target: int, points: Floats, tol: float) -> None:
+        self.points, self.tol = points, tol
+        self.layers = engine.prepared(target).layers
+        self.size = np.abs(points).max(axis=1)
+        n = points.shape[0]
+        self.lower, self.upper = np.zeros(n), np.full(n, np.inf)
+        # The rival that breaks a row at `upper`, and how: each hidden neuron's side.
+        self.rival, self.sides = np.zeros(n, dtype=np.intp), np.zeros((n, sum(engine.network.hidden)))
+        largest = max(float(np.abs(part).max()) for part in (*engine.network.weights, *engine.network.biases))
+        self.far = _FAR * max(largest, 1.0)
 
     def run(self) -> tuple[Floats, Floats]:
-        """Bracket, search, prove; what resists is proven one point at a time."""
-        today = Problem.of(self.network, self.net.scaled(0.0), self.margin, self.points)
-        nominal = best_response(today, rounds=1).margin
-        broken = nominal < -WITNESS_SAFETY * to_numpy(today.error)
-        self.upper[broken] = 0.0
-        self._bracket(np.flatnonzero(~broken))
-        self._root(self._open())
-        self._prove_rest()
-        return self.lower, self.upper
-
-    def run_to(self, lower: Floats, cap: Floats) -> tuple[Floats, Floats]:
-        """Prove as far as `cap`, beyond which nobody asks, from what is proven already."""
-        self.lower, self.upper = lower.copy(), cap.copy()
-        self._prove_rest()
-        return self.lower, self.upper
-
-    def _prove_rest(self) -> None:
-        stubborn = np.zeros(self.points.shape[0], dtype=bool)
-        for _ in range(_PROOF_ROUNDS):
-            rest = self._open()
-            rest = rest[~stubborn[rest]]
-            if not rest.size:
+        """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
+        rows = np.arange(self.points.shape[0])
+        today, error = self._on_sides(rows, np.zeros(rows.size), self.sides)
+        self.upper[(today < -WITNESS_SAFETY * error).any(axis=0)] = 0.0
+        self._bracket(rows[self.upper > 0.0])
+        rows = self._open()
+        for _ in range(_ROUNDS):
+            if not rows.size:
                 break
-            stubborn[self._prove(rest)] = True
-        for row in self._open():
-            self._prove_one(int(row))
+            self._shrink(rows)
+            rows = rows[self._broken_at(rows, np.maximum(self.upper[rows] - 0.25 * self.tol, 0.0))]
+        for _ in range(_ROUNDS):
+            rows = self._open()
+            rows = rows[self._between(rows)]
+            if not rows.size:
+                break
+            broken = self._prove(rows, self._just_below(rows))
+            if not broken.size:
+                break
+            self._shrink(broken)
+        self._fall_back()
+        return self.lower, self.upper
 
     def _open(self) -> Rows:
-        return np.flatnonzero(~self.settled & (self.upper - self.lower > self.tol))
-
-    def _problem(self, rows: Rows, radius: Floats) -> Problem:
-        return Problem.of(self.network, self.net.scaled(radius[:, None]), self.margin, self.points[rows])
-
-    def _breaks(self, rows: Rows, radius: Floats) -> tuple[Floats, Floats]:
-        """The best response's margin at each row's radius, and the margin below which it counts as broken."""
-        problem = self._problem(rows, radius)
-        return best_response(problem).margin, -WITNESS_SAFETY * problem.error
-
-    def _bracket(self, rows: Rows) -> None:
-        """Double the radius until a counter-model is met."""
-        radius = np.full(rows.shape[0], 0.02)
-        while rows.size:
-            found, clear = self._breaks(rows, radius)
-            met = found < clear
-            self.upper[rows[met]] = radius[met]
-            rows, radius = rows[~met], radius[~met] * 2.0
-            far = radius > _FAR
-            if far.any():
-                self._prove_far(rows[far])
-            rows, radius = rows[~far], radius[~far]
-
-    def _prove_far(self, rows: Rows) -> None:
-        """Rows that nothing breaks: `upper` stays infinite, and `lower` is what a proof reaches."""
-        self.settled[rows] = True
-        radius = _FAR
-        while rows.size and radius > self.tol:
-            proven = self._proven_at(rows, np.full(rows.shape[0], radius))
-            self.lower[rows[proven]] = radius
-            rows, radius = rows[~proven], radius / 4.0
-
-    def _root(self, rows: Rows) -> None:
-        """Shrink `upper` to where the best response stops breaking: false position with a safeguard, rows together."""
-        low, high = self.lower[rows].copy(), self.upper[rows].copy()
-        at_low, _ = self._breaks(rows, low)
-        at_high, _ = self._breaks(rows, high)
-        at_low = np.maximum(at_low, 1e-12)
-        for step in range(60):
-            wide = high - low > 0.25 * self.tol
-            if not wide.any():
-                break
-            share = at_low / (at_low - np.minimum(at_high, -1e-300))
-            # Aim a little beyond the estimate, so that the bracket closes from both sides; every third step bisects.
-            share = np.clip(share, 0.02, 0.98) if step % 3 else np.full_like(share, 0.5)
-            middle = low + share * (high - low)
-            found, clear = self._breaks(rows, middle)
-            broken = found < clear
-            high, at_high = np.where(broken, middle, high), np.where(broken, found, at_high)
-            low, at_low = np.where(broken, low, middle), np.where(broken, at_low, np.maximum(found, 1e-12))
-        self.upper[rows] = high
-
-    def _prove(self, rows: Rows) -> Rows:
-        """Prove each row a little below its `upper`, or follow the counter-model met there; return the stubborn."""
-        radius = self._just_below(rows)
-        problem = self._problem(rows, radius)
-        if self.net.depth == 1:
-            proven = self._proven_at(rows, radius)
-            self.lower[rows[proven]] = radius[proven]
-            return np.asarray(rows[~proven])
-        found = branch_and_bound(problem, np.full(rows.shape[0], np.inf), max_nodes=_PROOF_NODES)
-        broken = found.upper < -WITNESS_SAFETY * to_numpy(problem.error)
-        proven = ~broken & ~found.open
-        self.lower[rows[proven]] = radius[proven]
-        if broken.any():
-            sides = sides_of(problem, found.values)
-            self._follow(rows[broken], radius[broken], sides[broken])
-        return np.asarray(rows[~broken & ~proven])
-
-    def _proven_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
-        """Whether one linear bound at each row's radius proves it; exact with one hidden layer."""
-        problem = self._problem(rows, radius)
-        box = value_box(problem.net, problem.points, problem.rounding, problem.sizes)
-        relaxation, _ = relax(problem.net, box, problem.rounding, problem.sizes)
-        return to_numpy(pull_back(problem.net, relaxation, problem.row, problem.offset).bound > problem.error)
+        return np.flatnonzero((self.upper - self.lower > self.tol) & np.isfinite(self.upper))
 
     def _just_below(self, rows: Rows) -> Floats:
         middle = 0.5 * (self.lower[rows] + self.upper[rows])
-        return np.asarray(np.maximum(self.upper[rows] - 0.9 * self.tol, middle))
+        return np.asarray(np.maximum(self.upper[rows] - 0.75 * self.tol, middle))
 
-    def _follow(self, rows: Rows, radius: Floats, sides: Floats) -> None:
-        """Bring `upper` down to the radius at which a counter-model on these sides stops breaking."""
-        low, high = self.lower[rows].copy(), radius.copy()
-        while (high - low > 0.05 * self.tol).any():
-            middle = 0.5 * (low + high)
-            problem = self._problem(rows, middle)
-            broken = _margin_on_sides(problem, sides) < -WITNESS_SAFETY * to_numpy(problem.error)
-            low, high = np.where(broken, low, middle), np.where(broken, middle, high)
-        self.upper[rows] = high
+    def _between(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether there is a number to try between the bounds."""
+        radius = self._just_below(rows)
+        return np.asarray((radius > self.lower[rows]) & (radius < self.upper[rows]))
 
-    def _prove_one(self, row: int) -> None:
-        """The search that solves a program for each branch."""
-        here = np.array([row])
-        for _ in range(2 * _PROOF_ROUNDS):
-            if self.upper[row] - self.lower[row] <= self.tol:
-                return
-            radius = self._just_below(here)
-            changes = PlausibleChanges(float(radius[0]), biases=self.unit.biases)
-            net = IntervalNetwork.of(self.network, changes)
-            problem = Problem.of(self.network, net, self.margin, self.points[here])
-            answer = settle_exactly(problem, changes.layer_radii(self.network))
-            if answer.robust:
-                self.lower[row] = radius[0]
-            elif answer.sides is not None:
-                self._follow(here, radius, answer.sides[None, :])
-            else:
-                return
+    def _at(self, k: int, radius: Floats) -> Layers:
+        return self.layers[k].scaled(radius[:, None])
 
+    def _on_sides(self, rows: Rows, radius: Floats, chosen: Floats) -> tuple[Floats, Floats]:
+        """Every rival's margin on these sides at each row's radius, and what rounding may do to it, (k, n) each."""
+        found = []
+        for k in range(len(self.layers)):
+            layers, values, start = self._at(k, radius), self.points[rows], 0
+            error = layers.forward_error(self.size[rows, None])[:, 0]
+            for layer, relu in zip(layers.hidden, layers.relus, strict=True):
+                share = chosen[:, start : (start := start + layer.weight.shape[0])]
+                center = values @ layer.weight.T + layer.bias
+                bottom, top = layer.sides(values)
+                values = center + np.where(share < 0.0, share * (center - bottom), share * (top - center))
+                values = np.maximum(values, 0.0) if relu else values
+            found.append((layers.margin.sides(values)[0][:, 0], error))
+        return np.stack([margin for margin, _ in found]), np.stack([error for _, error in found])
 
-def _margin_on_sides(problem: Problem, sides: Floats) -> Floats:
-    """The margin of the networks whose hidden neurons sit on `sides`, each at its row's radius."""
-    net, values, start = problem.net, problem.points, 0
-    for i, size in enumerate(problem.network.hidden):
-        reach = np.abs(values).sum(axis=1, keepdims=True) * net.weight_radii[i] + net.bias_radii[i]
-        preactivation = values @ net.weights[i].T + net.biases[i] + sides[:, start : start + size] * reach
-        values, start = np.maximum(preactivation, 0.0), start + size
-    return np.asarray((values * problem.row).sum(axis=1) + problem.offset)
+    def _broken_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
+        """Whether best responses break a row at this radius, which then is its `upper`."""
+        broken = np.zeros(rows.size, dtype=bool)
+        for k in range(len(self.layers)):
+            left = np.flatnonzero(~broken)
+            for part in (left[start : start + CHUNK] for start in range(0, left.size, CHUNK)):
+                here, layers = rows[part], self._at(k, radius[part])
+                found = attack(layers, self.points[here])
+                clear = -WITNESS_SAFETY * layers.forward_error(self.size[here, None])[:, 0]
+                hit = np.flatnonzero(found.margin < clear)
+                met = sides(layers.take(hit), self.points[here[hit]], found.corner[hit], found.low[hit])
+                self._take(here[hit], radius[part[hit]], k, met)
+                broken[part[hit]] = True
+        return broken
+
+    def _take(self, rows: Rows, radius: Floats, k: int, chosen: Floats) -> None:
+        self.upper[rows], self.rival[rows], self.sides[rows] = radius, k, chosen
+
+    def _bracket(self, rows: Rows) -> None:
+        """Larger radii until a counter-model is met; where none is, even far out, what can be proven there."""
+        radius = np.full(rows.size, 0.02)
+        while rows.size:
+            met = self._broken_at(rows, radius)
+            rows, radius = rows[~met], radius[~met] * 4.0
+            far = radius > self.far
+            while far.any():
+                self._prove(rows[far], radius[far])
+                rows, radius = rows[~far], radius[~far]
+                far = radius > self.far
+
+    def _shrink(self, rows: Rows) -> None:
+        """Bring `upper` down to where the counter-model on its sides stops breaking: false position, safeguarded."""
+        low, high = self.lower[rows].copy(), self.upper[rows].copy()
+        chosen, pick = self.sides[rows], (self.rival[rows], np.arange(rows.size))
+        at_low, at_high = (self._on_sides(rows, end, chosen)[0][pick] for end in (low, high))
+        for step in range(60):
+            wide = high - low > 0.05 * self.tol
+            # Where it breaks already below what is proven, the two disagree by rounding.
+            if not wide.any():
+                break
+            share = np.clip(at_low / np.where(at_low > at_high, at_low - at_high, 1.0), 0.02, 0.98)
+            middle = low + (share if step % 3 != 2 else 0.5) * (high - low)
+            margin, error = (part[pick] for part in self._on_sides(rows, middle, chosen))
+            broken = margin < -WITNESS_SAFETY * error
+            high, at_high = np.where(broken, middle, high), np.where(broken, margin, at_high)
+            low, at_low = np.where(broken, low, middle), np.where(broken, at_low, np.maximum(margin, 0.0))
+        self.upper[rows] = np.minimum(self.upper[rows], high)
+
+    def _prove(self, rows: Rows, radius: Floats) -> Rows:
+        """Prove all margins at each row's radius; the rows that a counter-model was met for instead."""
+        proven, broken = np.ones(rows.size, dtype=bool), np.zeros(rows.size, dtype=bool)
+        wide = max(_WIDE // max(self.sides.shape[1], 1), 16)
+        for k in range(len(self.layers)):
+            left = np.flatnonzero(proven)
+            for part in (left[start : start + wide] for start in range(0, left.size, wide)):
+                layers, here = self._at(k, radius[part]), rows[part]
+                error = layers.forward_error(self.size[here, None])[:, 0]
+                if layers.depth == 1:
+                    proven[part] = layers.least(self.points[here]) > error
+                    continue
+                start = layers.start(self.points[here])
+                search = Search(layers, start, np.full(part.size, np.inf), error)
+                found = search.run(_PROOF_NODES, Deadline.after(None))
+                proven[part] = search.closed
+                hit = np.flatnonzero(search.broken)
+                met = sides(layers.take(hit), self.points[here[hit]], found.corner[hit], found.low[hit])
+                self._take(here[hit], radius[part[hit]], k, met)
+                broken[part[hit]] = True
+        self.lower[rows[proven]] = np.maximum(self.lower[rows[proven]], radius[proven])
+        return np.asarray(rows[broken])
+
+    def _fall_back(self) -> None:
+        """Where the proof just below `upper` was too much, the largest share of it that is proven."""
+        for share in (0.999, 0.99, 0.9, 0.5, 0.1):
+            rows = self._open()
+            rows = rows[share * self.upper[rows] > self.lower[rows]]
+            if rows.size:
+                self._prove(rows, share * self.upper[rows])

@@ -1,4 +1,4 @@
-"""What the test answers: a verdict for each row, the bounds behind it, and a counter-model for each broken one."""
+"""What the test answers: a verdict for each row, the bounds behind it, its proof, or a counter-model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.bounds.abstraction import Margin
+from holdfast.bounds.layers import Margin
 from holdfast.network import Floats, Network
+from holdfast.verify.search import Leaves
+
+Rows = NDArray[np.intp]
 
 
 class Verdict(StrEnum):
@@ -41,78 +44,85 @@ class Verdict(StrEnum):
 
 
 class Stage(Enum):
-    """Which step of the cascade settled a row, from the cheapest to the dearest."""
+    """Which step settled a row, from the cheapest on; `engine.TABLE` says what each of them does."""
 
     NONE = "undecided"
     FORWARD = "forward pass"
     CLOSED_FORM = "closed form"
     INTERVAL = "interval"
+    BALL = "ball bound"
     ATTACK = "attack"
     LINEAR = "linear bound"
     BRANCH = "branch and bound"
-    MILP = "milp"
     EXACT = "exact"
     SEPARATE = "separate ranges"
 
 
 STAGES = list(Stage)
+PLACES = {stage: i for i, stage in enumerate(STAGES)}
 UNKNOWN, ROBUST, NOT_ROBUST = 0, 1, 2
 VERDICTS = (Verdict.UNKNOWN, Verdict.ROBUST, Verdict.NOT_ROBUST)
+# Closed branches that a table keeps for its certificates, in bytes; beyond it they are searched for again.
+_KEPT = 2**28
 
 
 @dataclass
-class Adversaries:
-    """The choices behind every counter-model, a byte for each neuron where the choice is a corner."""
+class Evidence:
+    """What stands behind the verdicts: sides or networks that break a row, closed branches or trees that prove it."""
 
-    blocks: list[tuple[NDArray[np.intp], Margin, NDArray[Any]]] = field(default_factory=list)
+    sides: list[tuple[Rows, Margin, NDArray[Any]]] = field(default_factory=list)
     networks: dict[int, tuple[Margin, Network]] = field(default_factory=dict)
+    leaves: list[tuple[Margin, Leaves]] = field(default_factory=list)
+    trees: dict[tuple[int, int, int], dict[str, Any]] = field(default_factory=dict)
+    room: int = _KEPT
 
-    def add(self, rows: NDArray[np.intp], margin: Margin, sides: NDArray[Any]) -> None:
-        """Keep the sides that break `margin` in these rows."""
+    def add_sides(self, rows: Rows, margin: Margin, sides: NDArray[Any]) -> None:
+        """Keep the sides that break `margin` in these rows, a byte for each neuron where all are corners."""
         if rows.size:
-            corners = sides.dtype == np.int8 or bool((np.abs(sides) == 1.0).all())
-            self.blocks.append((rows, margin, sides.astype(np.int8) if corners else sides))
+            self.sides.append((rows, margin, sides.astype(np.int8) if (np.abs(sides) == 1.0).all() else sides))
 
-    def add_network(self, row: int, margin: Margin, witness: Network) -> None:
-        """Keep a counter-model that sides do not describe."""
-        self.networks[row] = (margin, witness)
+    def add_leaves(self, margin: Margin, leaves: Leaves) -> None:
+        """Keep closed branches while there is room."""
+        self.room -= leaves.lower.nbytes + leaves.upper.nbytes + leaves.decided.nbytes
+        if self.room > 0:
+            self.leaves.append((margin, leaves))
 
-    def find(self, row: int) -> tuple[Margin, Floats | Network] | None:
+    def breaker(self, row: int) -> tuple[Margin, Floats | Network] | None:
         """The margin that breaks in this row, and what breaks it: a network, or the sides of one."""
         if row in self.networks:
             return self.networks[row]
-        for rows, margin, sides in self.blocks:
+        for rows, margin, sides in self.sides:
             place = np.flatnonzero(rows == row)
             if place.size:
                 return margin, sides[place[0]].astype(np.float64)
         return None
 
+    def branches(self, row: int, margin: Margin) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """The closed branches of a row: what was decided, the multipliers of L and of U."""
+        found = []
+        for other, leaves in self.leaves:
+            if (other.above, other.below) == (margin.above, margin.below):
+                places = np.flatnonzero(leaves.row == row)
+                found += [(leaves.decided[i], leaves.lower[i], leaves.upper[i]) for i in places]
+        return found
+
 
 @dataclass
 class Outcome:
-    """The cascade's working table: one entry for each row."""
+    """The working table: one entry for each row."""
 
     verdict: NDArray[np.int8]
     lower: Floats
     upper: Floats
     stage: NDArray[np.int8]
-    adversaries: Adversaries
+    evidence: Evidence
 
     @classmethod
     def empty(cls, n: int) -> Outcome:
         """Nothing known yet."""
-        return cls(
-            np.zeros(n, dtype=np.int8),
-            np.full(n, -np.inf),
-            np.full(n, np.inf),
-            np.zeros(n, dtype=np.int8),
-            Adversaries(),
-        )
-
-    def settle(self, rows: NDArray[np.intp], verdict: int, stage: Stage) -> None:
-        """Write a verdict into some rows."""
-        self.verdict[rows] = verdict
-        self.stage[rows] = STAGES.index(stage)
+        bytes_, floats = (np.zeros(n, dtype=np.int8) for _ in range(2)), (np.full(n, end) for end in (-np.inf, np.inf))
+        (verdict, stage), (lower, upper) = bytes_, floats
+        return cls(verdict, lower, upper, stage, Evidence())
 
     def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
         """The table for people, or some rows of it, whose index that is."""

@@ -1,0 +1,386 @@
+"""The one thing that walks a network under Δ: forwards over boxes, forwards on sides, backwards with multipliers.
+
+Every neuron owns its parameters, each of which lies between `weight - down` and `weight + up` (biases alike). So given
+what a layer reads, v, its preactivation z may be anything between its two sides,
+
+    L = low v                       U = high v                      where v >= 0: after a ReLU
+    L = high v - (high - low) v⁺    U = low v + (high - low) v⁺     where v has either sign;  v⁺ = max(v, 0)
+
+with low = weight - down, high = weight + up and the biases as one more column. What later layers see of a neuron is a
+function c z + d z⁺ of its preactivation: c = 0 after a ReLU, and without an activation d comes of the second line above.
+Bounded from below by  l L + u U + k,  l >= 0, it becomes such a function of the layer before:
+
+    after a ReLU   c = 0,               d = l low + u high
+    otherwise      c = l high + u low,  d = (u - l) (high - low)
+
+The walk starts from a margin's own row, whose L is wanted, and ends at what the points determine: a box, an interval of
+its own for each neuron of the first hidden layer. (Points that are boxes would be one more layer, without activation.)
+All radii may be multiplied by `scale`: a number, or a column with one for each row of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from holdfast.arrays import Array, array_namespace, row_sum, take_rows
+from holdfast.changes import LayerRadius, PlausibleChanges, Radius, down_up
+from holdfast.network import Floats, Network
+
+# A sum of n products is off by n units of the last place of their absolute values, in whatever order it is taken, and
+# by what products below the normal range lose: all they have, on some devices. Both several times over.
+_UNIT, _TINY = 2.0**-50, 2.0**-1016
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Affine functions with their radii; `rectified` says that what they read is never negative."""
+
+    weight: Array
+    bias: Array
+    down: Array
+    up: Array
+    bias_down: Array
+    bias_up: Array
+    rectified: bool
+    scale: Array = 1.0
+
+    @classmethod
+    def of(cls, weight: Floats, bias: Floats, radius: LayerRadius, rectified: bool) -> Layer:
+        """A layer of a network with how far its parameters may move."""
+        return cls(weight, bias, *down_up(radius.weight), *down_up(radius.bias), rectified)
+
+    def on(self, convert: Any) -> Layer:
+        """The same layer with its arrays converted, to another library or device."""
+        fields = (self.weight, self.bias, self.down, self.up, self.bias_down, self.bias_up)
+        known = {id(part): part if isinstance(part, float) else convert(part) for part in fields}
+        return Layer(*(known[id(part)] for part in fields), self.rectified)
+
+    @cached_property
+    def ends(self) -> tuple[Array, Array]:
+        """`low` and `high`, (out, in) each, or (n, out, in) where every row has a scale of its own."""
+        scale = self.scale if isinstance(self.scale, float) else self.scale[:, :, None]
+        return self.weight - scale * self.down, self.weight + scale * self.up
+
+    @cached_property
+    def bias_ends(self) -> tuple[Array, Array]:
+        """The least and the greatest biases, (out,) or (n, out)."""
+        return self.bias - self.scale * self.bias_down, self.bias + self.scale * self.bias_up
+
+    def sides(self, values: Array, plus: Array | None = None) -> tuple[Array, Array]:
+        """L and U at some values, (n, out) each; `plus` stands for v⁺ where a relaxation has made it something else."""
+        center = values @ self.weight.T + self.bias
+        even = self.up is self.down and self.bias_up is self.bias_down
+        if not self.rectified:
+            plus = array_namespace(values).maximum(values, 0.0) if plus is None else plus
+            minus = plus - values
+            below = _at(plus, self.down) + _at(minus, self.up)
+            above = below if even else _at(plus, self.up) + _at(minus, self.down)
+        else:
+            below = _at(values, self.down)
+            above = below if even else _at(values, self.up)
+        return center - self.scale * (below + self.bias_down), center + self.scale * (above + self.bias_up)
+
+    def pull(self, lower: Array, upper: Array) -> tuple[Array | None, Array, Array]:
+        """c (None for 0), d and the constant of  lower L + upper U  for the layer before; multipliers (n, ..., out)."""
+        flat = scale = self.scale
+        if not isinstance(scale, float):
+            flat, scale = (scale[:, 0], scale) if lower.ndim == 2 else (scale, scale[:, :, None])
+        both = lower + upper
+        center = both @ self.weight
+        constant = both @ self.bias + flat * (_dot(upper, self.bias_up) - _dot(lower, self.bias_down))
+        if self.rectified:
+            return None, center + scale * (_by(upper, self.up) - _by(lower, self.down)), constant
+        width = scale * (_by(upper - lower, self.down) + _by(upper - lower, self.up))
+        return center + scale * (_by(lower, self.up) - _by(upper, self.down)), width + 0.0 * center, constant
+
+    def over(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
+        """The least L, the least U and the greatest U over a box of values, (n, out) each, exact but for rounding."""
+        below, above = self.ends
+        bias_low, bias_high = self.bias_ends
+        if self.rectified:
+            bottom, top = _least(above, low, high), -_least(-above, low, high)
+            return _least(below, low, high) + bias_low, bottom + bias_high, top + bias_high
+        xp = array_namespace(low)
+        ends = [(below * v[:, None, :], above * v[:, None, :]) for v in (low, high)]
+        most = [xp.maximum(*pair) for pair in ends]
+        # U is convex in each value, with its dip at 0.
+        dip = xp.where(((low < 0.0) & (high > 0.0))[:, None, :], 0.0, xp.minimum(*most))
+        least = xp.minimum(xp.minimum(*ends[0]), xp.minimum(*ends[1]))
+        sums = [xp.sum(part, axis=2) for part in (least, dip, xp.maximum(*most))]
+        return sums[0] + bias_low, sums[1] + bias_high, sums[2] + bias_high
+
+    def size(self, values: Array) -> Array:
+        """What no sum of absolute values exceeds that is met in computing this layer, (n, out), for |v| <= values."""
+        xp = array_namespace(values)
+        reach = _at(values, self.down) + _at(values, self.up) + self.bias_down + self.bias_up
+        return values @ xp.abs(self.weight).T + xp.abs(self.bias) + self.scale * reach
+
+    def slack(self, size: Array) -> Array:
+        """How far rounding may carry a sum of that size."""
+        terms = self.weight.shape[1] + 8.0
+        return terms * (_UNIT * size + _TINY)
+
+    def norms(self) -> tuple[Array, Array]:
+        """The greatest sum of |weights| of a row with all that they may move, and the greatest |bias| likewise."""
+        xp = array_namespace(self.weight)
+        n_inputs = self.weight.shape[1]
+        widths = [
+            part * n_inputs if isinstance(part, float) else float(xp.max(xp.sum(part, axis=1)))
+            for part in (self.down, self.up)
+        ]
+        edges = [part if isinstance(part, float) else float(xp.max(part)) for part in (self.bias_down, self.bias_up)]
+        norm = float(xp.max(xp.sum(xp.abs(self.weight), axis=1))) + self.scale * (widths[0] + widths[1])
+        return norm, float(xp.max(xp.abs(self.bias))) + self.scale * (edges[0] + edges[1])
+
+
+def _by(rows: Array, radius: Array) -> Array:
+    """rows @ radius; one number stands for a matrix full of it."""
+    return row_sum(rows) * radius if isinstance(radius, float) else rows @ radius
+
+
+def _at(values: Array, radius: Array) -> Array:
+    """values @ radius.T likewise."""
+    return row_sum(values) * radius if isinstance(radius, float) else values @ radius.T
+
+
+def _dot(rows: Array, radius: Array) -> Array:
+    """rows @ radius for a vector likewise."""
+    if isinstance(radius, float):
+        return array_namespace(rows).sum(rows, axis=-1) * radius
+    return rows @ radius
+
+
+def _least(matrix: Array, low: Array, high: Array) -> Array:
+    """The least of matrix v over the box, (n, out); the matrix is (out, in), or (n, out, in)."""
+    xp = array_namespace(low)
+    positive, negative = xp.maximum(matrix, 0.0), xp.minimum(matrix, 0.0)
+    if matrix.ndim == 2:
+        return low @ positive.T + high @ negative.T
+    return (positive @ low[:, :, None] + negative @ high[:, :, None])[..., 0]
+
+
+@dataclass(frozen=True)
+class Margin:
+    """What must stay >= 0, or > 0 if `strict`: one logit above another; -1 stands for the constant 0.
+
+    `row` and `offset` are the margin as a function of the last hidden layer, `count` how many output rows take part.
+    """
+
+    row: Floats
+    offset: float
+    count: int
+    strict: bool
+    above: int
+    below: int
+
+    @classmethod
+    def of(cls, network: Network, above: int, below: int, *, strict: bool = False) -> Margin:
+        """The margin of one logit over another, or over 0."""
+        signs = [(sign, output) for sign, output in ((1.0, above), (-1.0, below)) if output >= 0]
+        row = sum(sign * network.weights[-1][output] for sign, output in signs)
+        offset = sum(sign * float(network.biases[-1][output]) for sign, output in signs)
+        return cls(np.asarray(row), offset, len(signs), strict, above, below)
+
+    def of_logits(self, logits: Floats) -> Floats:
+        """The margin of a network with these logits, (n, outputs) -> (n,)."""
+        ends = [logits[:, output] if output >= 0 else 0.0 for output in (self.above, self.below)]
+        return np.asarray(ends[0] - ends[1])
+
+    def layer(self, network: Network, radius: LayerRadius) -> Layer:
+        """The margin as a layer of one neuron whose L is wanted."""
+        rectified = bool(network.hidden) and network.activations[-1] == "relu"
+        row, offset = self.row[None, :], np.array([self.offset])
+        return Layer(row, offset, *self._reach(radius.weight), *self._reach(radius.bias), rectified)
+
+    def _reach(self, radius: Radius) -> tuple[Array, Array]:
+        down, up = down_up(radius)
+        if isinstance(down, float):
+            return (self.count * down,) * 2
+        ends = [(down, up)[sign] for sign in (0, 1)]
+        picked = [
+            sum(ends[side if output == self.above else 1 - side][output : output + 1] for output in self._outputs())
+            for side in (0, 1)
+        ]
+        return picked[0], picked[1]
+
+    def _outputs(self) -> list[int]:
+        return [output for output in (self.above, self.below) if output >= 0]
+
+
+def margins_for(network: Network, target: int) -> list[Margin]:
+    """What must stay on the right side for the class at index `target`: a margin for each rival, the lower index wins."""
+    if network.n_outputs == 1:
+        return [Margin.of(network, *((0, -1) if target == 1 else (-1, 0)), strict=target == 0)]
+    rivals = [rival for rival in range(network.n_outputs) if rival != target]
+    return [Margin.of(network, target, rival, strict=rival < target) for rival in rivals]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The hidden layers under a box Δ, and one margin after them."""
+
+    hidden: tuple[Layer, ...]
+    relus: tuple[bool, ...]
+    margin: Layer
+
+    @classmethod
+    def of(cls, network: Network, changes: PlausibleChanges, margin: Margin) -> Layers:
+        """The picture of `network` under `changes`, whose norm is taken to be inf, with a margin at its end."""
+        radii = changes.layer_radii(network)
+        relus = tuple(activation == "relu" for activation in network.activations)
+        before = (False, *relus)
+        parameters = zip(network.weights[:-1], network.biases[:-1], radii[:-1], before[:-1], strict=True)
+        return cls(tuple(Layer.of(*parts) for parts in parameters), relus, margin.layer(network, radii[-1]))
+
+    def on(self, convert: Any) -> Layers:
+        """The same layers with their arrays converted."""
+        return Layers(tuple(layer.on(convert) for layer in self.hidden), self.relus, self.margin.on(convert))
+
+    def scaled(self, scale: Array) -> Layers:
+        """Every radius multiplied by `scale`: a number, or a column."""
+        hidden = tuple(replace(layer, scale=scale) for layer in self.hidden)
+        return Layers(hidden, self.relus, replace(self.margin, scale=scale))
+
+    def take(self, rows: Array) -> Layers:
+        """The layers for some rows of the table."""
+        scale = self.margin.scale
+        return self if isinstance(scale, float) else self.scaled(take_rows(scale, rows))
+
+    @property
+    def depth(self) -> int:
+        """The number of hidden layers."""
+        return len(self.hidden)
+
+    def start(self, points: Array) -> Start:
+        """What the points determine: the box of the first hidden layer's preactivations, rounding included."""
+        xp = array_namespace(points)
+        first = self.hidden[0]
+        low, high = first.sides(points)
+        slack = first.slack(first.size(xp.abs(points)))
+        return Start(low - slack, high + slack)
+
+    @cached_property
+    def _norms(self) -> list[tuple[Array, Array, float]]:
+        return [(*layer.norms(), layer.weight.shape[1] + 8.0) for layer in (*self.hidden, self.margin)]
+
+    def forward_error(self, magnitude: Array) -> Array:
+        """How far rounding may carry the margin of a network, or an interval bound, for points with |x| <= magnitude."""
+        error = 0.0 * magnitude
+        for norm, edge, terms in self._norms:
+            bulk = norm * magnitude + edge
+            error = norm * error + terms * (_UNIT * bulk + _TINY)
+            magnitude = bulk + error
+        return error
+
+    def allowance(self, size: Array, plain: Array) -> Array:
+        """How far rounding may carry a walk back whose terms add up to `size`, and whose factors to `plain`."""
+        terms = sum(layer.weight.shape[1] + 8.0 for layer in (*self.hidden, self.margin))
+        return terms * (_UNIT * size + _TINY * plain)
+
+    def least(self, points: Array) -> Array:
+        """The interval bound of the margin, (n,), before any allowance for rounding."""
+        if not self.hidden:
+            return self.margin.sides(points)[0][:, 0]
+        xp = array_namespace(points)
+        low, high = self.hidden[0].sides(points)
+        for layer, relu in zip((*self.hidden[1:], self.margin), self.relus, strict=True):
+            low, high = (xp.maximum(low, 0.0), xp.maximum(high, 0.0)) if relu else (low, high)
+            low, _, high = layer.over(low, high)
+        return low[:, 0]
+
+
+@dataclass(frozen=True)
+class Start:
+    """The box [low, high] of the first hidden layer's preactivations, (n, H) each."""
+
+    low: Array
+    high: Array
+
+    def take(self, rows: Array) -> Start:
+        """The box of some rows."""
+        return Start(take_rows(self.low, rows), take_rows(self.high, rows))
+
+    def least(self, c: Array | None, d: Array) -> tuple[Array, Array]:
+        """The least of  c z + d z⁺  over the box summed over the neurons, (n, ...), and z where it is met."""
+        xp = array_namespace(self.low)
+        low, high = self.low, self.high
+        if d.ndim == 3:
+            low, high = low[:, None, :], high[:, None, :]
+        if c is None:
+            at_low, at_high = d * xp.maximum(low, 0.0), d * xp.maximum(high, 0.0)
+        else:
+            at_low, at_high = c * low + d * xp.maximum(low, 0.0), c * high + d * xp.maximum(high, 0.0)
+        found = xp.minimum(at_low, at_high)
+        corner = xp.where(at_low < at_high, low, high)
+        if c is not None:
+            inside = (low < 0.0) & (high > 0.0) & (found > 0.0)
+            found, corner = xp.where(inside, 0.0, found), xp.where(inside, 0.0, corner)
+        return xp.sum(found, axis=-1), corner
+
+
+class IntervalPass:
+    """The interval bound of several margins of a network with ReLU everywhere as one plain pass of twice the width.
+
+    The values are the lower and upper ends side by side, v = [low | high]:
+
+        later layers    low  <- low⁺ low + low⁻ high      with low⁺, low⁻ the positive and negative entries
+                        high <- high⁺ high + high⁻ low
+        margin          low⁺ low + low⁻ high
+
+    Columns that no margin looks at are left out; with a single margin that is half of the last layer's.
+    """
+
+    def __init__(self, layers: Sequence[Layers], convert: Any = np.asarray) -> None:
+        hidden = layers[0].hidden
+        rows = np.concatenate([one.margin.ends[0] for one in layers])
+        matrices = [_stacked(layer) for layer in hidden[1:]]
+        output = np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1).T
+        biases = [np.concatenate(layer.bias_ends) for layer in hidden]
+        low, high = hidden[0].ends
+        first, general = np.concatenate([low, high]).T, np.concatenate([low, high, -high, -low]).reshape(4, *low.shape)
+        used = np.flatnonzero(np.any(output != 0.0, axis=1))
+        general = np.concatenate([np.concatenate(general[:2]).T, np.concatenate(general[2:]).T])
+        if matrices:
+            matrices[-1] = matrices[-1][:, used]
+        else:
+            first, general = first[:, used], general[:, used]
+        biases[-1] = biases[-1][used]
+        offsets = np.concatenate([one.margin.bias_ends[0] for one in layers])
+        self.first, self.general = (_ready(part, convert) for part in (first, general))
+        self.biases = [_ready(bias, convert) for bias in biases]
+        self.later = [_ready(matrix, convert) for matrix in (*matrices, output[used])]
+        self.offsets = _ready(offsets, convert)
+
+    def lower(self, points: Array, *, nonnegative: bool) -> Array:
+        """A lower bound on each margin, (n, margins), before any allowance for rounding."""
+        xp = array_namespace(points)
+        if nonnegative:
+            values = points @ self.first
+        else:
+            # L = low x⁺ - high x⁻ and U = high x⁺ - low x⁻.
+            plus = xp.maximum(points, 0.0)
+            values = xp.concat([plus, plus - points], axis=1) @ self.general
+        for matrix, bias in zip(self.later, self.biases, strict=True):
+            values += bias
+            # In the memory that is there: fresh memory costs more than the sums.
+            values = np.maximum(values, 0.0, out=values) if isinstance(values, np.ndarray) else xp.maximum(values, 0.0)
+            values = values @ matrix
+        values += self.offsets
+        return values
+
+
+def _stacked(layer: Layer) -> Floats:
+    """The matrix that takes [low | high] of the layer before to [low | high] of this one."""
+    below, above = layer.ends
+    low = np.concatenate([np.maximum(below, 0.0), np.minimum(below, 0.0)], axis=1)
+    high = np.concatenate([np.minimum(above, 0.0), np.maximum(above, 0.0)], axis=1)
+    return np.concatenate([low, high]).T
+
+
+def _ready(array: Any, convert: Any) -> Array:
+    return convert(np.ascontiguousarray(array))

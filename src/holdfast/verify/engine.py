@@ -1,0 +1,470 @@
+"""The one engine: how small can a margin get over Δ? Its sign for `certify`, its value for ranges, its root for radii.
+
+`TABLE` is at once the order of the stages, the meaning of `decided_by` and the documentation: each row of people goes
+down the table until a stage proves it or breaks it, and no stage sees what an earlier one has settled.
+
+No verdict rests on a solver's word: solvers have been seen to report false bounds with the status "optimal".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.arrays import Array, array_namespace, take_rows, to_numpy
+from holdfast.bounds import balls
+from holdfast.bounds.layers import IntervalPass, Layers, Margin, margins_for
+from holdfast.changes import PlausibleChanges
+from holdfast.deadline import Deadline
+from holdfast.errors import InvalidInputError
+from holdfast.network import CHUNK, Floats, Network
+from holdfast.verify.attack import attack, sides
+from holdfast.verify.exact import Exact
+from holdfast.verify.search import WITNESS_SAFETY, Search
+from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
+from holdfast.verify.witness import build_witness, flips
+
+Rows = NDArray[np.intp]
+
+# Rows that go through the later stages together, and values of a searched layer that do.
+_BLOCK, _WIDE = 32768, 2**15
+# Rows at a time where they live on a device: enough to fill it.
+_DEVICE_CHUNK = 2**18
+_NO_LIMIT = Deadline.after(None)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row of the table."""
+
+    stage: Stage
+    run: Callable[[Job, Deadline], None]
+    proves: bool
+    breaks: bool
+    # What it may spend on a row, and what it does, in words.
+    budget: str
+    does: str
+    # Whether it is for Δ in a norm other than inf, for the box, or for both (None).
+    ball: bool | None = None
+
+
+class Prepared:
+    """The margins of one target, with everything about them that does not depend on the points."""
+
+    def __init__(self, engine: Engine, margins: Sequence[Margin]) -> None:
+        network = engine.network
+        self.margins = list(margins)
+        self.layers = [Layers.of(network, engine.box, margin) for margin in margins]
+        self.rows = engine.convert(np.stack([margin.row for margin in margins]).T.copy())
+        self.offsets = engine.convert(np.array([margin.offset for margin in margins]))
+        plain = bool(network.hidden) and network.rectified
+        self.interval = IntervalPass(self.layers, engine.convert) if plain else None
+        self.layers = [one.on(engine.convert) for one in self.layers] if engine.device else self.layers
+
+    def error(self, magnitude: Array) -> Array:
+        """How far rounding may carry any of the margins of points with |x| <= magnitude."""
+        errors = [one.forward_error(magnitude) for one in self.layers]
+        return errors[0] if len(errors) == 1 else array_max(errors)
+
+    def least(self, points: Array) -> Array:
+        """The interval bounds of the margins, (n, k), before any allowance for rounding."""
+        if self.interval is not None:
+            return self.interval.lower(points, nonnegative=bool(points.min() >= 0.0))
+        xp = array_namespace(points)
+        return xp.stack([one.least(points) for one in self.layers], axis=1)
+
+
+def array_max(errors: list[Array]) -> Array:
+    """The greatest of numbers, or of columns entry by entry."""
+    if isinstance(errors[0], float):
+        return max(errors)
+    xp = array_namespace(errors[0])
+    return xp.max(xp.stack(errors), axis=0)
+
+
+class Engine:
+    """A network and Δ, prepared: services keep one and ask it point by point."""
+
+    def __init__(self, network: Network, changes: PlausibleChanges, device: str | None = None) -> None:
+        self.network, self.changes, self.device = network, changes, device
+        self.ball = changes.norm != math.inf
+        # The box that contains Δ; for norm inf Δ itself.
+        self.box = replace(changes, norm=math.inf) if self.ball else changes
+        self.radii = changes.layer_radii(network)
+        self._prepared: dict[int, Prepared] = {}
+
+    @cached_property
+    def convert(self) -> Callable[[Any], Array]:
+        """From numpy to where the work is done."""
+        if self.device is None:
+            return np.asarray
+        import torch
+
+        device = self.device
+        return lambda array: torch.as_tensor(array, dtype=torch.float64, device=device)
+
+    @cached_property
+    def parameters(self) -> list[tuple[Array, Array, bool]]:
+        """Weights (turned), biases and whether a ReLU follows, of the hidden layers."""
+        kinds = zip(self.network.weights[:-1], self.network.biases[:-1], self.network.activations, strict=True)
+        return [(self.convert(weight.T.copy()), self.convert(bias), kind == "relu") for weight, bias, kind in kinds]
+
+    def prepared(self, target: int) -> Prepared:
+        """What is known of the class at index `target` beforehand."""
+        if target not in self._prepared:
+            self._prepared[target] = Prepared(self, margins_for(self.network, target))
+        return self._prepared[target]
+
+    def check_scale(self, points: Floats) -> None:
+        """Refuse points whose logits could leave the range of floating point: nothing true could be said of them."""
+        with np.errstate(over="ignore"):
+            worst = self.prepared(0).error(max(float(points.max()), -float(points.min())))
+        if not worst < 1e280:
+            raise InvalidInputError(
+                "X: expected points and parameters whose logits stay within floating point, got overflow"
+            )
+
+    def margins(self, points: Array, prepared: Prepared) -> Array:
+        """Today's margins, (n, k)."""
+        xp, values = array_namespace(points), points
+        for weight, bias, relu in self.parameters:
+            values = values @ weight
+            values += bias
+            if relu:
+                values = np.maximum(values, 0.0, out=values) if isinstance(values, np.ndarray) else xp.maximum(values, 0.0)
+        values = values @ prepared.rows
+        values += prepared.offsets
+        return values
+
+    def settle(
+        self,
+        points: Floats,
+        target: int | Rows,
+        *,
+        deadline: Deadline = _NO_LIMIT,
+        until: Stage = Stage.EXACT,
+        keep: bool = True,
+        advance: Callable[[int], object] | None = None,
+    ) -> Outcome:
+        """The sign of the margins of every row, for one target class or one a row, by the stages up to `until`.
+
+        `keep` keeps what proves the rows, for certificates.
+        """
+        self.check_scale(points)
+        outcome = Outcome.empty(points.shape[0])
+        for one, rows in _by_target(target, points.shape[0]):
+            waiting: list[Job] = []
+            for start in range(0, len(rows), _BLOCK):
+                part = rows[start : start + _BLOCK]
+                job = Job(self, self.prepared(one), points, part, outcome, keep)
+                job.run(CHEAP, deadline, until)
+                waiting.append(job)
+                if advance is not None:
+                    advance(len(part))
+            if until is not Stage.INTERVAL:
+                for job in _gathered(waiting):
+                    job.run(LATER, deadline, until)
+        return outcome
+
+    def least(self, points: Floats, margin: Margin, tol: float, *, exact: bool) -> tuple[Floats, Floats]:
+        """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
+        prepared = Prepared(self, [margin])
+        layers, n = prepared.layers[0], points.shape[0]
+        error = np.asarray(prepared.error(np.abs(points).max(axis=1)))
+        if self.ball:
+            lower = balls.least_margins(self.network, self.changes, points, [margin])[:, 0]
+            return lower, np.full(n, np.inf) if self.network.hidden else lower + 4.0 * error
+        lower, upper = np.empty(n), np.empty(n)
+        for part in _chunks(n, _WIDE // max(self.network.hidden, default=_WIDE // CHUNK)):
+            chunk = self.convert(points[part])
+            lower[part] = to_numpy(prepared.least(chunk))[:, 0]
+            upper[part] = lower[part] if not layers.hidden else to_numpy(attack(layers, chunk).margin)
+        lower, upper = lower - error, upper + error
+        short = np.flatnonzero(upper - lower > tol) if exact and layers.depth > 1 else np.zeros(0, dtype=np.intp)
+        for part in _chunks(short.size, max(_WIDE // sum(self.network.hidden), 1)):
+            rows = short[part]
+            start = layers.start(self.convert(points[rows]))
+            search = Search(layers, start, upper[rows], error[rows], gap=np.maximum(tol - 2.0 * error[rows], 0.5 * tol))
+            found = search.run(_MOST_NODES, _NO_LIMIT)
+            lower[rows], upper[rows] = np.maximum(lower[rows], found.lower), found.upper
+        return lower, upper
+
+
+def _by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows | range]]:
+    """Each class that is asked for with its rows, in order; one class for all is the usual case."""
+    if isinstance(target, int):
+        yield target, range(n)
+    elif (target == target[0]).all():
+        yield int(target[0]), range(n)
+    else:
+        for one in np.unique(target):
+            yield int(one), np.flatnonzero(target == one)
+
+
+def _chunks(n: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def _gathered(jobs: list[Job]) -> Iterator[Job]:
+    """The open rows of several blocks, as blocks of about the usual size."""
+    waiting: list[Job] = []
+    for job in jobs:
+        rest = job.rest()
+        if rest is not None:
+            waiting.append(rest)
+        if sum(one.rows.shape[0] for one in waiting) >= _BLOCK:
+            yield Job.joined(waiting)
+            waiting = []
+    if waiting:
+        yield Job.joined(waiting)
+
+
+class Job:
+    """A block of rows with one target class on its way down the table."""
+
+    def __init__(
+        self, engine: Engine, prepared: Prepared, points: Floats, rows: Rows | range, outcome: Outcome, keep: bool
+    ) -> None:
+        self.engine, self.prepared, self.outcome, self.keep = engine, prepared, outcome, keep
+        self.points = points[rows.start : rows.stop] if isinstance(rows, range) else points[rows]
+        self.rows = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+        n, k = self.rows.shape[0], len(prepared.margins)
+        # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
+        self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
+        self.searches: list[tuple[int, Rows, Search]] = []
+
+    def rest(self) -> Job | None:
+        """The job without the rows that are settled."""
+        left = np.flatnonzero(self.outcome.verdict[self.rows] == 0)
+        if not left.size:
+            return None
+        job = Job(self.engine, self.prepared, self.points, left, self.outcome, self.keep)
+        job.rows, job.lower, job.proven = self.rows[left], self.lower[left], self.proven[left]
+        return job
+
+    @staticmethod
+    def joined(jobs: list[Job]) -> Job:
+        """Several jobs with the same target as one."""
+        first = jobs[0]
+        if len(jobs) > 1:
+            first.points, first.rows, first.lower, first.proven = (
+                np.concatenate([getattr(job, name) for job in jobs]) for name in ("points", "rows", "lower", "proven")
+            )
+        return first
+
+    def run(self, steps: Sequence[Step], deadline: Deadline, until: Stage) -> None:
+        """Each step in turn on what the ones before left open."""
+        for step in steps:
+            if step.ball in (None, self.engine.ball) and PLACES[step.stage] <= PLACES[until]:
+                if deadline.over or not self.open().size:
+                    return
+                step.run(self, deadline)
+
+    def open(self, k: int | None = None) -> Rows:
+        """The rows that are not settled; with `k`, those whose k-th margin is not proven either."""
+        free = self.outcome.verdict[self.rows] == 0
+        return np.flatnonzero(free if k is None else free & ~self.proven[:, k])
+
+    def magnitude(self, local: Rows) -> Floats:
+        """max |x| of some rows."""
+        return np.asarray(np.abs(self.points[local]).max(axis=1))
+
+    def prove(self, local: Rows, k: int, lower: Floats, stage: Stage) -> None:
+        """What a step showed of the k-th margin; a row all of whose margins are proven is robust."""
+        self.lower[local, k] = np.maximum(self.lower[local, k], lower)
+        proven = local[lower > 0.0]
+        self.proven[proven, k] = True
+        self.robust(local, proven[self.proven[proven].all(axis=1)], stage)
+
+    def robust(self, local: Rows, proven: Rows, stage: Stage) -> None:
+        """Write down the bounds of some rows, and the verdict of those that are proven."""
+        rows = self.rows[local]
+        self.outcome.lower[rows] = self.lower[local, 0] if self.lower.shape[1] == 1 else self.lower[local].min(axis=1)
+        self.outcome.verdict[self.rows[proven]] = ROBUST
+        self.outcome.stage[self.rows[proven]] = PLACES[stage]
+
+    def reached(self, local: Rows, upper: Floats, broken: NDArray[np.bool_], stage: Stage) -> Rows:
+        """Write down margins that some network in Δ does not exceed, and the rows that they break."""
+        rows = self.rows[local]
+        self.outcome.upper[rows] = np.minimum(self.outcome.upper[rows], upper)
+        self.outcome.verdict[rows[broken]] = NOT_ROBUST
+        self.outcome.stage[rows[broken]] = PLACES[stage]
+        return rows[broken]
+
+
+def _forward(job: Job, deadline: Deadline) -> None:
+    engine, prepared = job.engine, job.prepared
+    local = np.arange(job.rows.shape[0])
+    for part in _chunks(local.size, _DEVICE_CHUNK if engine.device else CHUNK):
+        chunk = job.points[part]
+        margins = to_numpy(engine.margins(engine.convert(chunk), prepared))
+        error = prepared.error(max(float(chunk.max()), -float(chunk.min())))
+        least = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
+        job.reached(local[part], least + error, least < -error, Stage.FORWARD)
+
+
+def _interval(job: Job, deadline: Deadline) -> None:
+    engine, prepared = job.engine, job.prepared
+    stage = Stage.INTERVAL if engine.network.hidden else Stage.CLOSED_FORM
+    rows = job.open()
+    wide = CHUNK if engine.network.rectified else _WIDE // max(engine.network.hidden)
+    for part in _chunks(rows.size, _DEVICE_CHUNK if engine.device else wide):
+        local = rows[part]
+        chunk = job.points[local]
+        error = prepared.error(max(float(chunk.max()), -float(chunk.min())))
+        lower = to_numpy(prepared.least(engine.convert(chunk))) - error
+        job.lower[local] = lower
+        job.proven[local] = lower > 0.0
+        job.robust(local, local[(lower > 0.0).all(axis=1) if lower.shape[1] > 1 else lower[:, 0] > 0.0], stage)
+        if not engine.network.hidden and not engine.ball:
+            for k, margin in enumerate(prepared.margins):
+                broken = lower[:, k] < -WITNESS_SAFETY * error
+                found = job.reached(local, lower[:, k] + 2.0 * error, broken, stage)
+                job.outcome.evidence.add_sides(found, margin, np.zeros((found.size, 0)))
+
+
+def _attack(job: Job, deadline: Deadline) -> None:
+    engine = job.engine
+    for k, margin in enumerate(job.prepared.margins):
+        layers, rows = job.prepared.layers[k], job.open(k)
+        for part in _chunks(rows.size if layers.hidden else 0, _DEVICE_CHUNK if engine.device else CHUNK):
+            local = rows[part]
+            chunk = engine.convert(job.points[local])
+            error = np.asarray(layers.forward_error(job.magnitude(local)))
+            found = attack(layers, chunk)
+            margins = to_numpy(found.margin)
+            broken = margins < -WITNESS_SAFETY * error
+            chosen = np.flatnonzero(broken)
+            met = sides(layers, *(take_rows(a, _beside(a, chosen)) for a in (chunk, found.corner, found.low)))
+            job.outcome.evidence.add_sides(job.reached(local, margins + error, broken, Stage.ATTACK), margin, to_numpy(met))
+
+
+def _beside(like: Array, rows: Rows) -> Array:
+    return rows if isinstance(like, np.ndarray) else array_namespace(like).asarray(rows, device=like.device)
+
+
+def _linear(job: Job, deadline: Deadline) -> None:
+    engine = job.engine
+    for k in range(len(job.prepared.margins)):
+        layers, rows = job.prepared.layers[k], job.open(k)
+        if layers.depth < 2:
+            return
+        for part in _chunks(rows.size, _DEVICE_CHUNK if engine.device else max(_WIDE // sum(engine.network.hidden), 16)):
+            if deadline.over:
+                return
+            local = rows[part]
+            error = np.asarray(layers.forward_error(job.magnitude(local)))
+            start = layers.start(engine.convert(job.points[local]))
+            search = Search(layers, start, job.outcome.upper[job.rows[local]], error, keep=job.keep)
+            search.root_bounds()
+            _take_over(job, k, local, search, Stage.LINEAR)
+            if search.stack:
+                job.searches.append((k, local, search))
+
+
+def _branch(job: Job, deadline: Deadline) -> None:
+    for k, local, search in job.searches:
+        search.skip(np.flatnonzero(job.outcome.verdict[job.rows[local]] != 0))
+        search.branch(_MOST_NODES, deadline)
+        _take_over(job, k, local, search, Stage.BRANCH)
+    job.searches = []
+
+
+def _take_over(job: Job, k: int, local: Rows, search: Search, stage: Stage) -> None:
+    """What a search knows by now of its rows."""
+    found, margin, layers = search.found, job.prepared.margins[k], job.prepared.layers[k]
+    broken = search.broken & (job.outcome.verdict[job.rows[local]] == 0)
+    if job.engine.ball:
+        broken[:] = False
+    else:
+        chosen = np.flatnonzero(broken)
+        met = sides(layers, *(job.engine.convert(a) for a in (job.points[local[chosen]], found.corner[chosen])), _beside_bool(job.engine, found.low[chosen]))
+        rows = job.reached(local, found.upper, broken, stage)
+        job.outcome.evidence.add_sides(rows, margin, to_numpy(met))
+    closed = np.flatnonzero(search.closed & ~broken & (job.outcome.verdict[job.rows[local]] == 0))
+    job.prove(local[closed], k, found.lower[closed], stage)
+    rest = np.flatnonzero(~search.closed)
+    job.prove(local[rest], k, np.minimum(search.root_bound[rest], 0.0), stage)
+    for leaves in found.leaves:
+        job.outcome.evidence.add_leaves(margin, replace(leaves, row=job.rows[local[leaves.row]]))
+    found.leaves.clear()
+
+
+def _beside_bool(engine: Engine, mask: NDArray[np.bool_]) -> Array:
+    return mask if engine.device is None else engine.convert(mask) > 0.0
+
+
+def _ball(job: Job, deadline: Deadline) -> None:
+    engine, local = job.engine, job.open()
+    lower = balls.least_margins(engine.network, engine.changes, job.points[local], job.prepared.margins)
+    stage = Stage.BALL if engine.network.hidden else Stage.CLOSED_FORM
+    for k in range(lower.shape[1]):
+        job.prove(local, k, lower[:, k], stage)
+
+
+def _ball_attack(job: Job, deadline: Deadline) -> None:
+    engine = job.engine
+    stage = Stage.ATTACK if engine.network.hidden else Stage.CLOSED_FORM
+    for one in job.open():
+        for k in np.argsort(job.lower[one]):
+            if deadline.over:
+                return
+            margin = job.prepared.margins[k]
+            if job.proven[one, k]:
+                continue
+            witness = balls.attack(engine.network, engine.changes, job.points[one], margin)
+            if witness is not None:
+                (row,) = job.reached(np.array([one]), np.zeros(1), np.ones(1, dtype=bool), stage)
+                job.outcome.evidence.networks[int(row)] = (margin, witness)
+                break
+            lower = balls.refine(engine.network, engine.changes, job.points[one], margin)
+            job.prove(np.array([one]), int(k), np.array([lower]), Stage.BALL)
+
+
+def _exact(job: Job, deadline: Deadline) -> None:
+    """Row by row in integers, where floats cannot tell: the margin is nearer to 0 than rounding allows."""
+    engine = job.engine
+    for k, margin in enumerate(job.prepared.margins):
+        layers = job.prepared.layers[k]
+        for one in job.open(k):
+            if deadline.over:
+                return
+            exact = Exact(engine.network, engine.box, layers, margin, job.points[one])
+            answer = exact.settle(deadline)
+            here, row = np.array([one]), int(job.rows[one])
+            if answer.part is not None:
+                job.outcome.evidence.trees[row, margin.above, margin.below] = answer.part
+                # A margin of exactly 0 that keeps the class is proven, too.
+                job.proven[one, k] = True
+                job.lower[one, k] = max(answer.lower, 0.0)
+                job.robust(here, here[job.proven[here].all(axis=1)], Stage.EXACT)
+            elif answer.sides is not None and not engine.ball:
+                job.reached(here, np.array([0.0]), np.ones(1, dtype=bool), Stage.EXACT)
+                job.outcome.evidence.add_sides(np.array([row]), margin, answer.sides[None, :])
+
+
+_MOST_NODES = 2**18
+
+TABLE = (
+    Step(Stage.FORWARD, _forward, False, True, "one forward pass", "today's model already says otherwise"),
+    Step(Stage.INTERVAL, _interval, True, False, "one pass of twice the width", "every value between its least and greatest"),
+    Step(Stage.BALL, _ball, True, False, "one pass", "a radius that all parameters share", ball=True),
+    Step(Stage.ATTACK, _ball_attack, True, True, "some descents", "a network in the ball that breaks it", ball=True),
+    Step(Stage.ATTACK, _attack, False, True, "three best responses", "a network in Δ that breaks it", ball=False),
+    Step(Stage.LINEAR, _linear, True, True, "eight walks back", "a linear bound with good multipliers"),
+    Step(Stage.BRANCH, _branch, True, True, f"{_MOST_NODES:,} branches", "the same on cases, until each is proven"),
+    Step(Stage.EXACT, _exact, True, True, "500 linear programs", "whole numbers, where floats cannot tell"),
+)
+CHEAP, LATER = TABLE[:2], TABLE[2:]
+
+
+def replayed(engine: Engine, margin: Margin, x: Floats, chosen: Floats) -> Network | None:
+    """The counter-model on these sides, if it really breaks the margin."""
+    witness = build_witness(engine.network, engine.radii, margin, x, chosen)
+    return witness if flips(witness, margin, x) else None

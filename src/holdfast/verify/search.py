@@ -1,0 +1,577 @@
+"""Linear bounds with the best multipliers, and branch and bound on the neurons they are unsure of; many rows at a time.
+
+Walking backwards (see `bounds.layers`), a neuron's function c z + d z⁺ is bounded by  l L + u U + k:
+
+    ReLU, d > 0   l = alpha d,  u = 0                    alpha in [0, 1]: z⁺ >= alpha L
+    ReLU, d < 0   l = 0,        u = stretch slope d      slope of the chord above z⁺ on the range of U, stretch >= 1
+    identity      c + d slope (or alpha for d > 0), on L where that is positive and on U where it is not
+
+A branch says that U (of an identity neuron: z) is >= 0 or <= 0, which cuts its range, and may add any multiple of the
+right sign of U (or z): `extra`. k is the least of  c z + d z⁺ - l L - u U  on the range, so any multipliers are sound.
+The bound is concave in each layer's multipliers; three steps of projected ascent with Polyak's length come near the
+linear program's optimum, and the neuron whose better branch promises most is split next.
+
+What proves a row is the set of its closed branches, each with its multipliers: `promises.prove` writes them down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows, to_numpy
+from holdfast.bounds.layers import Layers, Start
+from holdfast.deadline import Deadline
+from holdfast.network import Floats
+
+Rows = NDArray[np.intp]
+
+_ROOT_STEPS, _STEPS, _LAST_STEPS = (2, 6), 3, 60
+_BATCH = 256
+# Ranges by backward walks take a matrix for each row.
+_RANGE_BATCH = 128
+_MOST_STRETCH = 1e3
+# What an attack or a search computes is a network in Δ up to rounding, and so is the network that is written down: a
+# margin this many rounding errors below zero stays below it.
+WITNESS_SAFETY = 8.0
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """Layers, their start and for every later neuron, layers side by side, a range (n, N): of U, of z without a ReLU."""
+
+    layers: Layers
+    start: Start
+    bottom: Array
+    top: Array
+    # What bounds the sums that each later neuron, and the margin (n, 1), takes part in; all values' sizes together.
+    sizes: Array
+    margin_size: Array
+    bulk: Array
+
+    @classmethod
+    def of(cls, layers: Layers, start: Start) -> Relaxation:
+        """Ranges layer by layer: over the box of the values before, and from the third hidden layer on by walks back."""
+        xp = array_namespace(start.low)
+        found = cls(layers, start, *(start.low[:, :0],) * 3, start.low[:, :1], start.low[:, :1] * 0.0)
+        low, high = _values(start.low, layers.relus[0]), _values(start.high, layers.relus[0])
+        bulk = row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
+        for i in range(1, layers.depth):
+            layer, relu = layers.hidden[i], layers.relus[i]
+            size = layer.size(xp.maximum(xp.abs(low), xp.abs(high)))
+            slack = layer.slack(size)
+            least, bottom, top = layer.over(low, high)
+            least, bottom, top = least - slack, bottom - slack, top + slack
+            if i > 1:
+                ends = _walked_ends(replace(found, bulk=bulk), i, size)
+                # As the checker has them.
+                bottom, top = ends[0], xp.minimum(top, ends[1])
+                least = least if relu else xp.maximum(least, ends[0])
+            low, high = (xp.maximum(least, 0.0), xp.maximum(top, 0.0)) if relu else (least, top)
+            low = xp.minimum(low, high)
+            bulk = bulk + row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
+            columns = (bottom if relu else least, top, size)
+            joined = [xp.concat(pair, axis=1) for pair in zip((found.bottom, found.top, found.sizes), columns, strict=True)]
+            found = replace(found, bottom=joined[0], top=joined[1], sizes=joined[2])
+        size = layers.margin.size(xp.maximum(xp.abs(low), xp.abs(high)))
+        return replace(found, margin_size=size, bulk=bulk)
+
+    def take(self, rows: Array) -> Relaxation:
+        """The relaxation of some rows."""
+        parts = {f.name: take_rows(getattr(self, f.name), rows) for f in fields(self)[2:]}
+        return Relaxation(self.layers.take(rows), self.start.take(rows), **parts)
+
+    def split(self, decided: Array) -> Relaxation:
+        """With the ranges that a branch leaves: 1 for above 0, -1 for below, 0 for undecided, (n, N)."""
+        xp = array_namespace(decided)
+        bottom = xp.where(decided > 0, xp.maximum(self.bottom, 0.0), self.bottom)
+        return replace(self, bottom=bottom, top=xp.where(decided < 0, xp.minimum(self.top, 0.0), self.top))
+
+    def parts(self, array: Array) -> Iterator[tuple[int, Array]]:
+        """(layer, its columns) of an array with a column for each later neuron, last layer first."""
+        ends = [0, *accumulate(layer.weight.shape[0] for layer in self.layers.hidden[1:])]
+        for i in range(ends.index(array.shape[-1]), 0, -1):
+            yield i, array[..., ends[i - 1] : ends[i]]
+
+    def chords(self) -> tuple[Array, Array]:
+        """Slope and intercept of the line above z⁺ on each range: right at both ends, however the slope was rounded."""
+        xp = array_namespace(self.top)
+        top, bottom = xp.maximum(self.top, 0.0), xp.minimum(self.bottom, 0.0)
+        width = top - bottom
+        slope = xp.where(width > 0.0, top / xp.where(width > 0.0, width, 1.0), 0.0)
+        slope = xp.where(self.bottom >= 0.0, 1.0, xp.where(self.top <= 0.0, 0.0, slope))
+        intercept = xp.maximum(-slope * bottom, (1.0 - slope) * top)
+        return slope, xp.where((self.bottom < 0.0) & (self.top > 0.0), intercept, 0.0)
+
+    def error(self, lower: Array, upper: Array) -> Array:
+        """How far rounding may carry the bound of these multipliers, (n,); whoever rounds them differently, too."""
+        xp = array_namespace(lower)
+        total = xp.abs(lower) + xp.abs(upper)
+        weighed = self.margin_size[:, 0] + dot_rows(total, self.sizes)
+        return self.layers.allowance(weighed, xp.sum(total, axis=1) + self.bulk[:, 0])
+
+
+def _values(ends: Array, relu: bool) -> Array:
+    return array_namespace(ends).maximum(ends, 0.0) if relu else ends
+
+
+def _walked_ends(relaxation: Relaxation, i: int, size: Array) -> tuple[Array, Array]:
+    """The ends of layer i's U, or of z between L and U, each by its own walk back with chords on both sides."""
+    like = relaxation.start.low
+    one = _on(like, array_namespace(like).eye(size.shape[1], dtype=like.dtype)[None, ...])
+    lower, upper = (0.0 * one, one) if relaxation.layers.relus[i] else (one, 0.0 * one)
+    return _walk_rows(relaxation, i, lower, upper, size), -_walk_rows(relaxation, i, 0.0 * one, -one, size)
+
+
+def _on(like: Array, array: Array) -> Array:
+    """`array` where `like` is."""
+    return array.to(like.device) if hasattr(like, "is_cuda") else array
+
+
+def _walk_rows(relaxation: Relaxation, i: int, lower: Array, upper: Array, size: Array) -> Array:
+    """Sound lower bounds (n, m) of the rows  lower L + upper U  of layer i, whose sizes are (n, m)."""
+    xp = array_namespace(relaxation.start.low)
+    columns = (*relaxation.chords(), relaxation.sizes)
+    c, d, constant = relaxation.layers.hidden[i].pull(lower, upper)
+    plain = 1.0 + relaxation.bulk
+    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
+        k = parts[0][0]
+        slopes, intercepts, sizes = (part[:, :, None] for _, part in parts)
+        constant = constant + (xp.minimum(d, 0.0) @ intercepts)[..., 0]
+        line = d * slopes[:, None, :, 0] if c is None else c + d * slopes[:, None, :, 0]
+        lower, upper = xp.maximum(line, 0.0), xp.minimum(line, 0.0)
+        size, plain = size + ((lower - upper) @ sizes)[..., 0], plain + xp.sum(lower - upper, axis=-1)
+        c, d, added = relaxation.layers.hidden[k].pull(lower, upper)
+        constant = constant + added
+    least, _ = relaxation.start.least(c, d)
+    return least + constant - relaxation.layers.allowance(size, plain)
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """What a bound is free to choose for each later neuron, (n, N) each; see the top."""
+
+    alpha: Array
+    stretch: Array
+    extra: Array
+
+    def take(self, rows: Array) -> Multipliers:
+        """Those of some rows."""
+        return Multipliers(*(take_rows(part, rows) for part in (self.alpha, self.stretch, self.extra)))
+
+    def where(self, mask: Array, other: Multipliers) -> Multipliers:
+        """These where the mask holds, (n,), the others elsewhere."""
+        xp = array_namespace(self.alpha)
+        pairs = zip((self.alpha, self.stretch, self.extra), (other.alpha, other.stretch, other.extra), strict=True)
+        return Multipliers(*(xp.where(mask[:, None], a, b) for a, b in pairs))
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk back: the bound without its allowance for rounding, and what it met, (n, N) each."""
+
+    bound: Array
+    lower: Array
+    upper: Array
+    # What multiplies z⁺ of each later neuron, and whether the adversary wants it low.
+    d: Array
+    low: Array
+    # The first layer's preactivations where the bound is met, and whether the adversary wants each low.
+    corner: Array
+    first_low: Array
+
+
+def walk_back(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers) -> Walk:
+    """The margin pulled back to the start; `lines` are the relaxation's chords."""
+    layers = relaxation.layers
+    xp = array_namespace(relaxation.top)
+    one = xp.ones_like(relaxation.margin_size)
+    c, d, constant = layers.margin.pull(one, 0.0 * one)
+    columns = (*lines, relaxation.bottom, relaxation.top, multipliers.alpha, multipliers.stretch, multipliers.extra)
+    kept: list[tuple[Array, ...]] = []
+    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
+        i = parts[0][0]
+        slope, intercept, bottom, top, alpha, stretch, extra = (part for _, part in parts)
+        rising = d > 0.0
+        if c is None:
+            lower = xp.where(rising, alpha * d, 0.0)
+            upper = xp.where(rising, 0.0, stretch * slope * d) + extra
+            constant = constant + xp.sum(_least_rest(d, lower, upper, bottom, top), axis=1)
+            low = rising
+        else:
+            line = c + d * xp.where(rising, alpha, slope) + extra
+            lower, upper = xp.maximum(line, 0.0), xp.minimum(line, 0.0)
+            constant = constant + dot_rows(xp.minimum(d, 0.0), intercept)
+            low = line > 0.0
+        kept.append((lower, upper, d, low))
+        c, d, added = layers.hidden[i].pull(lower, upper)
+        constant = constant + added
+    least, corner = relaxation.start.least(c, d)
+    joined = [xp.concat(part[::-1], axis=1) for part in zip(*kept, strict=True)] if kept else [relaxation.top] * 4
+    first_low = d > 0.0 if c is None else corner == relaxation.start.low
+    return Walk(least + constant, joined[0], joined[1], joined[2], joined[3], corner, first_low)
+
+
+def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array) -> Array:
+    """The least of  d z⁺ - lower L - upper U  over L <= U in [bottom, top] and L <= z <= U: at an end or at U = 0."""
+    xp = array_namespace(d)
+    below, above = -(lower + upper), xp.minimum(d - lower, 0.0) - upper
+    ends = [xp.where(end < 0.0, below, above) * end for end in (bottom, top)]
+    found = xp.minimum(*ends)
+    return xp.where((bottom < 0.0) & (top > 0.0), xp.minimum(found, 0.0), found)
+
+
+def reach(layers: Layers, corner: Array, low: Array) -> Array:
+    """The margin (n,) of the network in Δ that has these first preactivations and later neurons on these sides."""
+    xp = array_namespace(corner)
+    values, start = _values(corner, layers.relus[0]), 0
+    for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
+        below, above = layer.sides(values)
+        end = start + layer.weight.shape[0]
+        values, start = _values(xp.where(low[:, start:end], below, above), relu), end
+    return layers.margin.sides(values)[0][:, 0]
+
+
+def _slopes(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers, walk: Walk) -> tuple[Array, Array, Array]:
+    """(L, U, z) of every later neuron where the bound is met, seen on a walk forwards through the relaxation."""
+    xp = array_namespace(relaxation.top)
+    layers = relaxation.layers
+    plus: Array | None = None
+    values = _values(walk.corner, layers.relus[0])
+    seen: list[tuple[Array, Array, Array]] = []
+    columns = (*lines, multipliers.alpha, multipliers.stretch, walk.d, walk.low)
+    for parts in reversed(list(zip(*(relaxation.parts(column) for column in columns), strict=True))):
+        i = parts[0][0]
+        slope, intercept, alpha, stretch, d, low = (part for _, part in parts)
+        below, above = layers.hidden[i].sides(values, plus)
+        z = xp.where(low, below, above)
+        if layers.relus[i]:
+            values = plus = xp.where(low, alpha * below, stretch * (slope * above + intercept))
+        else:
+            values, plus = z, xp.where(d < 0.0, slope * z + intercept, alpha * z)
+        seen.append((below, above, z))
+    below, above, z = (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
+    return below, above, z
+
+
+@dataclass(frozen=True)
+class Tightened:
+    """The best bound with its multipliers, rounding taken off, and the least margin met, with the network that has it."""
+
+    bound: Array
+    multipliers: Multipliers
+    lower: Array
+    upper: Array
+    # What the better branch of each later neuron promises.
+    score: Array
+    margin: Array
+    corner: Array
+    low: Array
+
+
+def tighten(relaxation: Relaxation, decided: Array, multipliers: Multipliers, steps: int, cutoff: Array) -> Tightened:
+    """Some steps upwards, towards a bound above `cutoff`."""
+    xp = array_namespace(relaxation.top)
+    lines = slope, intercept = relaxation.chords()
+    best: Tightened | None = None
+    mean = relaxation.start.low * 0.0
+    for step in range(steps):
+        walk = walk_back(relaxation, lines, multipliers)
+        seen, above, _ = _slopes(relaxation, lines, multipliers, walk)
+        falling = walk.d < 0.0
+        line = slope * above + intercept
+        # A least value inside the box is met by the average of the corners, never by one of them.
+        mean = mean + (walk.corner - mean) / (step + 1)
+        corner = mean if step % 2 else walk.corner
+        found = Tightened(
+            walk.bound - relaxation.error(walk.lower, walk.upper),
+            multipliers,
+            walk.lower,
+            walk.upper,
+            xp.where(falling, -walk.d * xp.maximum(line, line - above), 0.0),
+            reach(relaxation.layers, corner, walk.low) if step in (0, steps - 1) else xp.full_like(walk.bound, np.inf),
+            corner,
+            walk.low,
+        )
+        best = found if best is None else _better(best, found)
+        if step + 1 < steps:
+            alpha_slope = _inside(xp.where(falling, 0.0, walk.d * seen), multipliers.alpha, 0.0, 1.0)
+            stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
+            extra_slope = _pushed(decided, xp.where(decided != 0, above, 0.0), multipliers.extra)
+            square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
+            gap = 1.05 * xp.maximum(cutoff - walk.bound, 0.0) * 0.95**step
+            length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
+            multipliers = Multipliers(
+                xp.minimum(xp.maximum(multipliers.alpha + length * alpha_slope, 0.0), 1.0),
+                xp.minimum(xp.maximum(multipliers.stretch + length * stretch_slope, 1.0), _MOST_STRETCH),
+                multipliers.extra + _pushed(decided, length * extra_slope, multipliers.extra, cut=True),
+            )
+    assert best is not None
+    return best
+
+
+def _inside(slope: Array, value: Array, low: float, high: float) -> Array:
+    """The slope without the parts that would leave the range at once."""
+    xp = array_namespace(slope)
+    return xp.where(((value >= high) & (slope > 0.0)) | ((value <= low) & (slope < 0.0)), 0.0, slope)
+
+
+def _pushed(decided: Array, step: Array, value: Array, *, cut: bool = False) -> Array:
+    """A step of `extra` that stays <= 0 above zero and >= 0 below it: cut short, or left out where it must stay."""
+    xp = array_namespace(step)
+    if cut:
+        return xp.where(decided > 0, xp.minimum(step, -value), xp.where(decided < 0, xp.maximum(step, -value), 0.0))
+    return xp.where(((decided > 0) & (value >= 0.0) & (step > 0.0)) | ((decided < 0) & (value <= 0.0) & (step < 0.0)), 0.0, step)
+
+
+def _better(old: Tightened, new: Tightened) -> Tightened:
+    """Row by row the higher bound and the lower margin."""
+    xp = array_namespace(old.bound)
+    higher, lower = new.bound > old.bound, new.margin < old.margin
+    wide, reached = higher[:, None], lower[:, None]
+    return Tightened(
+        xp.where(higher, new.bound, old.bound),
+        new.multipliers.where(higher, old.multipliers),
+        xp.where(wide, new.lower, old.lower),
+        xp.where(wide, new.upper, old.upper),
+        xp.where(wide, new.score, old.score),
+        xp.where(lower, new.margin, old.margin),
+        xp.where(reached, new.corner, old.corner),
+        xp.where(reached, new.low, old.low),
+    )
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Closed branches: their rows, what was decided of each later neuron, and the multipliers of L and U."""
+
+    row: Rows
+    decided: NDArray[np.int8]
+    lower: NDArray[np.float32]
+    upper: NDArray[np.float32]
+
+
+@dataclass
+class Found:
+    """For each row the least margin lies in [lower, upper]; `open` where the search gave up; who proves and breaks it."""
+
+    lower: Floats
+    upper: Floats
+    open: NDArray[np.bool_]
+    nodes: NDArray[np.int64]
+    # The first layer's preactivations and whether each later neuron is on its low side, where `upper` was met.
+    corner: Floats
+    low: NDArray[np.bool_]
+    leaves: list[Leaves] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Branches in waiting: their rows (numpy), what was decided, multipliers, and what each neuron promises."""
+
+    row: Rows
+    decided: Array
+    multipliers: Multipliers
+    score: Array
+
+    def take(self, rows: Rows) -> _Nodes:
+        chosen = _index(self.decided, rows)
+        return _Nodes(self.row[rows], take_rows(self.decided, chosen), self.multipliers.take(chosen), take_rows(self.score, chosen))
+
+    def joined(self, other: _Nodes) -> _Nodes:
+        xp = array_namespace(self.score)
+        ours, theirs = self.multipliers, other.multipliers
+        return _Nodes(
+            np.concatenate([self.row, other.row]),
+            xp.concat([self.decided, other.decided]),
+            Multipliers(*(xp.concat([getattr(m, f.name) for m in (ours, theirs)]) for f in fields(Multipliers))),
+            xp.concat([self.score, other.score]),
+        )
+
+
+def _index(like: Array, rows: Rows) -> Array:
+    """Row numbers as an array beside `like`."""
+    return rows if isinstance(like, np.ndarray) else _on(like, array_namespace(like).asarray(rows))
+
+
+class Search:
+    """Branch and bound on one margin of some rows: until each row's bound exceeds its cutoff or its margin meets it.
+
+    Parameters
+    ----------
+    layers, start
+        The rows' layers, and where they start.
+    upper
+        A margin known to be reached in each row.
+    error
+        What rounding may do to a reached margin, (n,).
+    gap
+        None: the cutoff is 0, and a margin clearly below 0 ends a row. Otherwise the cutoff is `upper - gap`.
+    keep
+        Whether to keep the closed branches.
+    """
+
+    def __init__(
+        self, layers: Layers, start: Start, upper: Floats, error: Floats, *, gap: Floats | None = None, keep: bool = False
+    ) -> None:
+        n, later = upper.shape[0], sum(layer.weight.shape[0] for layer in layers.hidden[1:])
+        parts = []
+        batch = n if layers.depth < 3 else _RANGE_BATCH
+        for first in range(0, n, max(batch, 1)):
+            rows = _index(start.low, np.arange(first, min(first + batch, n)))
+            parts.append(Relaxation.of(layers.take(rows), start.take(rows)))
+        self.root = _joined(layers, start, parts)
+        self.error, self.gap, self.keep = error, gap, keep
+        self.done = np.zeros(n, dtype=bool)
+        first_size = layers.hidden[0].weight.shape[0]
+        self.found = Found(
+            np.full(n, np.inf),
+            upper.copy(),
+            np.zeros(n, dtype=bool),
+            np.zeros(n, dtype=np.int64),
+            np.zeros((n, first_size)),
+            np.zeros((n, later), dtype=bool),
+        )
+        self.root_bound = np.full(n, -np.inf)
+
+    def run(self, max_nodes: int, deadline: Deadline) -> Found:
+        """From the root to the end."""
+        self.root_bounds()
+        self.branch(max_nodes, deadline)
+        return self.found
+
+    def root_bounds(self) -> None:
+        """The linear bounds, nothing decided; what they leave open waits for `branch`."""
+        xp = array_namespace(self.root.top)
+        slope, _ = self.root.chords()
+        ones = xp.ones_like(slope)
+        n = self.done.shape[0]
+        start = Multipliers(slope, ones, 0.0 * ones)
+        nodes = _Nodes(np.arange(n), xp.astype(0.0 * slope, xp.int8), start, 0.0 * slope)
+        for steps in _ROOT_STEPS:
+            if nodes.row.size:
+                nodes = self._bounded(nodes, steps, root=True)
+        self.found.nodes[:] = 1
+        self.stack = [nodes] if nodes.row.size else []
+
+    def branch(self, max_nodes: int, deadline: Deadline) -> None:
+        """Search to the end, or as far as the budget goes; open rows keep the bound of their root."""
+        stack = self.stack
+        while stack:
+            nodes = stack.pop()
+            while stack and nodes.row.size + stack[-1].row.size <= _BATCH:
+                nodes = nodes.joined(stack.pop())
+            if nodes.row.size > 2 * _BATCH:
+                stack.append(nodes.take(np.arange(nodes.row.size - _BATCH)))
+                nodes = nodes.take(np.arange(nodes.row.size - _BATCH, nodes.row.size))
+            worn = nodes.row if deadline.over else nodes.row[self.found.nodes[nodes.row] > max_nodes]
+            self._give_up(np.unique(worn))
+            nodes = nodes.take(np.flatnonzero(~self.done[nodes.row]))
+            if nodes.row.size:
+                nodes = self._bounded(self._children(nodes), _STEPS)
+                if nodes.row.size:
+                    stack.append(nodes)
+
+    def skip(self, rows: Rows) -> None:
+        """Leave out rows that are settled otherwise."""
+        self.done[rows] = True
+
+    @property
+    def broken(self) -> NDArray[np.bool_]:
+        """Rows whose margin is clearly below zero for some network in Δ."""
+        return np.asarray(self.found.upper < -WITNESS_SAFETY * self.error)
+
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        """Rows all of whose branches are closed."""
+        waiting = np.zeros(self.done.shape[0], dtype=bool)
+        for nodes in self.stack:
+            waiting[nodes.row] = True
+        return ~waiting & ~self.found.open & ~self.done
+
+    def _bounded(self, nodes: _Nodes, steps: int, *, root: bool = False) -> _Nodes:
+        """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
+        chosen = _index(nodes.decided, nodes.row)
+        relaxation = self.root.take(chosen).split(nodes.decided)
+        xp = array_namespace(relaxation.top)
+        cutoff = _on(relaxation.top, xp.asarray(self._cutoff(nodes.row)))
+        # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
+        tightened = tighten(relaxation, nodes.decided, nodes.multipliers, steps, cutoff)
+        self._meet(nodes.row, tightened)
+        bound = to_numpy(tightened.bound)
+        if root:
+            self.root_bound[nodes.row] = np.maximum(self.root_bound[nodes.row], bound)
+        closed = bound > self._cutoff(nodes.row)
+        self._close(nodes, tightened, np.flatnonzero(closed & ~self.done[nodes.row]), bound)
+        undecided = (nodes.decided == 0) & (relaxation.bottom < 0.0) & (relaxation.top > 0.0)
+        score = xp.where(undecided, tightened.score, -1.0)
+        rest = replace(nodes, multipliers=tightened.multipliers, score=score)
+        return rest.take(np.flatnonzero(~closed & ~self.done[nodes.row]))
+
+    def _cutoff(self, rows: Rows) -> Floats:
+        return np.zeros(rows.shape[0]) if self.gap is None else np.asarray(self.found.upper[rows] - self.gap[rows])
+
+    def _meet(self, rows: Rows, tightened: Tightened) -> None:
+        """Record networks with a smaller margin than was known, the best last so that it stays."""
+        margin = to_numpy(tightened.margin) + self.error[rows]
+        better = np.flatnonzero(margin < self.found.upper[rows])
+        if not better.size:
+            return
+        better = better[np.argsort(-margin[better], kind="stable")]
+        self.found.upper[rows[better]] = margin[better]
+        chosen = _index(tightened.low, better)
+        self.found.corner[rows[better]] = to_numpy(take_rows(tightened.corner, chosen))
+        self.found.low[rows[better]] = to_numpy(take_rows(tightened.low, chosen))
+        if self.gap is None:
+            self.done[rows[better]] |= self.found.upper[rows[better]] < -WITNESS_SAFETY * self.error[rows[better]]
+
+    def _close(self, nodes: _Nodes, tightened: Tightened, closed: Rows, bound: Floats) -> None:
+        if not closed.size:
+            return
+        np.minimum.at(self.found.lower, nodes.row[closed], bound[closed])
+        if self.keep:
+            chosen = _index(nodes.decided, closed)
+            decided, lower, upper = (
+                to_numpy(take_rows(part, chosen)) for part in (nodes.decided, tightened.lower, tightened.upper)
+            )
+            self.found.leaves.append(
+                Leaves(nodes.row[closed], decided, lower.astype(np.float32), upper.astype(np.float32))
+            )
+
+    def _children(self, nodes: _Nodes) -> _Nodes:
+        """Two branches for each node, on the neuron that promises most; a node with none left gets its last steps."""
+        score = to_numpy(nodes.score)
+        neuron = score.argmax(axis=1)
+        stuck = score[np.arange(neuron.shape[0]), neuron] <= 0.0
+        if stuck.any():
+            again = nodes.take(np.flatnonzero(stuck))
+            left = self._bounded(again, _LAST_STEPS)
+            self._give_up(np.unique(left.row))
+            rest = np.flatnonzero(~stuck & ~self.done[nodes.row])
+            nodes, neuron = nodes.take(rest), neuron[rest]
+        m = neuron.shape[0]
+        np.add.at(self.found.nodes, nodes.row, 2)
+        both = nodes.take(np.repeat(np.arange(m), 2))
+        xp = array_namespace(both.score)
+        decided = to_numpy(both.decided).copy()
+        decided[np.arange(2 * m), np.repeat(neuron, 2)] = np.tile(np.array([1, -1], dtype=np.int8), m)
+        return replace(both, decided=_on(both.score, xp.asarray(decided)))
+
+    def _give_up(self, rows: Rows) -> None:
+        rows = rows[~self.done[rows]]
+        self.done[rows] = True
+        self.found.open[rows] = True
+        self.found.lower[rows] = self.root_bound[rows]
+
+
+def _joined(layers: Layers, start: Start, parts: list[Relaxation]) -> Relaxation:
+    if len(parts) == 1:
+        return parts[0]
+    xp = array_namespace(start.low)
+    names = [f.name for f in fields(Relaxation)[2:]]
+    return Relaxation(layers, start, *(xp.concat([getattr(part, name) for part in parts]) for name in names))
