@@ -43,8 +43,24 @@ class Judge(ABC):
     praise: ClassVar[str]
 
     @abstractmethod
-    def accepts(self, points: Floats, *, hairline: bool = True, seconds: float | None = None) -> NDArray[np.bool_]:
-        """Which points pass, proven; without `hairline`, not those so near the edge that proof needs fractions."""
+    def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
+        """Which points pass, proven."""
+
+    @abstractmethod
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points may well pass, and not so near the edge that proof needs fractions."""
+
+    def first(self, points: Floats, *, hairline: bool = False, seconds: float | None = None) -> int | None:
+        """The first point that passes, proven; without `hairline`, that clears too."""
+        rows = np.arange(points.shape[0]) if hairline else np.flatnonzero(self.clears(points))
+        start, block = 0, 1
+        # Most that clear pass, so that the first few usually hold the answer.
+        while start < rows.size:
+            passed = np.flatnonzero(self.accepts(points[rows[start : start + block]], seconds=seconds))
+            if passed.size:
+                return int(rows[start + passed[0]])
+            start, block = start + block, 2 * block
+        return None
 
     @abstractmethod
     def objections(
@@ -74,10 +90,16 @@ class Today(Judge):
     target: int
     demand: float = 0.0
 
-    def accepts(self, points: Floats, *, hairline: bool = True, seconds: float | None = None) -> NDArray[np.bool_]:
-        """Which points have the class and the margin; unless a hairline will do, by more than rounding could undo."""
+    def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
+        """Which points have the class and the margin."""
+        return self._exceeds(points, np.zeros(points.shape[0]))
+
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """The same by more than rounding could undo."""
+        return self._exceeds(points, rounding_of_margins(self.network, points))
+
+    def _exceeds(self, points: Floats, spare: Floats) -> NDArray[np.bool_]:
         fine = self.network.predict_index(points) == self.target
-        spare = 0.0 if hairline else rounding_of_margins(self.network, points)
         return np.asarray(fine & (least_margins(self.network, self.target, points) - self.demand >= spare))
 
     def objections(
@@ -112,27 +134,23 @@ class EveryModel(Judge):
         net = IntervalNetwork.of(self.network, self.changes)
         return net, margins_for(self.network, self.target), self.changes.layer_radii(self.network)
 
-    def accepts(self, points: Floats, *, hairline: bool = True, seconds: float | None = None) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
         """Which points are proven Δ-robust."""
-        rows = np.arange(points.shape[0])
-        if not hairline:
-            rows = np.flatnonzero(self._attacked(points) > _HAIRLINE * rounding_of_margins(self.network, points))
-        robust = np.zeros(points.shape[0], dtype=np.bool_)
-        if rows.size and seconds != 0.0:
-            robust[rows] = self._certified(points[rows], seconds).robust
-        return robust
+        if seconds == 0.0:
+            return np.zeros(points.shape[0], dtype=np.bool_)
+        return np.asarray(self._certified(points, seconds).robust)
 
     def _certified(self, points: Floats, seconds: float | None) -> Certificates:
         label = self.network.classes[self.target]
         return certify(self.network, points, label, self.changes, time_limit=seconds, progress=False)
 
-    def _attacked(self, points: Floats) -> Floats:
-        """The least margin that best responses reach, (n,); infinite where that is not worth asking."""
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points keep a margin under best responses; all of them where there is no such quick test."""
         net, margins, _ = self._questions
         if self.changes.norm != math.inf or not (net.depth and self.network.rectified):
-            return np.full(points.shape[0], np.inf)
+            return np.ones(points.shape[0], dtype=np.bool_)
         reached = [best_response(Problem.of(self.network, net, margin, points)).margin for margin in margins]
-        return np.asarray(np.min(reached, axis=0))
+        return np.asarray(np.min(reached, axis=0) > _HAIRLINE * rounding_of_margins(self.network, points))
 
     def objections(
         self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None

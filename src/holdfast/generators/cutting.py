@@ -271,14 +271,16 @@ class CuttingPlanes:
         # What holds by a hair is worth having only where nothing else does, or costs clearly more.
         limit = self.best.cost * (1.0 - _CLEARLY) if hairline else self.best.cost
         better = np.flatnonzero(costs < limit)
-        better = better[self.space.satisfied(points[better], own)] if better.size else better
+        if self.domain.rule_bounds.size and better.size:
+            # All else holds by projection; a rule may be beyond repair.
+            better = better[self.space.satisfied(points[better], own)]
         if self.limits.max_changed is not None:
             better = better[self.space.changed(points[better], own) <= self.limits.max_changed]
         better = better[np.argsort(costs[better])]
-        accepted = better
-        if not judged and better.size:
-            accepted = better[self.judge.accepts(points[better], hairline=hairline, seconds=self._left())]
-        if not accepted.size:
+        if not better.size:
             return False
-        self.best.point, self.best.cost = points[accepted[0]], float(costs[accepted[0]])
+        first = 0 if judged else self.judge.first(points[better], hairline=hairline, seconds=self._left())
+        if first is None:
+            return False
+        self.best.point, self.best.cost = points[better[first]], float(costs[better[first]])
         return True

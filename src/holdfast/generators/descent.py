@@ -110,12 +110,10 @@ class Descent:
         if self.domain.rule_bounds.size and better.size:
             better = better[self.space.satisfied(points[better], own[None, :])]
         better = better[np.argsort(costs[better])]
-        accepted = better
-        if better.size:
-            accepted = better[self.judge.accepts(points[better], hairline=False, seconds=self.left())]
-        if not accepted.size:
+        first = self.judge.first(points[better], seconds=self.left()) if better.size else None
+        if first is None:
             return False
-        self.start.point, self.start.cost = points[accepted[0]], float(costs[accepted[0]])
+        self.start.point, self.start.cost = points[better[first]], float(costs[better[first]])
         return True
 
     def _settle(self) -> None:
