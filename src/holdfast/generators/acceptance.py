@@ -145,11 +145,12 @@ class EveryModel(Judge):
         return certify(self.network, points, label, self.changes, time_limit=seconds, progress=False)
 
     def clears(self, points: Floats) -> NDArray[np.bool_]:
-        """Which points keep a margin under best responses; all of them where there is no such quick test."""
+        """Which points keep a margin under best responses."""
         net, margins, _ = self._questions
-        if self.changes.norm != math.inf or not (net.depth and self.network.rectified):
-            return np.ones(points.shape[0], dtype=np.bool_)
-        reached = [best_response(Problem.of(self.network, net, margin, points)).margin for margin in margins]
+        if self.changes.norm == math.inf and net.depth and self.network.rectified:
+            reached = [best_response(Problem.of(self.network, net, margin, points)).margin for margin in margins]
+        else:
+            reached = [np.array([self._worst(margin, x, np.sign(x))[1] for x in points]) for margin in margins]
         return np.asarray(np.min(reached, axis=0) > _HAIRLINE * rounding_of_margins(self.network, points))
 
     def objections(
@@ -159,7 +160,7 @@ class EveryModel(Judge):
         _, margins, _ = self._questions
         # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
         signs = np.where((point > 0.0) | ((point == 0.0) & (domain.upper > 0.0)), 1.0, -1.0)
-        found = [self._objection(self._worst(margin, point, signs), point) for margin in margins]
+        found = [self._objection(self._worst(margin, point, signs)[0], point) for margin in margins]
         found.sort(key=lambda objection: objection.margin)
         if thorough and found[0].margin >= 0.0 and seconds != 0.0:
             witness = self._certified(point[None, :], seconds).witness(0)
@@ -169,8 +170,11 @@ class EveryModel(Judge):
     def _objection(self, network: Network, point: Floats) -> Objection:
         return Objection(network, float(least_margins(network, self.target, point[None, :])[0]))
 
-    def _worst(self, margin: Margin, point: Floats, signs: Floats) -> Network:
-        """Answer today's model by the worst for its slopes, that one by the worst for its own, and so on; the best."""
+    def _worst(self, margin: Margin, point: Floats, signs: Floats) -> tuple[Network, float]:
+        """Answer today's model by the worst for its slopes, that one by the worst for its own, and so on.
+
+        The model with the least margin, and that.
+        """
         worst, least, current = self.network, np.inf, self.network
         for _ in range(_RESPONSES if self.network.hidden else 1):
             current = self._response(current, margin, point, signs)
@@ -178,7 +182,7 @@ class EveryModel(Judge):
             if reached >= least:
                 break
             worst, least = current, reached
-        return worst
+        return worst, least
 
     def _response(self, current: Network, margin: Margin, point: Floats, signs: Floats) -> Network:
         """The model in Δ with the least margin at the point, were every neuron as active as it is in `current`."""

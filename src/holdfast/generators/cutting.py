@@ -187,7 +187,9 @@ class CuttingPlanes:
         columns = self.program.columns
         point = np.clip(solved.values[columns], lower[columns], upper[columns])
         fits = bool(self.program.fits(point[None, :])[0])
-        if fits and self._offer(self._settled(point)) and self._closed(bound):
+        if fits and not self._closed(bound):
+            self._offer(self._settled(point))
+        if self._closed(bound):
             return bound, []
         split = self._split(solved, point, lower, upper, fits)
         if split is None:
