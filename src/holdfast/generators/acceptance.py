@@ -12,17 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
-from holdfast.changes import LayerRadius, PlausibleChanges
+from holdfast.changes import LayerRadius, PlausibleChanges, move_within, p_norm
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
-from holdfast.verify import certify
+from holdfast.verify import Certificates, certify
 from holdfast.verify.attack import best_response
 from holdfast.verify.margins import least_margins, rounding_of_margins
 from holdfast.verify.problem import Problem
 
-# Margins nearer to zero than this are left to fractions by `certify`, which takes its time.
-_HAIRLINE = 2e-9
+# Margins nearer to zero than so many rounding errors are left to fractions by `certify`, which takes its time.
+_HAIRLINE = 1e5
+_RESPONSES = 4
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,24 @@ class Judge(ABC):
     praise: ClassVar[str]
 
     @abstractmethod
-    def accepts(self, points: Floats, *, hairline: bool = True, seconds: float | None = None) -> NDArray[np.bool_]:
-        """Which points pass, proven; without `hairline`, not those so near the edge that proof needs fractions."""
+    def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
+        """Which points pass, proven."""
+
+    @abstractmethod
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points may well pass, and not so near the edge that proof needs fractions."""
+
+    def first(self, points: Floats, *, hairline: bool = False, seconds: float | None = None) -> int | None:
+        """The first point that passes, proven; without `hairline`, that clears too."""
+        rows = np.arange(points.shape[0]) if hairline else np.flatnonzero(self.clears(points))
+        start, block = 0, 1
+        # Most that clear pass, so that the first few usually hold the answer.
+        while start < rows.size:
+            passed = np.flatnonzero(self.accepts(points[rows[start : start + block]], seconds=seconds))
+            if passed.size:
+                return int(rows[start + passed[0]])
+            start, block = start + block, 2 * block
+        return None
 
     @abstractmethod
     def objections(
@@ -73,10 +90,16 @@ class Today(Judge):
     target: int
     demand: float = 0.0
 
-    def accepts(self, points: Floats, *, hairline: bool = True, seconds: float | None = None) -> NDArray[np.bool_]:
-        """Which points have the class and the margin; unless a hairline will do, by more than rounding could undo."""
+    def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
+        """Which points have the class and the margin."""
+        return self._exceeds(points, np.zeros(points.shape[0]))
+
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """The same by more than rounding could undo."""
+        return self._exceeds(points, rounding_of_margins(self.network, points))
+
+    def _exceeds(self, points: Floats, spare: Floats) -> NDArray[np.bool_]:
         fine = self.network.predict_index(points) == self.target
-        spare = 0.0 if hairline else rounding_of_margins(self.network, points)
         return np.asarray(fine & (least_margins(self.network, self.target, points) - self.demand >= spare))
 
     def objections(
@@ -107,83 +130,131 @@ class EveryModel(Judge):
     changes: PlausibleChanges
 
     @cached_property
-    def box(self) -> PlausibleChanges:
-        """Δ itself for norm inf, else the box around it: robust there is robust in Δ."""
-        return self.changes if self.changes.norm == math.inf else replace(self.changes, norm=math.inf)
-
-    @property
-    def interval_is_exact(self) -> bool:
-        """Whether the interval bound accepts exactly the Δ-robust points."""
-        return len(self.network.hidden) <= 1
-
-    @cached_property
     def _questions(self) -> tuple[IntervalNetwork, list[Margin], list[LayerRadius]]:
-        net = IntervalNetwork.of(self.network, self.box)
-        return net, margins_for(self.network, self.target), self.box.layer_radii(self.network)
+        net = IntervalNetwork.of(self.network, self.changes)
+        return net, margins_for(self.network, self.target), self.changes.layer_radii(self.network)
 
-    def accepts(self, points: Floats, *, hairline: bool = True, seconds: float | None = None) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
         """Which points are proven Δ-robust."""
-        label = self.network.classes[self.target]
-        rows = np.arange(points.shape[0]) if hairline else np.flatnonzero(self._attacked(points) > _HAIRLINE)
-        robust = np.zeros(points.shape[0], dtype=np.bool_)
-        if rows.size and seconds != 0.0:
-            certificates = certify(self.network, points[rows], label, self.changes, time_limit=seconds, progress=False)
-            robust[rows] = certificates.robust
-        return robust
+        if seconds == 0.0:
+            return np.zeros(points.shape[0], dtype=np.bool_)
+        return np.asarray(self._certified(points, seconds).robust)
 
-    def _attacked(self, points: Floats) -> Floats:
-        """The least margin that best responses reach, (n,)."""
+    def _certified(self, points: Floats, seconds: float | None) -> Certificates:
+        label = self.network.classes[self.target]
+        return certify(self.network, points, label, self.changes, time_limit=seconds, progress=False)
+
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points keep a margin under best responses."""
         net, margins, _ = self._questions
-        if not net.depth:
-            return np.full(points.shape[0], np.inf)
-        reached = [best_response(Problem.of(self.network, net, margin, points)).margin for margin in margins]
-        return np.asarray(np.min(reached, axis=0))
+        if self.changes.norm == math.inf and net.depth and self.network.rectified:
+            reached = [best_response(Problem.of(self.network, net, margin, points)).margin for margin in margins]
+        else:
+            reached = [np.array([self._worst(margin, x, np.sign(x))[1] for x in points]) for margin in margins]
+        return np.asarray(np.min(reached, axis=0) > _HAIRLINE * rounding_of_margins(self.network, points))
 
     def objections(
         self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None
     ) -> list[Objection]:
         """For each rival the worst model that best responses reach; then, if need be, the certificate's witness."""
-        net, margins, radii = self._questions
+        _, margins, _ = self._questions
         # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
         signs = np.where((point > 0.0) | ((point == 0.0) & (domain.upper > 0.0)), 1.0, -1.0)
-        found = []
-        for margin in margins:
-            if net.depth:
-                sides = best_response(Problem.of(self.network, net, margin, point[None, :]), rounds=4).sides[0]
-            else:
-                sides = np.zeros(0)
-            worst = counter_model(self.network, radii, margin, signs, sides.astype(np.float64))
-            found.append(Objection(worst, float(least_margins(worst, self.target, point[None, :])[0])))
+        found = [self._objection(self._worst(margin, point, signs)[0], point) for margin in margins]
         found.sort(key=lambda objection: objection.margin)
         if thorough and found[0].margin >= 0.0 and seconds != 0.0:
-            label = self.network.classes[self.target]
-            certificates = certify(self.network, point[None, :], label, self.box, time_limit=seconds, progress=False)
-            witness = certificates.witness(0)
-            if witness is not None:
-                margin_there = float(least_margins(witness, self.target, point[None, :])[0])
-                found.insert(0, Objection(witness, margin_there))
+            witness = self._certified(point[None, :], seconds).witness(0)
+            found = found if witness is None else [self._objection(witness, point), *found]
         return found
+
+    def _objection(self, network: Network, point: Floats) -> Objection:
+        return Objection(network, float(least_margins(network, self.target, point[None, :])[0]))
+
+    def _worst(self, margin: Margin, point: Floats, signs: Floats) -> tuple[Network, float]:
+        """Answer today's model by the worst for its slopes, that one by the worst for its own, and so on.
+
+        The model with the least margin, and that.
+        """
+        worst, least, current = self.network, np.inf, self.network
+        for _ in range(_RESPONSES if self.network.hidden else 1):
+            current = self._response(current, margin, point, signs)
+            reached = float(margin.of_logits(current.logits(point[None, :]))[0])
+            if reached >= least:
+                break
+            worst, least = current, reached
+        return worst, least
+
+    def _response(self, current: Network, margin: Margin, point: Floats, signs: Floats) -> Network:
+        """The model in Δ with the least margin at the point, were every neuron as active as it is in `current`."""
+        ends = np.zeros(current.n_outputs)
+        for output, sign in ((margin.above, 1.0), (margin.below, -1.0)):
+            ends[output] = sign if output >= 0 else ends[output]
+        values, active, slopes = slopes_at(current, ends, point)
+        if self.changes.norm != math.inf:
+            signals = [slope * on for slope, on in zip(slopes, active, strict=True)]
+            moved = ball_model(self.network, self.changes, values, [*signals, ends])
+            return moved if self.changes.contains(self.network, moved) else self.network
+        sides = [np.where(slope > 0.0, -1.0, 1.0) for slope in slopes]
+        return counter_model(self.network, self._questions[2], point, [*sides, -ends], signs)
 
     def opening(self, domain: Domain) -> list[Acceptor]:
         """The interval bound where it is exact; else counter-models will tell."""
-        if self.interval_is_exact:
-            return [Acceptor.interval(self.network, self.box, self.target, domain)]
+        if self.changes.norm == math.inf and self.network.rectified and len(self.network.hidden) <= 1:
+            return [Acceptor.interval(self.network, self.changes, self.target, domain)]
         return []
 
 
-def counter_model(network: Network, radii: list[LayerRadius], margin: Margin, signs: Floats, sides: Floats) -> Network:
-    """The model in Δ whose hidden neurons sit on `sides` for inputs of these signs, its output rows at their worst."""
-    weights, biases = [], []
-    layers = np.split(sides, np.cumsum(network.hidden)) if network.hidden else [sides]
-    for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
-        weights.append(weight + np.outer(layers[i] * radii[i].weight, signs))
-        biases.append(bias + layers[i] * radii[i].bias)
-        signs = np.ones(weight.shape[0])
-    step = np.zeros(network.n_outputs)
-    if margin.above >= 0:
-        step[margin.above] = -1.0
-    if margin.below >= 0:
-        step[margin.below] = 1.0
-    weights.append(network.weights[-1] + np.outer(step * radii[-1].weight, signs))
-    biases.append(network.biases[-1] + step * radii[-1].bias)
-    return Network(weights, biases, network.classes)
+def slopes_at(network: Network, ends: Floats, point: Floats) -> tuple[list[Floats], list[Floats], list[Floats]]:
+    """What each layer reads, which hidden neurons are on, and how much `ends . logits` grows with each one's value.
+
+    A neuron that is off has its slope too: which way to push it, should it come on.
+    """
+    values, active = [point], []
+    for weight, bias, activation in zip(network.weights[:-1], network.biases[:-1], network.activations, strict=True):
+        before = weight @ values[-1] + bias
+        active.append(np.ones(before.size) if activation == "identity" else (before > 0.0).astype(np.float64))
+        values.append(before * active[-1])
+    slopes, after = [], ends
+    for i in range(len(active), 0, -1):
+        slopes.append(after @ network.weights[i])
+        after = slopes[-1] * active[i - 1]
+    return values, active, slopes[::-1]
+
+
+def counter_model(
+    network: Network, radii: list[LayerRadius], x: Floats, sides: list[Floats], signs: Floats
+) -> Network:
+    """The model in Δ whose neurons, the outputs too, sit on `sides`, layer by layer.
+
+    `signs` are those of x, with a choice where x is 0. Rounding goes towards today's parameters: a model that leaves Δ
+    by one bit need not accept, and would make a false bound.
+    """
+    weights, biases, values = [], [], x
+    for i, (side, radius) in enumerate(zip(sides, radii, strict=True)):
+        weight, bias = network.weights[i], network.biases[i]
+        weights.append(move_within(weight, side[:, None] * radius.weight * signs, radius.weight))
+        biases.append(move_within(bias, side * radius.bias, radius.bias))
+        values = weights[i] @ values + biases[i]
+        if i < len(network.activations) and network.activations[i] == "relu":
+            values = np.maximum(values, 0.0)
+        signs = np.where(values < 0.0, -1.0, 1.0)
+    return network.with_parameters(weights, biases)
+
+
+def ball_model(network: Network, changes: PlausibleChanges, values: list[Floats], signals: list[Floats]) -> Network:
+    """Today's model moved to the edge of a p-ball, a hair inside, against the gradient  signals x (values, 1)."""
+    radii, bias = changes.layer_radii(network), float(changes.biases)
+    steps = [np.outer(signal, np.append(value, bias)) for signal, value in zip(signals, values, strict=True)]
+    for group in [[i] for i in range(len(steps))] if changes.per_layer else [list(range(len(steps)))]:
+        largest = max(np.abs(steps[i]).max() for i in group)
+        if largest == 0.0:
+            continue
+        for i in group:
+            # The direction of the unit p-ball with the greatest product; for p = 1 all goes into the largest slopes.
+            size = np.abs(steps[i]) / largest
+            steps[i] = np.sign(steps[i]) * (size == 1.0 if changes.norm == 1.0 else size ** (1.0 / (changes.norm - 1.0)))
+        length = p_norm(np.concatenate([steps[i].ravel() for i in group]), changes.norm)
+        for i in group:
+            steps[i] = -radii[i].weight * (1.0 - 1e-12) / length * steps[i]
+    weights = [weight + step[:, :-1] for weight, step in zip(network.weights, steps, strict=True)]
+    return network.with_parameters(weights, [b + step[:, -1] for b, step in zip(network.biases, steps, strict=True)])

@@ -1,15 +1,17 @@
-"""The cheapest accepted point there is, with a proof: cutting planes.
+"""The cheapest accepted point there is, with a proof: branch and bound with cuts.
 
-    master   the cheapest point that every model named so far accepts: a mixed-integer program, and a lower bound
-    judge    does every model that matters accept it? If not, name one that objects
+    program  the cheapest point that every model named so far accepts; its linear relaxation gives a lower bound
+    branch   split where the relaxation's point is between two possible values, or a neuron is neither on nor off
+    judge    does every model that matters accept the point? If not, name one that objects: a further cut
 
-Repeat until the judge accepts, or the bound meets the best answer. Any model that has to accept is a valid cut, so the
-master's bound is proven however the cuts were found. What is handed out is settled in the caller's units and judged
-after that; the solver's own point is never trusted.
+Any model that has to accept is a valid cut, so the bounds are proven however the cuts were found, and each bound is one
+that `Relaxation` checked; a part of the tree whose bound could not be checked keeps its parent's. What is handed out is
+settled in the caller's units and judged after that; the solver's own point is never trusted.
 """
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import time
 from dataclasses import dataclass
@@ -20,25 +22,26 @@ from holdfast.features import FeatureSpace
 from holdfast.generators.acceptance import Judge
 from holdfast.generators.descent import Descent, Start
 from holdfast.milp.acceptor import Acceptor
-from holdfast.milp.domain import ON_GRID, Domain
-from holdfast.milp.people import Limits, wide_grids
-from holdfast.milp.recourse import Cheapest, RecourseProgram
-from holdfast.milp.solve import SolveStatus
+from holdfast.milp.domain import Domain
+from holdfast.milp.people import Limits
+from holdfast.milp.recourse import RecourseProgram
+from holdfast.milp.relaxation import Relaxed
 from holdfast.network import Floats
 
-# A gap below this is a proof: HiGHS works to 1e-6, relatively.
+# A gap below this, relatively, is none.
 PROVEN = 1e-6
-# A model that rejects a point by less than this may be one that the solver satisfied up to its tolerances.
-_CLEAR = 1e-7
-# Margins asked for on top where rounding is in the way, one after the other.
-_EXTRA = (1e-7, 1e-6, 1e-5, 1e-4)
+# Margins asked for on top where rounding is in the way, one after the other, relative to the numbers they are made of.
+_EXTRA = (1e-9, 1e-8, 1e-7, 1e-6)
 # With infinite ranges the search grows from a small radius.
 _FIRST_RADIUS, _LAST_RADIUS = 1.0, 1e6
 _MOST_ROUNDINGS = 6
-_MOST_ROUNDS = 1000
 _SNAP = 1e-9
 # Relatively: a saving of less than this is none.
 _CLEARLY = 1e-5
+# An answer cheaper than this share of the last one makes big-M so much smaller that it pays to start again.
+_MUCH_CHEAPER = 0.8
+# Nearer to 0 or 1 than this, a binary is decided.
+_DECIDED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,6 @@ class Answer:
     point: Floats | None
     cost: float
     bound: float
-    rounds: int
 
     @property
     def impossible(self) -> bool:
@@ -58,8 +60,18 @@ class Answer:
     @property
     def gap(self) -> float:
         """How far, relatively, the cost may lie above the least possible."""
-        gap = (self.cost - self.bound) / max(self.cost, 1e-12)
+        gap = (self.cost - self.bound) / max(self.cost, 1e-300)
         return 0.0 if gap <= PROVEN else gap
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A part of the domain: its parent's, with one variable's range narrowed."""
+
+    parent: _Node | None
+    column: int
+    lower: float
+    upper: float
 
 
 @dataclass
@@ -75,19 +87,21 @@ class CuttingPlanes:
 
     def run(self) -> Answer:
         """Search to the end, or until the deadline."""
-        self.best, self.bound, self.rounds = Start(), 0.0, 0
-        self.demand, self.radius = 0.0, np.inf
+        self.best, self.bound, self.radius, self.demand = Start(), 0.0, np.inf, 0.0
+        own, endless = self.domain.own, ~np.isfinite([self.domain.lower, self.domain.upper]).all(axis=0)
+        free = endless & (self.domain.weights == 0.0)
+        if free.any():
+            # No cost keeps these near: what lies far out is left out, and nothing is proven.
+            self.domain = self.domain.limited(np.where(free, _LAST_RADIUS, np.inf))
         self.cuts: list[Acceptor] = self.judge.opening(self.domain)
         self._start()
-        # Without a radius to make them short, very fine grids are better left out at first.
-        self.all_grids = self.best.point is not None
-        if self.best.point is None and not np.isfinite([self.domain.lower, self.domain.upper]).all():
+        if self.best.point is None and endless.any():
             self.radius = _FIRST_RADIUS
-        while not self._done() and self.rounds < _MOST_ROUNDS:
-            self.rounds += 1
-            if not self._round():
-                break
-        return Answer(self.best.point, self.best.cost, min(self.bound, self.best.cost), self.rounds)
+        while self._tree():
+            pass
+        # The costs that this is compared with are sums of rounded numbers.
+        bound = 0.0 if free.any() else self.bound * (1.0 - 8.0 * own.size * np.finfo(np.float64).eps)
+        return Answer(self.best.point, self.best.cost, min(bound, self.best.cost))
 
     def _start(self) -> None:
         """A first answer and first cuts, from a search that follows slopes."""
@@ -112,87 +126,145 @@ class CuttingPlanes:
         """Seconds left, or None without a limit."""
         return None if self.deadline is None else max(self.deadline - time.monotonic(), 0.0)
 
-    def _round(self) -> bool:
-        """One master problem and the judge's answer to it; False where nothing more can be learnt."""
-        region = self.domain.within(min(self.best.cost, self.radius))
-        program = RecourseProgram.of(
-            region, self.cuts, demand=self.demand, limits=self.limits, all_grids=self.all_grids
-        )
-        found = program.solve(time_limit=self._left())
-        self._learn(found)
-        if found.status is SolveStatus.INFEASIBLE:
-            return self._widen()
-        if found.point is None or found.values is None or self._done():
-            return False
-        self._offer(self._settled(found.point))
-        if self._done() or self._add_cuts(found.point) or self._push(program, found.values):
-            return True
-        # An answer from beyond the radius: the bound was held at the radius, and its own cost takes over now.
-        guessed, self.radius = self.radius, np.inf
-        return self.best.point is not None and guessed < np.inf
+    # ------------------------------------------------------------------ the tree
 
-    def _learn(self, found: Cheapest) -> None:
-        """Raise the bound: by the solver's own, or by the radius if nothing lies within it."""
-        if self.demand > 0.0:
-            return
-        limit = min(self.best.cost, self.radius)
-        self.bound = max(self.bound, min(found.bound, limit))
+    def _tree(self) -> bool:
+        """Search the part of the domain within the radius; whether to search again, further out or with more margin."""
+        self.limit = min(self.best.cost, self.radius)
+        self.region = self.domain.within(self.limit)
+        self.program = RecourseProgram(self.region, self.limits, self.demand)
+        self.program.write(self.cuts)
+        serial = itertools.count()
+        heap: list[tuple[float, int, _Node | None]] = [(self.bound, next(serial), None)]
+        # The least bound of the parts that are given up undecided.
+        undecided = np.inf
+        while heap:
+            self._learn(min(heap[0][0], undecided, self.limit))
+            if self._done():
+                return False
+            if self.best.cost < _MUCH_CHEAPER * self.limit:
+                self.demand = 0.0
+                return True
+            bound, _, node = heapq.heappop(heap)
+            bound, children = self._look(bound, node)
+            if bound < min(self.best.cost, self.limit):
+                for child in children:
+                    heapq.heappush(heap, (bound, next(serial), child))
+                undecided = undecided if children else min(undecided, bound)
+        self._learn(min(undecided, self.limit))
+        return self._again(undecided < np.inf)
 
-    def _widen(self) -> bool:
-        """Nothing within the radius: look further, unless that proves the best answer or that there is none."""
-        if self.radius >= self.best.cost or not np.isfinite(self.radius):
-            return False
+    def _learn(self, bound: float) -> None:
+        if self.demand == 0.0:
+            self.bound = max(self.bound, bound)
+
+    def _again(self, undecided: bool) -> bool:
+        """After a search to the end: look further out, or for more margin than rounding can take away."""
+        if self.best.point is not None:
+            # An answer from beyond the radius: its own cost takes over.
+            beyond, self.radius = self.best.cost > self.limit, np.inf
+            return beyond and not self._done()
+        if undecided and self.demand < _EXTRA[-1]:
+            self.demand = max(10.0 * self.demand, _EXTRA[0])
+            return not self._done()
         self.radius *= 4.0
-        return self.radius <= _LAST_RADIUS
+        return self.radius <= _LAST_RADIUS and not self._done()
+
+    def _look(self, bound: float, node: _Node | None) -> tuple[float, list[_Node | None]]:
+        """A better bound for a part of the domain, and the parts to split it into; none where it is done with."""
+        lower, upper = self.program.program.lower.copy(), self.program.program.upper.copy()
+        up = node
+        while up is not None:
+            lower[up.column], upper[up.column] = max(lower[up.column], up.lower), min(upper[up.column], up.upper)
+            up = up.parent
+        solved = self.program.solve(lower, upper)
+        bound = max(bound, solved.bound)
+        if bound >= min(self.best.cost, self.limit):
+            return bound, []
+        if solved.values is None:
+            open_ = [int(j) for j in self.program.binaries if lower[j] < upper[j]]
+            return bound, [_Node(node, j, side, side) for j in open_[:1] for side in (0.0, 1.0)]
+        columns = self.program.columns
+        point = np.clip(solved.values[columns], lower[columns], upper[columns])
+        fits = bool(self.program.fits(point[None, :])[0])
+        if fits and not self._closed(bound):
+            self._offer(self._settled(point))
+        if self._closed(bound):
+            return bound, []
+        split = self._split(solved, point, lower, upper, fits)
+        if split is None:
+            if self._consider(point, bound):
+                return bound, [node]
+            split = self._split(solved, point, lower, upper, fits, exactly=True)
+        if split is None or self._closed(bound):
+            return bound, []
+        column, below, above = split
+        return bound, [_Node(node, column, lower[column], below), _Node(node, column, above, upper[column])]
+
+    def _closed(self, bound: float) -> bool:
+        """Whether the best answer is as cheap as a bound allows."""
+        return self.best.cost * (1.0 - PROVEN) <= bound
+
+    def _split(
+        self, solved: Relaxed, point: Floats, lower: Floats, upper: Floats, fits: bool, exactly: bool = False
+    ) -> tuple[int, float, float] | None:
+        """The variable whose doubt matters most, and the values on either side of it; None where there is no doubt.
+
+        Neurons are in doubt only where some model rejects the point.
+        """
+        options: list[tuple[float, int, float, float]] = []
+        assert solved.values is not None
+        if not fits:
+            binaries = self.program.binaries
+            share = solved.values[binaries]
+            share = np.where(lower[binaries] < upper[binaries], np.clip(share, 0.0, 1.0), 0.0)
+            for k in np.flatnonzero(np.minimum(share, 1.0 - share) > _DECIDED).tolist():
+                column = int(binaries[k])
+                options.append((solved.weights[column] * share[k] * (1.0 - share[k]), column, 0.0, 1.0))
+        loose = np.ones(point.size, dtype=np.bool_) if exactly else self.region.between(point) > 0.0
+        for i in np.flatnonzero(loose).tolist():
+            gap = self.region.gap(i, float(point[i]))
+            if gap is not None:
+                column, (below, above) = int(self.program.columns[i]), gap
+                doubt = (point[i] - below) * (above - point[i]) / (above - below)
+                options.append((solved.weights[column] * doubt, column, below, above))
+        return max(options)[1:] if options else None
+
+    # ------------------------------------------------------------------ answers
+
+    def _consider(self, point: Floats, bound: float) -> bool:
+        """Every model named so far accepts the point: is it an answer, up to rounding? Whether there are new cuts."""
+        if self._add_cuts(point):
+            return True
+        for extra in _EXTRA:
+            pushed = self.program.push(point, extra)
+            if pushed is None or self._offer(self._settled(pushed)):
+                break
+            if self._add_cuts(pushed, thorough=True):
+                return True
+        if not self._closed(bound):
+            self._offer(self._settled(point), hairline=True)
+        return not self._closed(bound) and self._add_cuts(point, thorough=True)
 
     def _add_cuts(self, point: Floats, *, thorough: bool = False) -> bool:
         """Let the models that clearly reject the solver's point become cuts."""
         objections = self.judge.objections(point, self.domain, thorough=thorough, seconds=self._left())
-        new = [objection for objection in objections if objection.margin < -_CLEAR]
-        self.cuts += [self.judge.cut(objection.network) for objection in new]
+        new = [self.judge.cut(one.network) for one in objections if one.margin < -2.0 * self.program.nearly]
+        self.cuts += new
+        if new:
+            self.program.write(new)
         return bool(new)
 
-    def _push(self, program: RecourseProgram, values: Floats) -> bool:
-        """The solver's point is accepted up to rounding: ask for a little more margin, then for exact grids."""
-        if not self.all_grids and wide_grids(self.domain.within(self.best.cost)).any():
-            self.all_grids = True
-            return True
-        for extra in _EXTRA:
-            polished = program.polish(values, extra, self._left())
-            if polished.point is None:
-                break
-            if self._offer(self._settled(polished.point)):
-                break
-            if self._add_cuts(polished.point, thorough=True):
-                return True
-        if self._done():
-            return True
-        self._offer(self._settled(values[program.columns]), hairline=True)
-        if self._done():
-            return True
-        if self._add_cuts(values[program.columns], thorough=True):
-            return True
-        if self.best.point is None and self.demand < _EXTRA[-1]:
-            self.demand = max(10.0 * self.demand, _EXTRA[0])
-            return True
-        return False
-
     def _settled(self, point: Floats) -> Floats:
-        """Admissible points around the solver's, each a row of the caller's table: every rounding of fine grids."""
-        domain = self.domain
-        point = np.where(np.abs(point - domain.own) < _SNAP, domain.own, point)
-        stepped = domain.step > 0.0
-        anchor, unit = np.where(stepped, domain.low, 0.0), np.where(stepped, domain.step, 1.0)
-        steps = (point - anchor) / unit
-        between = stepped & (np.abs(steps - np.rint(steps)) > ON_GRID) & (point != domain.own)
-        loose = np.flatnonzero(between)[:_MOST_ROUNDINGS]
-        options = [point]
-        for rounding in itertools.product((np.floor, np.ceil), repeat=loose.size):
-            option = point.copy()
-            for i, direction in zip(loose, rounding, strict=True):
-                option[i] = anchor[i] + direction(steps[i]) * unit[i]
-            options.append(option)
-        return np.unique(self.space.project(np.array(options), domain.own[None, :]), axis=0)
+        """Admissible points around the solver's, each a row of the caller's table: every rounding of what is loose."""
+        own, region = self.domain.own, self.region
+        point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
+        gaps = [(i, region.gap(i, float(point[i]))) for i in np.flatnonzero(region.between(point)).tolist()]
+        choices = [(i, gap) for i, gap in gaps if gap is not None][:_MOST_ROUNDINGS]
+        options = np.repeat(point[None, :], 1 + 2 ** len(choices), axis=0)
+        for option, values in zip(options[1:], itertools.product(*(gap for _, gap in choices)), strict=True):
+            option[[i for i, _ in choices]] = values
+        return np.unique(self.space.project(options, own[None, :]), axis=0)
 
     def _offer(self, points: Floats, *, judged: bool = False, hairline: bool = False) -> bool:
         """Take the cheapest of the points that is accepted and better than the best; whether there was one."""
@@ -200,14 +272,17 @@ class CuttingPlanes:
         costs = np.abs(points - own) @ self.domain.weights
         # What holds by a hair is worth having only where nothing else does, or costs clearly more.
         limit = self.best.cost * (1.0 - _CLEARLY) if hairline else self.best.cost
-        better = np.flatnonzero((costs < limit) & self.space.satisfied(points, own))
+        better = np.flatnonzero(costs < limit)
+        if self.domain.rule_bounds.size and better.size:
+            # All else holds by projection; a rule may be beyond repair.
+            better = better[self.space.satisfied(points[better], own)]
         if self.limits.max_changed is not None:
             better = better[self.space.changed(points[better], own) <= self.limits.max_changed]
         better = better[np.argsort(costs[better])]
-        accepted = better
-        if not judged and better.size:
-            accepted = better[self.judge.accepts(points[better], hairline=hairline, seconds=self._left())]
-        if not accepted.size:
+        if not better.size:
             return False
-        self.best.point, self.best.cost = points[accepted[0]], float(costs[accepted[0]])
+        first = 0 if judged else self.judge.first(points[better], hairline=hairline, seconds=self._left())
+        if first is None:
+            return False
+        self.best.point, self.best.cost = points[better[first]], float(costs[better[first]])
         return True

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.features import FeatureSpace
 from holdfast.generators.acceptance import Judge, Objection
@@ -25,6 +26,7 @@ _ROUNDS = 16
 _OVERSHOOT = 1.2
 _FRACTIONS = np.array([1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05])
 _WALKS = 8
+_LAST = 4
 _WORTH = 1e-3
 
 
@@ -47,6 +49,8 @@ class Descent:
         # Seconds left, or None without a limit.
         self.left = left
         self.start = Start()
+        # What was accepted on the way, cheaper and cheaper; only the end of it is proven.
+        self.trail: list[Floats] = []
         # Ranges alone are kept by staying between their ends; all else has to be settled column by column.
         self.plain = not (domain.step.any() or domain.detached.any() or domain.rule_bounds.size)
 
@@ -103,28 +107,34 @@ class Descent:
         return self.space.project(points, self.domain.own[None, :])
 
     def _offer(self, points: Floats) -> bool:
-        """Take the cheapest point that is accepted and better than the best; whether there was one."""
+        """Take the cheapest point that seems accepted and is better than the best; whether there was one."""
+        costs, better = self._cheaper(points)
+        better = better[self.judge.clears(points[better])] if better.size else better
+        if not better.size:
+            return False
+        self.start.point, self.start.cost = points[better[0]], float(costs[better[0]])
+        self.trail.append(self.start.point)
+        return True
+
+    def _cheaper(self, points: Floats) -> tuple[Floats, NDArray[np.intp]]:
+        """The costs of points, and which are cheaper than the best and obey the rules, the cheapest first."""
         own = self.domain.own
         costs = np.abs(points - own) @ self.domain.weights
         better = np.flatnonzero(costs < self.start.cost)
         if self.domain.rule_bounds.size and better.size:
             better = better[self.space.satisfied(points[better], own[None, :])]
-        better = better[np.argsort(costs[better])]
-        accepted = better
-        if better.size:
-            accepted = better[self.judge.accepts(points[better], hairline=False, seconds=self.left())]
-        if not accepted.size:
-            return False
-        self.start.point, self.start.cost = points[accepted[0]], float(costs[accepted[0]])
-        return True
+        return costs, better[np.argsort(costs[better])]
 
     def _settle(self) -> None:
-        """The point as a row of the caller's table; a step outwards where rounding took it over the edge."""
-        found = self.start.point
-        assert found is not None
+        """The last points as rows of the caller's table, a step outwards where rounding took them over the edge."""
+        own, last = self.domain.own, np.array(self.trail[-_LAST:])
         self.start.point, self.start.cost = None, np.inf
-        outwards = found + np.array([0.0, 1e-6, 1e-4])[:, None] * (found - self.domain.own)
-        self._offer(self.space.project(outwards, self.domain.own[None, :]))
+        outwards = np.concatenate([last + share * (last - own) for share in (0.0, 1e-6, 1e-4)])
+        points = self.space.project(outwards, own[None, :])
+        costs, better = self._cheaper(points)
+        first = self.judge.first(points[better], seconds=self.left()) if better.size else None
+        if first is not None:
+            self.start.point, self.start.cost = points[better[first]], float(costs[better[first]])
 
 
 def _cheapest_move(domain: Domain, gradient: Floats, missing: float) -> Floats:

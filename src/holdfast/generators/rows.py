@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import joblib
 import numpy as np
 
-from holdfast.generators.acceptance import EveryModel, Judge
+from holdfast.generators.acceptance import Judge
 from holdfast.generators.base import Proposals, Task
 from holdfast.generators.conflict import name_conflict
 from holdfast.generators.cutting import CuttingPlanes
@@ -53,12 +53,10 @@ def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
     deadline = None if task.time_limit is None else time.monotonic() + task.time_limit
     factual = task.factuals[row]
     answer = CuttingPlanes(judge, task.space, Domain.of(task.space, factual), limits, deadline).run()
-    # A bound over the box around a ball says nothing about the ball.
-    proves = not isinstance(judge, EveryModel) or judge.box == judge.changes
-    bound = answer.bound / task.space.n_variables if proves else np.nan
+    bound = answer.bound / task.space.n_variables
     if answer.point is not None:
-        return RowAnswer(answer.point, "", answer.gap if proves else np.nan, bound)
-    if answer.impossible and proves:
+        return RowAnswer(answer.point, "", answer.gap, bound)
+    if answer.impossible:
         why = name_conflict(judge, task.space, factual, limits, deadline)
         return RowAnswer(None, f"proven: no point within the constraints is {judge.praise}{why}", bound=bound)
     late = deadline is not None and time.monotonic() >= deadline

@@ -1,13 +1,14 @@
-"""What must accept a point, as ReLU layers over its variables: one network, or Δ's interval bound.
+"""What must accept a point, as layers over its variables: one network, or Δ's interval bound.
 
-    v_1 = relu(W_1 (x, |x|) + b_1),   v_i = relu(W_i v_{i-1} + b_i),   rows . v_L + offsets >= 0
+    v_1 = f_1(W_1 (x, |x|) + b_1),   v_i = f_i(W_i v_{i-1} + b_i),   rows . v_L + offsets >= 0,   f_i ReLU or identity
 
-The interval bound of a network is itself such a network, of twice the width, whose values are the lower and upper ends
-side by side. Variables of unknown sign enter it by their absolute values too, always on the convex side.
+The interval bound of a ReLU network is itself such a network, of twice the width, whose values are the lower and upper
+ends side by side. Variables of unknown sign enter it by their absolute values too, always on the convex side.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,16 +19,20 @@ from holdfast.changes import PlausibleChanges
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
 
+_EPSILON = float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True)
 class Acceptor:
     """Hidden layers and the margins that must not be negative.
 
-    `absolute` names the variables whose absolute values follow the variables themselves as further inputs.
+    `rectified` says for each layer whether it ends in a ReLU. `absolute` names the variables whose absolute values
+    follow the variables themselves as further inputs.
     """
 
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
+    rectified: tuple[bool, ...]
     rows: Floats
     offsets: Floats
     absolute: NDArray[np.intp]
@@ -39,6 +44,7 @@ class Acceptor:
         return cls(
             network.weights[:-1],
             network.biases[:-1],
+            tuple(activation == "relu" for activation in network.activations),
             np.stack([margin.row for margin in margins]),
             np.array([margin.offset for margin in margins]),
             np.empty(0, dtype=np.intp),
@@ -46,37 +52,44 @@ class Acceptor:
 
     @classmethod
     def interval(cls, network: Network, changes: PlausibleChanges, target: int, domain: Domain) -> Acceptor:
-        """The interval bound over the box `changes`: what it accepts, every network in Δ accepts.
+        """The interval bound of a ReLU network over the box `changes`: what it accepts, every network in Δ accepts.
 
         Up to one hidden layer it accepts exactly the points that are Δ-robust.
         """
-        margins = margins_for(network, target)
-        radii = changes.layer_radii(network)
         unsure = (domain.lower < 0.0) & (domain.upper > 0.0)
         absolute = np.flatnonzero(unsure)
         # The adversary moves a weight against the sign of what it multiplies: known, or by way of the absolute value.
         signs = np.concatenate([np.where(unsure, 0.0, np.where(domain.upper > 0.0, 1.0, -1.0)), np.ones(absolute.size)])
-        rows = np.stack([margin.row for margin in margins])
-        counts = np.array([margin.count for margin in margins], dtype=np.float64)
-        offsets = np.array([margin.offset for margin in margins]) - counts * radii[-1].bias
-        if not network.hidden:
-            rows = np.concatenate([rows, np.zeros((rows.shape[0], absolute.size))], axis=1)
-            return cls((), (), rows - np.outer(counts, radii[-1].weight * signs), offsets, absolute)
-        rows = rows - counts[:, None] * radii[-1].weight
-        rows = np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1)
+        centers, reaches = [], []
+        for radius, weight in zip(changes.layer_radii(network), network.weights, strict=True):
+            reach = np.broadcast_to(radius.weight, weight.shape)
+            if not centers:
+                weight = np.concatenate([weight, np.zeros((weight.shape[0], absolute.size))], axis=1)
+                reach = np.concatenate([reach, reach[:, absolute]], axis=1) * signs
+            centers.append(weight)
+            reaches.append(reach)
+        bias_radii = [radius.bias for radius in changes.layer_radii(network)]
+        rows, offsets = [], []
+        for margin in margins_for(network, target):
+            parts = [(side, output) for side, output in ((1.0, margin.above), (-1.0, margin.below)) if output >= 0]
+            rows.append(_sum(*(t for s, o in parts for t in (s * centers[-1][o], -reaches[-1][o]))))
+            last = np.broadcast_to(bias_radii[-1], network.biases[-1].shape)
+            offsets.append(_sum(*(t for s, o in parts for t in (s * network.biases[-1][o], -last[o]))))
         weights, biases = [], []
-        for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
-            radius = radii[i]
-            if i == 0:
-                wide = np.concatenate([weight, np.zeros((weight.shape[0], absolute.size))], axis=1)
-                weights.append(np.concatenate([wide - radius.weight * signs, wide + radius.weight * signs]))
-            else:
-                down, up = weight - radius.weight, weight + radius.weight
-                low = np.concatenate([np.maximum(down, 0.0), np.minimum(down, 0.0)], axis=1)
-                high = np.concatenate([np.minimum(up, 0.0), np.maximum(up, 0.0)], axis=1)
-                weights.append(np.concatenate([low, high]))
-            biases.append(np.concatenate([bias - radius.bias, bias + radius.bias]))
-        return cls(tuple(weights), tuple(biases), rows, offsets, absolute)
+        for i, bias in enumerate(network.biases[:-1]):
+            down, up = centers[i] - reaches[i], centers[i] + reaches[i]
+            weights.append(np.concatenate([down, up] if i == 0 else [_halves(down), -_halves(-up)]))
+            biases.append(np.concatenate([bias - bias_radii[i], bias + bias_radii[i]]))
+        outputs = _halves(np.stack(rows)) if weights else np.stack(rows)
+        return cls(tuple(weights), tuple(biases), (True,) * len(weights), outputs, np.array(offsets), absolute)
+
+    def layers(self, points: Floats) -> tuple[list[Floats], Floats]:
+        """The preactivations of each hidden layer at some points, and the margins, (n, ...) each."""
+        values, before = np.concatenate([points, np.abs(points[:, self.absolute])], axis=1), []
+        for weight, bias, relu in zip(self.weights, self.biases, self.rectified, strict=True):
+            before.append(values @ weight.T + bias)
+            values = np.maximum(before[-1], 0.0) if relu else before[-1]
+        return before, values @ self.rows.T + self.offsets
 
     def needed(self) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
         """For each layer, which neurons must not be overstated and which not understated, to keep the margins honest.
@@ -96,6 +109,15 @@ class Acceptor:
         return found[::-1]
 
 
+# A sum of a few numbers, element by element, rounded once: the worst of a difference may be far smaller than its terms.
+_sum = np.vectorize(lambda *terms: math.fsum(terms), otypes=[np.float64])
+
+
+def _halves(matrix: Floats) -> Floats:
+    """What multiplies the lower ends and what multiplies the upper ends for the least value."""
+    return np.concatenate([np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)], axis=1)
+
+
 @dataclass(frozen=True)
 class LayerRange:
     """The least and the greatest preactivation of each neuron of a layer over a domain."""
@@ -104,21 +126,35 @@ class LayerRange:
     high: Floats
 
 
-def layer_ranges(acceptor: Acceptor, domain: Domain) -> list[LayerRange]:
-    """Sound ranges, layer by layer: the better of interval propagation and a backward walk to the variables."""
+def layer_ranges(acceptor: Acceptor, domain: Domain) -> tuple[list[LayerRange], Floats, int]:
+    """Sound ranges, layer by layer: the better of interval propagation and a backward walk to the variables.
+
+    No number on the way exceeds a few times `size`, what the same layers give with every sign positive, and each is the
+    result of at most `terms` roundings. So the ranges, widened by as much, hold in exact arithmetic. The margins' size
+    and terms come second and third.
+    """
     ranges: list[LayerRange] = []
+    size = np.maximum(np.abs(domain.lower), np.abs(domain.upper))
+    size, terms = np.concatenate([size, size[acceptor.absolute]]), size.shape[0]
     for i, (weight, bias) in enumerate(zip(acceptor.weights, acceptor.biases, strict=True)):
+        size, terms = np.abs(weight) @ size + np.abs(bias), terms + weight.shape[1]
         high = _walk_back(acceptor, ranges, domain, weight, bias)
         low = -_walk_back(acceptor, ranges, domain, -weight, -bias)
         if i > 0:
-            before_low, before_high = np.maximum(ranges[-1].low, 0.0), np.maximum(ranges[-1].high, 0.0)
+            before_low, before_high = ranges[-1].low, ranges[-1].high
+            if acceptor.rectified[i - 1]:
+                before_low, before_high = np.maximum(before_low, 0.0), np.maximum(before_high, 0.0)
             positive, negative = np.maximum(weight, 0.0), np.minimum(weight, 0.0)
             high = np.minimum(high, positive @ before_high + negative @ before_low + bias)
             low = np.maximum(low, positive @ before_low + negative @ before_high + bias)
-        # Wider than rounding could matter: a big-M one ulp too small would cut off a point.
-        slack = 1e-9 * (1.0 + np.maximum(np.abs(low), np.abs(high)))
+        slack = rounding(terms * (i + 1), size)
         ranges.append(LayerRange(low - slack, high + slack))
-    return ranges
+    return ranges, np.abs(acceptor.rows) @ size + np.abs(acceptor.offsets), terms + acceptor.rows.shape[1]
+
+
+def rounding(terms: int, size: Floats) -> Floats:
+    """An allowance for so many roundings of numbers of this size, and for those too small to be rounded relatively."""
+    return np.asarray(16 * (terms + 8) * _EPSILON * size + 1e-290)
 
 
 def _walk_back(
@@ -126,13 +162,14 @@ def _walk_back(
 ) -> Floats:
     """An upper bound on matrix . v + constant, each ReLU replaced by a line above or below it."""
     for k in range(len(ranges) - 1, -1, -1):
-        low, high = ranges[k].low, ranges[k].high
-        unstable = (low < 0.0) & (high > 0.0)
-        chord = np.where(unstable, high / np.where(unstable, high - low, 1.0), (low >= 0.0).astype(np.float64))
-        floor = np.where(unstable, (high > -low).astype(np.float64), chord)
-        positive, negative = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
-        constant = constant - positive @ np.where(unstable, chord * low, 0.0)
-        matrix = positive * chord + negative * floor
+        if acceptor.rectified[k]:
+            low, high = ranges[k].low, ranges[k].high
+            unstable = (low < 0.0) & (high > 0.0)
+            chord = np.where(unstable, high / np.where(unstable, high - low, 1.0), (low >= 0.0).astype(np.float64))
+            floor = np.where(unstable, (high > -low).astype(np.float64), chord)
+            positive, negative = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
+            constant = constant - positive @ np.where(unstable, chord * low, 0.0)
+            matrix = positive * chord + negative * floor
         constant = constant + matrix @ acceptor.biases[k]
         matrix = matrix @ acceptor.weights[k]
     d = domain.own.shape[0]

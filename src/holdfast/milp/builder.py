@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ class ProgramBuilder:
     Examples
     --------
     >>> builder = ProgramBuilder()
-    >>> x, y = builder.variable(0.0, 1.0, cost=1.0), builder.variable(0.0, 1.0, integer=True)
+    >>> x, y = builder.variable(0.0, 1.0, cost=1.0), builder.binary()
     >>> builder.row([x, y], [1.0, -0.5], lower=0.0)
     0
     >>> builder.build().integer.tolist()
@@ -34,25 +35,31 @@ class ProgramBuilder:
         self._values: list[Floats] = []
         self._row_lower: list[float] = []
         self._row_upper: list[float] = []
-        # What has to be added to the program's cost.
-        self.constant = 0.0
+        self._paid: list[float] = []
 
-    def variable(self, lower: float, upper: float, *, cost: float = 0.0, integer: bool = False) -> int:
+    def variable(self, lower: float, upper: float, *, cost: float = 0.0) -> int:
         """Add a variable and return its number."""
         self._lower.append(float(lower))
         self._upper.append(float(upper))
         self._cost.append(float(cost))
-        self._integer.append(integer)
+        self._integer.append(False)
         return len(self._cost) - 1
 
-    def binary(self, cost: float = 0.0) -> int:
+    def binary(self) -> int:
         """Add a variable that is 0 or 1."""
-        return self.variable(0.0, 1.0, cost=cost, integer=True)
+        number = self.variable(0.0, 1.0)
+        self._integer[number] = True
+        return number
 
     def pay_from(self, variable: int, start: float, rate: float) -> None:
         """Add  rate * (variable - start)  to the cost."""
         self._cost[variable] += rate
-        self.constant -= rate * start
+        self._paid.append(-rate * start)
+
+    @property
+    def constant(self) -> float:
+        """What has to be added to the program's cost, rounded down."""
+        return math.fsum([*self._paid, *(-np.finfo(np.float64).eps * abs(part) for part in self._paid)])
 
     def row(
         self,

@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 
 from holdfast.features import FeatureSpace
 from holdfast.features.admissible import reach
+from holdfast.features.grid import Grid
 from holdfast.features.kinds import Direction
+from holdfast.features.scaling import Scaling
 from holdfast.network import Floats
 
-# Grids are known up to rounding in the model's variables: this many steps off still counts as on the grid.
+# A solver's value this many steps off the grid still counts as on it.
 ON_GRID = 1e-6
 # A radius is widened by this much, so that rounding never cuts off the very answer that it comes from.
 _SLACK = 1e-9
+# The values of a label's variable.
+_LABEL = (Grid(1.0, 1.0, 0, 1), Scaling())
 
 
 @dataclass(frozen=True)
@@ -37,15 +41,17 @@ class Domain:
     low, high
         The least and the greatest value that a change can lead to; both `own` where nothing can change.
     step
-        The distance of the grid points low, low + step, ..., high; 0 where every value between is possible.
+        The distance of the grid points between low and high, up to rounding; 0 where every value is possible.
+    grids
+        The grid of a variable with a step, in the column's units, and the way from there to the variable.
     weights
         What a change of one unit costs.
     groups, partial_groups
         One-hot variables: exactly one, or at most one, of each group is 1.
     features
         The variables of each column.
-    rule_matrix, rule_bounds
-        The rules, A x <= b.
+    rule_matrix, rule_bounds, rule_sizes
+        The rules, A x <= b up to rounding, and the largest number met on the way from the columns' units to b.
     radius
         No point that costs more is of interest.
     """
@@ -56,12 +62,14 @@ class Domain:
     low: Floats
     high: Floats
     step: Floats
+    grids: dict[int, tuple[Grid, Scaling]]
     weights: Floats
     groups: tuple[NDArray[np.intp], ...]
     partial_groups: tuple[NDArray[np.intp], ...]
     features: tuple[NDArray[np.intp], ...]
     rule_matrix: Floats
     rule_bounds: Floats
+    rule_sizes: Floats
     radius: float = np.inf
 
     @classmethod
@@ -70,21 +78,33 @@ class Domain:
         lower, upper = space.bounds_for(factual)
         numbers = space.rows(factual[None, :]).numbers[0]
         low, high, step = factual.copy(), factual.copy(), np.zeros_like(factual)
+        grids: dict[int, tuple[Grid, Scaling]] = {}
         for i, feature in enumerate(space.features):
+            variables = list(feature.variables)
             if feature.direction is Direction.IMMUTABLE:
                 continue
-            variables = list(feature.variables)
             if feature.one_hot:
                 low[variables], high[variables], step[variables] = 0.0, 1.0, 1.0
+                grids |= dict.fromkeys(variables, _LABEL)
                 continue
             least, most = (float(end[0]) for end in reach(feature, numbers[i : i + 1], 1))
             if least <= most:
                 variable = variables[0]
                 low[variable], high[variable] = feature.scaling.apply(np.array([least, most]))
+                if feature.grid is not None:
+                    grids[variable] = (feature.grid, feature.scaling)
         for grid in space.grids:
             if high[grid.variable] > low[grid.variable]:
                 step[grid.variable] = grid.step
         matrix, bounds = space.rule_rows()
+        sizes = [
+            abs(terms.bound)
+            + sum(
+                abs(coefficient) * float(space.features[column].scaling.magnitude(np.zeros(())))
+                for column, coefficient in zip(terms.columns, terms.coefficients.tolist(), strict=True)
+            )
+            for terms in space.bound_rules
+        ]
         size = np.maximum(np.abs(matrix).max(axis=1, initial=0.0), 1e-300)
         return cls(
             own=factual,
@@ -93,22 +113,21 @@ class Domain:
             low=low,
             high=high,
             step=step,
+            grids=grids,
             weights=space.weights,
             groups=tuple(space.groups),
             partial_groups=tuple(space.partial_groups),
             features=tuple(np.array(feature.variables, dtype=np.intp) for feature in space.features),
             rule_matrix=matrix / size[:, None],
             rule_bounds=bounds / size,
+            rule_sizes=np.array(sizes) / size,
         )
 
     @property
     def detached(self) -> NDArray[np.bool_]:
         """Variables whose own value is no value that a change could lead to: off the grid or out of the range."""
         outside = (self.own < self.low) | (self.own > self.high)
-        stepped = self.step > 0.0
-        steps = (self.own - np.where(stepped, self.low, 0.0)) / np.where(stepped, self.step, 1.0)
-        off_grid = stepped & (np.abs(steps - np.rint(steps)) > ON_GRID)
-        return np.asarray(outside | off_grid)
+        return np.asarray(outside | (self._off_grid(self.own) > 0.0))
 
     def cost(self, point: Floats) -> float:
         """What it takes to get there."""
@@ -122,15 +141,58 @@ class Domain:
         for group in self.groups:
             # Another label costs two changes: one variable down, one up.
             span[group] = np.where(2.0 * self.weights[group] > radius, 0.0, span[group])
+        return replace(self.limited(span), radius=radius)
+
+    def limited(self, span: Floats) -> Domain:
+        """The part where no variable moves further than its span."""
         low, high = np.maximum(self.low, self.own - span), np.minimum(self.high, self.own + span)
-        stepped = self.step > 0.0
-        anchor, unit = self.low[stepped], self.step[stepped]
-        low[stepped] = anchor + np.ceil((low[stepped] - anchor) / unit - ON_GRID) * unit
-        high[stepped] = anchor + np.floor((high[stepped] - anchor) / unit + ON_GRID) * unit
+        for i in self.grids:
+            low[i], high[i] = self._least_from(i, low[i]), self._greatest_to(i, high[i])
         empty = low > high
         low, high = np.where(empty, self.own, low), np.where(empty, self.own, high)
         lower, upper = np.minimum(low, self.own), np.maximum(high, self.own)
-        return replace(self, low=low, high=high, lower=lower, upper=upper, radius=radius)
+        return replace(self, low=low, high=high, lower=lower, upper=upper)
+
+    # ------------------------------------------------------------------ between the values that are possible
+
+    def between(self, point: Floats) -> Floats:
+        """How far each variable is into a gap between two possible values, as a share of it; 0 where it is possible."""
+        below, above = point < self.low, point > self.high
+        edge = np.where(below, self.low, self.high)
+        beside = np.divide(point - self.own, edge - self.own, where=edge != self.own, out=np.zeros_like(point))
+        share = np.where(below | above, np.clip(beside, 0.0, 1.0), self._off_grid(point))
+        near = (share < ON_GRID) | (share > 1.0 - ON_GRID) | (point == self.own)
+        return np.where(near, 0.0, share)
+
+    def gap(self, i: int, value: float) -> tuple[float, float] | None:
+        """The possible values of variable i next to a value, to the last bit; None where the value itself is one."""
+        below, above = self._greatest_to(i, value), self._least_from(i, value)
+        own = float(self.own[i])
+        below, above = (max(below, own), above) if own <= value else (below, min(above, own))
+        return None if value in (below, above) or not below < above else (below, above)
+
+    def _off_grid(self, point: Floats) -> Floats:
+        """How far each variable is from the last grid point towards the next, 0 where there is no grid."""
+        stepped = self.step > 0.0
+        steps = (point - np.where(stepped, self.low, 0.0)) / np.where(stepped, self.step, 1.0)
+        share = np.where(stepped, steps - np.floor(steps), 0.0)
+        return np.where((share < ON_GRID) | (share > 1.0 - ON_GRID), 0.0, share)
+
+    def _greatest_to(self, i: int, value: float) -> float:
+        """The greatest value up to this one that a change can lead to; -inf if there is none."""
+        value = min(value, float(self.high[i]))
+        if value < self.low[i]:
+            return -np.inf
+        return value if i not in self.grids else _on_grid(*self.grids[i], value, 1.0)
+
+    def _least_from(self, i: int, value: float) -> float:
+        """The least value from this one on that a change can lead to; inf if there is none."""
+        value = max(value, float(self.low[i]))
+        if value > self.high[i]:
+            return np.inf
+        return value if i not in self.grids else _on_grid(*self.grids[i], value, -1.0)
+
+    # ------------------------------------------------------------------ linear functions
 
     def greatest(self, matrix: Floats) -> Floats:
         """The greatest value of each row of `matrix` over box and ball, (m,).
@@ -161,6 +223,14 @@ class Domain:
             moved = np.minimum(room, np.where(price > 0.0, left / price, np.inf))
         return np.asarray(base + np.where(rate > 0.0, moved * rate, 0.0).sum(axis=1))
 
-    def least(self, matrix: Floats) -> Floats:
-        """The least value of each row of `matrix` over box and ball, (m,)."""
-        return -self.greatest(-matrix)
+
+def _on_grid(grid: Grid, scaling: Scaling, value: float, side: float) -> float:
+    """The last grid point on the way up to a value (side 1), or on the way down to it (side -1).
+
+    Where the grid is finer than rounding, the value itself: as if there were no grid.
+    """
+    numbers = grid.nearest(scaling.estimate(np.array([value]))) + np.arange(-2.0, 3.0)
+    points = scaling.apply(grid.value(numbers))
+    good = points[side * points <= side * value]
+    beyond = good.size < points.size
+    return float(good[-1 if side > 0 else 0]) if good.size and beyond else value

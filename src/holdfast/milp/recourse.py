@@ -1,155 +1,172 @@
-"""The cheapest point of a person's domain that some networks accept, as a mixed-integer program.
+"""The cheapest point of a person's domain that some networks accept, as a linear program with binaries.
 
-    min  sum_i weight_i |x_i - own_i|    over x in the domain,    margins of every acceptor at x >= demand
+    min  sum_i weight_i |x_i - own_i|    over x in the domain,    margins of every acceptor at x >= 0
 
 ReLU neurons are written with big-M from their own ranges over box and ball. Neurons whose sign is known need no binary,
-neither do those that only harm. Neurons that several acceptors share, with the same weights over the same inputs, are
-written once: counter-models pick their first layer from two copies of each neuron.
+neither do those that only harm, nor those without a ReLU. Neurons that several acceptors share, with the same weights
+over the same inputs, are written once: counter-models pick their first layer from two copies of each neuron.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.milp.acceptor import Acceptor, LayerRange, layer_ranges
+from holdfast.milp.acceptor import Acceptor, LayerRange, layer_ranges, rounding
 from holdfast.milp.builder import ProgramBuilder
 from holdfast.milp.domain import Domain
-from holdfast.milp.people import NO_LIMITS, Limits, add_person, wide_grids
-from holdfast.milp.solve import Program, Solution, SolveStatus, solve
+from holdfast.milp.people import Limits, add_person
+from holdfast.milp.relaxation import Relaxation, Relaxed
 from holdfast.network import Floats
 
-
-@dataclass(frozen=True)
-class Cheapest:
-    """What the solver found: a point (None if it has none), and a cost that no admissible point undercuts."""
-
-    status: SolveStatus
-    point: Floats | None
-    bound: float
-    program: RecourseProgram
-    values: Floats | None
+# Relative to the numbers that a margin is made of: what a solver may be short by, and a little more.
+NEARLY = 1e-9
 
 
 @dataclass(frozen=True)
+class _Written:
+    """An acceptor in the program: the binaries of each layer (-1 where there is none), and its margins' rows."""
+
+    acceptor: Acceptor
+    inactive: list[NDArray[np.intp]]
+    rows: list[int]
+    size: Floats
+
+
 class RecourseProgram:
-    """The program, and where to find things in it."""
+    """The program: `relaxation` without the binaries, and where to find things in it.
 
-    program: Program
-    columns: NDArray[np.intp]
-    margin_rows: NDArray[np.intp]
-    constant: float
+    Every point of the domain that the acceptors accept, in exact arithmetic or in a forward pass, satisfies it; with a
+    `demand`, only those that they accept by so much, relatively.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        domain: Domain,
-        acceptors: Sequence[Acceptor],
-        *,
-        demand: float = 0.0,
-        limits: Limits = NO_LIMITS,
-        all_grids: bool = False,
-    ) -> RecourseProgram:
-        """Write the program; unless `all_grids`, very fine grids are left out, which only lowers the bound."""
-        builder = ProgramBuilder()
-        relaxed = np.zeros(domain.own.shape[0], dtype=np.bool_) if all_grids else wide_grids(domain)
-        columns = add_person(builder, domain, limits, relaxed)
-        layers = _Layers(builder, domain, columns)
-        rows = [row for acceptor in acceptors for row in layers.accept(acceptor, demand)]
-        return cls(builder.build(), np.array(columns), np.array(rows, dtype=np.intp), builder.constant)
+    def __init__(self, domain: Domain, limits: Limits, demand: float = 0.0) -> None:
+        self.domain, self.demand = domain, demand
+        self.builder = ProgramBuilder()
+        self.columns = np.array(add_person(self.builder, domain, limits))
+        self._written: list[_Written] = []
+        self._absolute: dict[int, int] = {}
+        self._neurons: dict[tuple[bytes, ...], tuple[int, int]] = {}
+        self.write([])
 
-    def solve(self, *, time_limit: float | None = None, relative_gap: float = 1e-6) -> Cheapest:
-        """The cheapest point, to within the gap."""
-        return self._answer(solve(self.program, time_limit=time_limit, relative_gap=relative_gap))
+    def write(self, acceptors: list[Acceptor]) -> None:
+        """Add acceptors; what is known about the program without them stays true."""
+        self._written += [self._accept(acceptor) for acceptor in acceptors]
+        self.program = self.builder.build()
+        self.relaxation = Relaxation(self.program)
+        self.constant = self.builder.constant
+        self.binaries = np.flatnonzero(self.program.integer)
 
-    def polish(self, values: Floats, demand: float, time_limit: float | None = None) -> Cheapest:
-        """The cheapest point with the same labels, counts and active neurons and a little more margin."""
-        program = self.program
-        fixed = np.rint(values)
-        lower, upper = np.where(program.integer, fixed, program.lower), np.where(program.integer, fixed, program.upper)
-        row_lower = program.row_lower.copy()
-        row_lower[self.margin_rows] += demand
-        linear = replace(program, lower=lower, upper=upper, row_lower=row_lower, integer=np.zeros_like(program.integer))
-        return self._answer(solve(linear, time_limit=time_limit))
+    def solve(self, lower: Floats, upper: Floats) -> Relaxed:
+        """The cheapest point for these ranges of the variables, binaries between 0 and 1."""
+        solved = self.relaxation.solve(lower, upper)
+        if not np.isfinite(solved.bound):
+            return solved
+        doubt = np.finfo(np.float64).eps * (abs(solved.bound) + abs(self.constant))
+        return replace(solved, bound=solved.bound + self.constant - doubt)
 
-    def _answer(self, solution: Solution) -> Cheapest:
-        point = None if solution.values is None else solution.values[self.columns]
-        bound = np.inf if solution.status is SolveStatus.INFEASIBLE else solution.bound + self.constant
-        return Cheapest(solution.status, point, bound, self, solution.values)
+    @property
+    def nearly(self) -> float:
+        """A margin that the solver's tolerances could make or break."""
+        return NEARLY * max(float(one.size.max()) for one in self._written)
 
+    def fits(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points the acceptors accept, up to the solver's tolerances."""
+        short = [(one.acceptor.layers(points)[1] < -NEARLY * one.size).any(axis=1) for one in self._written]
+        return ~np.logical_or.reduce(short)
 
-class _Layers:
-    """The acceptors' neurons in the program, each written once."""
+    def push(self, point: Floats, extra: float) -> Floats | None:
+        """The cheapest point with the same steps and active neurons and, relatively, so much more margin."""
+        lower, upper = self.program.lower.copy(), self.program.upper.copy()
+        for one in self._written:
+            for inactive, before in zip(one.inactive, one.acceptor.layers(point[None, :])[0], strict=True):
+                there = inactive >= 0
+                lower[inactive[there]] = upper[inactive[there]] = before[0, there] < 0.0
+        fixed = (self.domain.step > 0.0) | self.domain.detached
+        lower[self.columns[fixed]] = upper[self.columns[fixed]] = point[fixed]
+        rows = np.array([row for one in self._written for row in one.rows], dtype=np.intp)
+        sizes = np.concatenate([one.size for one in self._written])
+        values = self.relaxation.push(lower, upper, rows, extra * sizes)
+        return None if values is None else values[self.columns]
 
-    def __init__(self, builder: ProgramBuilder, domain: Domain, columns: list[int]) -> None:
-        self.builder, self.domain, self.columns = builder, domain, columns
-        self.absolute: dict[int, int] = {}
-        self.neurons: dict[tuple[bytes, ...], int] = {}
-
-    def accept(self, acceptor: Acceptor, demand: float) -> list[int]:
-        """Write the acceptor's neurons and its margins; the numbers of the margins' rows."""
-        inputs = np.array([*self.columns, *(self._absolute(int(i)) for i in acceptor.absolute)])
-        needed = acceptor.needed()
-        for i, layer_range in enumerate(layer_ranges(acceptor, self.domain)):
-            inputs = self._layer(acceptor.weights[i], acceptor.biases[i], inputs, layer_range, needed[i])
+    def _accept(self, acceptor: Acceptor) -> _Written:
+        """Write the acceptor's neurons and its margins."""
+        inputs = np.array([*self.columns, *(self._size_of(int(i)) for i in acceptor.absolute)])
+        needed, (ranges, size, terms) = acceptor.needed(), layer_ranges(acceptor, self.domain)
+        binaries = []
+        for i, layer_range in enumerate(ranges):
+            inputs, inactive = self._layer(acceptor, i, inputs, layer_range, needed[i])
+            binaries.append(inactive)
         alive = inputs >= 0
-        return [
-            self.builder.row(inputs[alive], row[alive], lower=demand - offset)
-            for row, offset in zip(acceptor.rows, acceptor.offsets, strict=True)
+        # A forward pass in floats, and parameters that were rounded, may find this much more margin than there is.
+        least = self.demand * size - acceptor.offsets - rounding(terms, size)
+        rows = [
+            self.builder.row(inputs[alive], row[alive], lower=low)
+            for row, low in zip(acceptor.rows, least, strict=True)
         ]
+        return _Written(acceptor, binaries, rows, size)
 
-    def _absolute(self, i: int) -> int:
+    def _size_of(self, i: int) -> int:
         """A variable >= |x_i|: it only ever harms, so its lower side is enough."""
-        if i not in self.absolute:
+        if i not in self._absolute:
             lower, upper = self.domain.lower[i], self.domain.upper[i]
             size = self.builder.variable(0.0, max(-lower, upper))
             self.builder.row([size, self.columns[i]], [1.0, -1.0], lower=0.0)
             self.builder.row([size, self.columns[i]], [1.0, 1.0], lower=0.0)
-            self.absolute[i] = size
-        return self.absolute[i]
+            self._absolute[i] = size
+        return self._absolute[i]
 
     def _layer(
         self,
-        weight: Floats,
-        bias: Floats,
+        acceptor: Acceptor,
+        i: int,
         inputs: NDArray[np.intp],
         span: LayerRange,
         needed: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-    ) -> NDArray[np.intp]:
-        """The variables of a layer's values; -1 for a neuron that is surely 0 or that nothing looks at."""
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The variables of a layer's values, -1 for a neuron that is surely 0 or that nothing looks at; its binaries."""
+        weight, bias, relu = acceptor.weights[i], acceptor.biases[i], acceptor.rectified[i]
         alive = inputs >= 0
         inputs, weight = inputs[alive], weight[:, alive]
-        values = np.full(weight.shape[0], -1, dtype=np.intp)
-        for j in np.flatnonzero((span.high > 0.0) & (needed[0] | needed[1])):
+        values, inactive = np.full((2, weight.shape[0]), -1, dtype=np.intp)
+        dead = (span.high <= 0.0) & relu
+        for j in np.flatnonzero(~dead & (needed[0] | needed[1])):
             above, below = bool(needed[0][j]), bool(needed[1][j])
-            key = (weight[j].tobytes(), bias[j].tobytes(), inputs.tobytes(), bytes([above, below]))
-            if key not in self.neurons:
+            key = (weight[j].tobytes(), bias[j].tobytes(), inputs.tobytes(), bytes([above, below, relu]))
+            if key not in self._neurons:
                 ends = float(span.low[j]), float(span.high[j])
-                self.neurons[key] = self._neuron(inputs, weight[j], float(bias[j]), ends, above, below)
-            values[j] = self.neurons[key]
-        return values
+                self._neurons[key] = self._neuron(inputs, weight[j], float(bias[j]), ends, above, below, relu)
+            values[j], inactive[j] = self._neurons[key]
+        return values, inactive
 
     def _neuron(
-        self, inputs: NDArray[np.intp], weight: Floats, bias: float, ends: tuple[float, float], above: bool, below: bool
-    ) -> int:
+        self,
+        inputs: NDArray[np.intp],
+        weight: Floats,
+        bias: float,
+        ends: tuple[float, float],
+        above: bool,
+        below: bool,
+        relu: bool,
+    ) -> tuple[int, int]:
         """v = max(z, 0) with z = weight . inputs + bias in [low, high]: v not above it, v not below it, or both.
 
         v >= z, v >= 0;    v <= z - low * inactive,  v <= high (1 - inactive)  with a binary where the sign is open.
         """
         low, high = ends
         builder = self.builder
-        v = builder.variable(max(low, 0.0), high)
+        v = builder.variable(max(low, 0.0) if relu else low, high)
         columns, values = np.append(inputs, v), np.append(-weight, 1.0)
-        if low >= 0.0:
+        if low >= 0.0 or not relu:
             builder.row(columns, values, bias, bias)
-            return v
+            return v, -1
         if below:
             builder.row(columns, values, lower=bias)
-        if above:
-            inactive = builder.binary()
-            builder.row(np.append(columns, inactive), np.append(values, low), upper=bias)
-            builder.row([v, inactive], [1.0, high], upper=high)
-        return v
+        if not above:
+            return v, -1
+        inactive = builder.binary()
+        builder.row(np.append(columns, inactive), np.append(values, low), upper=bias)
+        builder.row([v, inactive], [1.0, high], upper=high)
+        return v, inactive

@@ -60,21 +60,8 @@ _STATUS = {
 
 def solve(program: Program, *, time_limit: float | None = None, relative_gap: float = 0.0) -> Solution:
     """Run HiGHS on one thread; the tightest tolerances it offers, because the answer is part of a proof."""
-    solver = highspy.Highs()
-    options: dict[str, Any] = {
-        "output_flag": False,
-        "threads": 1,
-        "mip_rel_gap": relative_gap,
-        "mip_abs_gap": 1e-9,
-        "mip_feasibility_tolerance": 1e-9,
-        "primal_feasibility_tolerance": 1e-9,
-        "dual_feasibility_tolerance": 1e-9,
-    }
-    if time_limit is not None:
-        options["time_limit"] = max(time_limit, 1e-3)
-    for name, value in options.items():
-        solver.setOptionValue(name, value)
-    solver.passModel(_to_highs(program))
+    options = {} if time_limit is None else {"time_limit": max(time_limit, 1e-3)}
+    solver = open_solver(program, mip_rel_gap=relative_gap, **options)
     solver.run()
     status = _STATUS.get(solver.getModelStatus(), SolveStatus.FAILED)
     info = solver.getInfo()
@@ -91,6 +78,25 @@ def solve(program: Program, *, time_limit: float | None = None, relative_gap: fl
         float(bound),
         np.array(solution.row_dual) if not integer and solution.dual_valid else None,
     )
+
+
+def open_solver(program: Program, **options: float | str) -> Any:
+    """HiGHS with a program and further options."""
+    solver = highspy.Highs()
+    usual: dict[str, Any] = {
+        "output_flag": False,
+        "threads": 1,
+        "mip_abs_gap": 1e-9,
+        "mip_feasibility_tolerance": 1e-9,
+        "primal_feasibility_tolerance": 1e-9,
+        "dual_feasibility_tolerance": 1e-9,
+        # What is smaller HiGHS takes for 0; it allows no less.
+        "small_matrix_value": 1e-12,
+    }
+    for name, value in (usual | options).items():
+        solver.setOptionValue(name, value)
+    solver.passModel(_to_highs(program))
+    return solver
 
 
 def _to_highs(program: Program) -> Any:
