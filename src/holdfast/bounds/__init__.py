@@ -1,7 +1,5 @@
-"""Sound bounds on what a network can say after a plausible change, for a whole table at once.
+"""How far a network can move over Δ: sound bounds, batched, for any array library.
 
-abstraction   the interval network: today's parameters and how far each layer may move
-interval      interval propagation: one pass, exact up to one hidden layer
-linear        backward linear bounds with multipliers: tighter, and what branch and bound is made of
-rounding      how far floating point can be from the exact value of any of these
+layers   the one thing that walks a network: forwards over boxes, forwards on sides, backwards with multipliers
+balls    Δ in a p-norm, where all parameters share one radius
 """

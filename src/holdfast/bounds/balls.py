@@ -331,7 +331,7 @@ def linear_radius(network: Network, norm: float, biases: bool, points: Floats, m
     Examples
     --------
     >>> net = Network([[[3.0, 4.0]]], [[0.0]])
-    >>> linear_radius(net, 2.0, False, np.array([[3.0, 4.0]]), [Margin.of_logit(net, 0, 1)]).lower.round(9)
+    >>> linear_radius(net, 2.0, False, np.array([[3.0, 4.0]]), [Margin.of(net, 0, -1)]).lower.round(9)
     array([[5.]])
     """
     ball = _Ball.of(PlausibleChanges(1.0, norm, biases))
@@ -478,6 +478,12 @@ def attack(
     descent = _Descent(network, changes, x, margin)
     value, steps = descent.run(descent.starts(), rounds)
     return descent.network_of(steps) if value <= 0.0 else None
+
+
+def worst(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 4) -> Network:
+    """A network inside the ball with as small a margin at x as a short descent finds; today's, if that is all."""
+    descent = _Descent(network, changes, x, margin)
+    return descent.network_of(descent.run(descent.starts(), rounds)[1]) or network
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,15 +10,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
-from holdfast.changes import LayerRadius, PlausibleChanges, move_within, p_norm
+from holdfast.bounds import balls
+from holdfast.bounds.layers import Margin
+from holdfast.changes import PlausibleChanges
+from holdfast.deadline import Deadline
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
-from holdfast.verify import Certificates, certify
-from holdfast.verify.attack import best_response
+from holdfast.verify.attack import attack, sides
+from holdfast.verify.engine import Engine
 from holdfast.verify.margins import least_margins, rounding_of_margins
-from holdfast.verify.problem import Problem
+from holdfast.verify.verdict import ROBUST, Outcome
+from holdfast.verify.witness import build_witness
 
 # Margins nearer to zero than so many rounding errors are left to fractions by `certify`, which takes its time.
 _HAIRLINE = 1e5
@@ -130,131 +132,66 @@ class EveryModel(Judge):
     changes: PlausibleChanges
 
     @cached_property
-    def _questions(self) -> tuple[IntervalNetwork, list[Margin], list[LayerRadius]]:
-        net = IntervalNetwork.of(self.network, self.changes)
-        return net, margins_for(self.network, self.target), self.changes.layer_radii(self.network)
+    def engine(self) -> Engine:
+        """The network and Δ, prepared once."""
+        return Engine(self.network, self.changes)
 
     def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
         """Which points are proven Δ-robust."""
         if seconds == 0.0:
             return np.zeros(points.shape[0], dtype=np.bool_)
-        return np.asarray(self._certified(points, seconds).robust)
+        return np.asarray(self._settled(points, seconds).verdict == ROBUST)
 
-    def _certified(self, points: Floats, seconds: float | None) -> Certificates:
-        label = self.network.classes[self.target]
-        return certify(self.network, points, label, self.changes, time_limit=seconds, progress=False)
+    def _settled(self, points: Floats, seconds: float | None) -> Outcome:
+        return self.engine.settle(points, self.target, deadline=Deadline.after(seconds), keep=False)
 
     def clears(self, points: Floats) -> NDArray[np.bool_]:
         """Which points keep a margin under best responses."""
-        net, margins, _ = self._questions
-        if self.changes.norm == math.inf and net.depth and self.network.rectified:
-            reached = [best_response(Problem.of(self.network, net, margin, points)).margin for margin in margins]
+        prepared = self.engine.prepared(self.target)
+        if self.engine.ball or not self.network.hidden:
+            reached = [np.array([self._worst(k, x, np.sign(x))[1] for x in points]) for k in range(len(prepared.margins))]
         else:
-            reached = [np.array([self._worst(margin, x, np.sign(x))[1] for x in points]) for margin in margins]
+            reached = [attack(layers, points).margin for layers in prepared.layers]
         return np.asarray(np.min(reached, axis=0) > _HAIRLINE * rounding_of_margins(self.network, points))
 
     def objections(
         self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None
     ) -> list[Objection]:
-        """For each rival the worst model that best responses reach; then, if need be, the certificate's witness."""
-        _, margins, _ = self._questions
+        """For each rival the worst model that best responses reach; then, if need be, the engine's counter-model."""
         # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
         signs = np.where((point > 0.0) | ((point == 0.0) & (domain.upper > 0.0)), 1.0, -1.0)
-        found = [self._objection(self._worst(margin, point, signs)[0], point) for margin in margins]
+        rivals = range(len(self.engine.prepared(self.target).margins))
+        found = [self._objection(self._worst(k, point, signs)[0], point) for k in rivals]
         found.sort(key=lambda objection: objection.margin)
         if thorough and found[0].margin >= 0.0 and seconds != 0.0:
-            witness = self._certified(point[None, :], seconds).witness(0)
-            found = found if witness is None else [self._objection(witness, point), *found]
+            breaker = self._settled(point[None, :], seconds).evidence.breaker(0)
+            if breaker is not None:
+                margin, chosen = breaker
+                witness = chosen if isinstance(chosen, Network) else self._on_sides(margin, point, chosen, signs)
+                found = [self._objection(witness, point), *found]
         return found
 
     def _objection(self, network: Network, point: Floats) -> Objection:
         return Objection(network, float(least_margins(network, self.target, point[None, :])[0]))
 
-    def _worst(self, margin: Margin, point: Floats, signs: Floats) -> tuple[Network, float]:
-        """Answer today's model by the worst for its slopes, that one by the worst for its own, and so on.
+    def _on_sides(self, margin: Margin, point: Floats, chosen: Floats, signs: Floats) -> Network:
+        return build_witness(self.network, self.engine.radii, margin, point, chosen, signs)
 
-        The model with the least margin, and that.
-        """
-        worst, least, current = self.network, np.inf, self.network
-        for _ in range(_RESPONSES if self.network.hidden else 1):
-            current = self._response(current, margin, point, signs)
-            reached = float(margin.of_logits(current.logits(point[None, :]))[0])
-            if reached >= least:
-                break
-            worst, least = current, reached
-        return worst, least
-
-    def _response(self, current: Network, margin: Margin, point: Floats, signs: Floats) -> Network:
-        """The model in Δ with the least margin at the point, were every neuron as active as it is in `current`."""
-        ends = np.zeros(current.n_outputs)
-        for output, sign in ((margin.above, 1.0), (margin.below, -1.0)):
-            ends[output] = sign if output >= 0 else ends[output]
-        values, active, slopes = slopes_at(current, ends, point)
-        if self.changes.norm != math.inf:
-            signals = [slope * on for slope, on in zip(slopes, active, strict=True)]
-            moved = ball_model(self.network, self.changes, values, [*signals, ends])
-            return moved if self.changes.contains(self.network, moved) else self.network
-        sides = [np.where(slope > 0.0, -1.0, 1.0) for slope in slopes]
-        return counter_model(self.network, self._questions[2], point, [*sides, -ends], signs)
+    def _worst(self, k: int, point: Floats, signs: Floats) -> tuple[Network, float]:
+        """The model in Δ with the least margin over the k-th rival that best responses reach, and that margin."""
+        prepared, points = self.engine.prepared(self.target), point[None, :]
+        margin, layers = prepared.margins[k], prepared.layers[k]
+        if self.engine.ball:
+            worst = balls.worst(self.network, self.changes, point, margin)
+        elif layers.hidden:
+            found = attack(layers, points, _RESPONSES)
+            worst = self._on_sides(margin, point, sides(layers, points, found.corner, found.low)[0], signs)
+        else:
+            worst = self._on_sides(margin, point, np.zeros(0), signs)
+        return worst, float(margin.of_logits(worst.logits(points))[0])
 
     def opening(self, domain: Domain) -> list[Acceptor]:
         """The interval bound where it is exact; else counter-models will tell."""
-        if self.changes.norm == math.inf and self.network.rectified and len(self.network.hidden) <= 1:
+        if not self.engine.ball and self.network.rectified and len(self.network.hidden) <= 1:
             return [Acceptor.interval(self.network, self.changes, self.target, domain)]
         return []
-
-
-def slopes_at(network: Network, ends: Floats, point: Floats) -> tuple[list[Floats], list[Floats], list[Floats]]:
-    """What each layer reads, which hidden neurons are on, and how much `ends . logits` grows with each one's value.
-
-    A neuron that is off has its slope too: which way to push it, should it come on.
-    """
-    values, active = [point], []
-    for weight, bias, activation in zip(network.weights[:-1], network.biases[:-1], network.activations, strict=True):
-        before = weight @ values[-1] + bias
-        active.append(np.ones(before.size) if activation == "identity" else (before > 0.0).astype(np.float64))
-        values.append(before * active[-1])
-    slopes, after = [], ends
-    for i in range(len(active), 0, -1):
-        slopes.append(after @ network.weights[i])
-        after = slopes[-1] * active[i - 1]
-    return values, active, slopes[::-1]
-
-
-def counter_model(
-    network: Network, radii: list[LayerRadius], x: Floats, sides: list[Floats], signs: Floats
-) -> Network:
-    """The model in Δ whose neurons, the outputs too, sit on `sides`, layer by layer.
-
-    `signs` are those of x, with a choice where x is 0. Rounding goes towards today's parameters: a model that leaves Δ
-    by one bit need not accept, and would make a false bound.
-    """
-    weights, biases, values = [], [], x
-    for i, (side, radius) in enumerate(zip(sides, radii, strict=True)):
-        weight, bias = network.weights[i], network.biases[i]
-        weights.append(move_within(weight, side[:, None] * radius.weight * signs, radius.weight))
-        biases.append(move_within(bias, side * radius.bias, radius.bias))
-        values = weights[i] @ values + biases[i]
-        if i < len(network.activations) and network.activations[i] == "relu":
-            values = np.maximum(values, 0.0)
-        signs = np.where(values < 0.0, -1.0, 1.0)
-    return network.with_parameters(weights, biases)
-
-
-def ball_model(network: Network, changes: PlausibleChanges, values: list[Floats], signals: list[Floats]) -> Network:
-    """Today's model moved to the edge of a p-ball, a hair inside, against the gradient  signals x (values, 1)."""
-    radii, bias = changes.layer_radii(network), float(changes.biases)
-    steps = [np.outer(signal, np.append(value, bias)) for signal, value in zip(signals, values, strict=True)]
-    for group in [[i] for i in range(len(steps))] if changes.per_layer else [list(range(len(steps)))]:
-        largest = max(np.abs(steps[i]).max() for i in group)
-        if largest == 0.0:
-            continue
-        for i in group:
-            # The direction of the unit p-ball with the greatest product; for p = 1 all goes into the largest slopes.
-            size = np.abs(steps[i]) / largest
-            steps[i] = np.sign(steps[i]) * (size == 1.0 if changes.norm == 1.0 else size ** (1.0 / (changes.norm - 1.0)))
-        length = p_norm(np.concatenate([steps[i].ravel() for i in group]), changes.norm)
-        for i in group:
-            steps[i] = -radii[i].weight * (1.0 - 1e-12) / length * steps[i]
-    weights = [weight + step[:, :-1] for weight, step in zip(network.weights, steps, strict=True)]
-    return network.with_parameters(weights, [b + step[:, -1] for b, step in zip(network.biases, steps, strict=True)])

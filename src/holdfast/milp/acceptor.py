@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds.abstraction import margins_for
+from holdfast.bounds.layers import margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network

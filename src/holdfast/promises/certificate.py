@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.importers import load_network
 from holdfast.network import Network
-from holdfast.promises.prove import NoProofError, exact_rival, prove_part
 from holdfast.verify import Certificates, Verdict
+from holdfast.verify.exact import NoProofError, checker_model, parameters
 
 Source = Certificates | Recourse
 _MAX_CASES = 5000
@@ -107,12 +107,10 @@ def certificate(
         "proof": {},
         "about": dict(about or {}),
     }
-    asked = checker.read_changes(document["changes"], model)
     document["statement"] = checker.statement(document)
     try:
         if verdict is Verdict.ROBUST:
-            question = checker.Question(model, asked, point, target)
-            document["proof"] = _robust_proof(network, changes, question, max_cases)
+            document["proof"] = {"parts": certs.proof(place, max_cases)}
         else:
             document["proof"] = _witness_proof(network, certs.witness(place), point, target)
         document["id"] = checker.sha256({**document, "id": ""})
@@ -137,17 +135,10 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
     return source.certificates, int(source.found[:row].sum())
 
 
-def _robust_proof(
-    network: Network, changes: PlausibleChanges, question: checker.Question, max_cases: int
-) -> dict[str, Any]:
-    rivals = [c for c in range(len(network.classes)) if c != question.target]
-    return {"parts": [prove_part(question, network, changes, rival, max_cases) for rival in rivals]}
-
-
 def _witness_proof(network: Network, witness: Network | None, point: list[float], target: int) -> dict[str, Any]:
     if witness is None:
         raise NoProofError("its counter-model was not kept")
-    rival, margin = exact_rival(checker_model(witness), point, target)
+    rival, margin = _nearest_rival(checker_model(witness), point, target)
     proof: dict[str, Any] = {"rival": rival, "method": "today", "bound": checker.float_below(margin)}
     if witness == network:
         return proof
@@ -155,31 +146,19 @@ def _witness_proof(network: Network, witness: Network | None, point: list[float]
     return {**proof, "method": "witness", "weights": weights, "biases": biases}
 
 
-def checker_model(network: Network) -> checker.Model:
-    """A network as the checker reads it."""
-    # Equal networks may differ in the types of their classes, and with that in the names.
-    return _checker_model(network, checker.canonical(network.classes.tolist()))
-
-
-@lru_cache(maxsize=8)
-def _checker_model(network: Network, _: str) -> checker.Model:
-    return checker.Model.read(_parameters(network))
-
-
-def _parameters(network: Network) -> dict[str, Any]:
-    return {
-        "format": "holdfast-network",
-        "version": 1,
-        "classes": network.classes.tolist(),
-        "activations": list(network.activations),
-        "weights": [weight.tolist() for weight in network.weights],
-        "biases": [bias.tolist() for bias in network.biases],
-    }
+def _nearest_rival(model: checker.Model, point: list[float], target: int) -> tuple[int, Fraction]:
+    """The class that comes closest to the target, or is furthest ahead of it, and the target's margin over it."""
+    still = ((0.0, 0.0),) * len(model.weights)
+    question = checker.Question(model, (still, math.inf, True), point, target)
+    rivals = [c for c in range(len(model.classes)) if c != target]
+    margins = [question.bound({"method": "interval", "rival": rival}) for rival in rivals]
+    least = min(range(len(rivals)), key=margins.__getitem__)
+    return rivals[least], margins[least]
 
 
 def write_parameters(model: Any, path: str | PathLike[str]) -> None:
     """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format."""
-    _write(Path(path), json.dumps(_parameters(load_network(model)), indent=1))
+    _write(Path(path), json.dumps(parameters(load_network(model)), indent=1))
 
 
 def row_document(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Does a point keep its class under every model in Δ? A proof, or a counter-model.
 
 certify    certify              the question and its answer for a whole table
-cascade                         forward pass, interval, attack, linear bound, branch and bound, milp, exact
-attack, ascent, branch, exact   the stages; witness turns an adversary's choices into a network
-proof                           what a ROBUST verdict stands on, for others to check
-balls                           changes in other norms
 outputs    output_bounds        the range of each logit
 radius     certified_radius     how far the model may drift before the class can change
+engine     Engine               what all of them ask: one network and Δ, prepared, and the table of stages
+attack, search, exact           the stages; witness turns an adversary's choices into a network
+proof                           what a ROBUST verdict stands on, for others to check
 """
 
 from holdfast.verify.certificates import Certificates

@@ -28,7 +28,7 @@ from holdfast.verify.attack import attack, sides
 from holdfast.verify.exact import Exact
 from holdfast.verify.search import WITNESS_SAFETY, Search
 from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
-from holdfast.verify.witness import build_witness, flips
+from holdfast.verify.witness import flips
 
 Rows = NDArray[np.intp]
 
@@ -418,12 +418,14 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
             margin = job.prepared.margins[k]
             if job.proven[one, k]:
                 continue
-            witness = balls.attack(engine.network, engine.changes, job.points[one], margin)
-            if witness is not None:
+            x = job.points[one]
+            lower, witness = -math.inf, balls.attack(engine.network, engine.changes, x, margin)
+            if witness is None or not flips(witness, margin, x):
+                lower, witness = balls.refine(engine.network, engine.changes, x, margin, goal=0.0)
+            if witness is not None and flips(witness, margin, x):
                 (row,) = job.reached(np.array([one]), np.zeros(1), np.ones(1, dtype=bool), stage)
                 job.outcome.evidence.networks[int(row)] = (margin, witness)
                 break
-            lower = balls.refine(engine.network, engine.changes, job.points[one], margin)
             job.prove(np.array([one]), int(k), np.array([lower]), Stage.BALL)
 
 
@@ -435,7 +437,7 @@ def _exact(job: Job, deadline: Deadline) -> None:
         for one in job.open(k):
             if deadline.over:
                 return
-            exact = Exact(engine.network, engine.box, layers, margin, job.points[one])
+            exact = Exact(engine.network, engine.changes, layers, margin, job.points[one])
             answer = exact.settle(deadline)
             here, row = np.array([one]), int(job.rows[one])
             if answer.part is not None:
@@ -463,8 +465,3 @@ TABLE = (
 )
 CHEAP, LATER = TABLE[:2], TABLE[2:]
 
-
-def replayed(engine: Engine, margin: Margin, x: Floats, chosen: Floats) -> Network | None:
-    """The counter-model on these sides, if it really breaks the margin."""
-    witness = build_witness(engine.network, engine.radii, margin, x, chosen)
-    return witness if flips(witness, margin, x) else None
