@@ -58,7 +58,8 @@ class Layer:
         """The same layer with its arrays converted, to another library or device."""
         fields = (self.weight, self.bias, self.down, self.up, self.bias_down, self.bias_up)
         known = {id(part): part if isinstance(part, float) else convert(part) for part in fields}
-        return Layer(*(known[id(part)] for part in fields), self.rectified)
+        scale = self.scale if isinstance(self.scale, float) else convert(self.scale)
+        return Layer(*(known[id(part)] for part in fields), self.rectified, scale)
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
@@ -246,6 +247,11 @@ class Layers:
         hidden = tuple(replace(layer, scale=scale) for layer in self.hidden)
         return Layers(hidden, self.relus, replace(self.margin, scale=scale))
 
+    def at_one_scale(self) -> Layers:
+        """The layers for a table of one row, its scale a number."""
+        scale = self.margin.scale
+        return self if isinstance(scale, float) else self.scaled(float(scale[0, 0]))
+
     def take(self, rows: Array) -> Layers:
         """The layers for some rows of the table."""
         scale = self.margin.scale
@@ -308,13 +314,10 @@ class Start:
     def least(self, c: Array | None, d: Array) -> tuple[Array, Array]:
         """The least of  c z + d z⁺  over the box summed over the neurons, (n, ...), and z where it is met."""
         xp = array_namespace(self.low)
-        low, high = self.low, self.high
-        if d.ndim == 3:
-            low, high = low[:, None, :], high[:, None, :]
-        if c is None:
-            at_low, at_high = d * xp.maximum(low, 0.0), d * xp.maximum(high, 0.0)
-        else:
-            at_low, at_high = c * low + d * xp.maximum(low, 0.0), c * high + d * xp.maximum(high, 0.0)
+        low, high = (self.low, self.high) if d.ndim == 2 else (self.low[:, None, :], self.high[:, None, :])
+        at_low, at_high = d * xp.maximum(low, 0.0), d * xp.maximum(high, 0.0)
+        if c is not None:
+            at_low, at_high = c * low + at_low, c * high + at_high
         found = xp.minimum(at_low, at_high)
         corner = xp.where(at_low < at_high, low, high)
         if c is not None:

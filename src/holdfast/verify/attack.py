@@ -77,7 +77,10 @@ def _todays_activations(layers: Layers, points: Array) -> list[Array]:
 
 
 def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
-    """Each hidden neuron's side in [-1, 1]: how far it is moved down or up, as a share of how far it may be."""
+    """Each hidden neuron's side in [-1, 1]: how far it is moved down or up, as a share of how far it may be.
+
+    Of later neurons `low` says whether they are on the low side, or it is their sides already.
+    """
     xp = array_namespace(points)
     first = layers.hidden[0]
     center = points @ first.weight.T + first.bias
@@ -85,7 +88,7 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     reach = xp.where(corner < center, center - bottom, top - center)
     share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
     share = xp.where(corner <= bottom, -1.0, xp.where(corner >= top, 1.0, share))
-    return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), xp.where(low, -1.0, 1.0)], axis=1)
+    return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), xp.where(low, -1.0, 1.0) if low.dtype == xp.bool else low], axis=1)
 
 
 def take(found: Attack, rows: Array) -> Attack:

@@ -384,7 +384,7 @@ def _take_over(job: Job, k: int, local: Rows, search: Search, stage: Stage) -> N
         broken[:] = False
     else:
         chosen = np.flatnonzero(broken)
-        met = sides(layers, *(job.engine.convert(a) for a in (job.points[local[chosen]], found.corner[chosen])), _beside_bool(job.engine, found.low[chosen]))
+        met = sides(layers, *(job.engine.convert(a) for a in (job.points[local[chosen]], found.corner[chosen], found.sides[chosen])))
         rows = job.reached(local, found.upper, broken, stage)
         job.outcome.evidence.add_sides(rows, margin, to_numpy(met))
     closed = np.flatnonzero(search.closed & ~broken & (job.outcome.verdict[job.rows[local]] == 0))
@@ -394,10 +394,6 @@ def _take_over(job: Job, k: int, local: Rows, search: Search, stage: Stage) -> N
     for leaves in found.leaves:
         job.outcome.evidence.add_leaves(margin, replace(leaves, row=job.rows[local[leaves.row]]))
     found.leaves.clear()
-
-
-def _beside_bool(engine: Engine, mask: NDArray[np.bool_]) -> Array:
-    return mask if engine.device is None else engine.convert(mask) > 0.0
 
 
 def _ball(job: Job, deadline: Deadline) -> None:

@@ -14,17 +14,15 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast import checker
 from holdfast.arrays import to_numpy
-from holdfast.bounds.layers import Layer, Layers, Margin
+from holdfast.bounds.layers import Layers, Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
-from holdfast.milp.builder import ProgramBuilder
-from holdfast.milp.solve import SolveStatus, solve
 from holdfast.network import Floats, Network
 from holdfast.verify.attack import attack, sides
+from holdfast.verify.program import CaseProgram
 from holdfast.verify.witness import build_witness, flips
 
 MAX_CASES = 500
@@ -155,22 +153,21 @@ class Exact:
         self.visited += 1
         if deadline.over or self.visited > max_cases:
             return None
-        program = _Case(self, case, decided)
-        solved = program.solve()
+        one = 1 << self.question.fine
+        ranges = [np.array([(bottom / one, top / one) for bottom, top in layer]) for layer in case]
+        solved = CaseProgram(self.layers, ranges, decided).solve()
         if solved is None:
             return None
-        lower, upper, values = solved
-        leaf = self.leaf(case, lower, upper)
+        leaf = self.leaf(case, solved.lower, solved.upper)
         if leaf is not None:
             return leaf
-        chosen = self._sides_of(values)
+        chosen = np.concatenate([self._first_sides(solved.values[0]), *solved.sides])
         for option in (chosen, self._at_worst(chosen)):
             if self._breaks(option) is not None:
                 return option
-        place = program.loosest(values)
-        if place is None:
+        if solved.loosest is None:
             return None
-        i, j = place
+        i, j = solved.loosest
         bottom, top = case[i][j]
         node: dict[str, Any] = {"split": [i, j]}
         for name, side, ends in (("below", -1, (bottom, 0)), ("above", 1, (0, top))):
@@ -182,20 +179,12 @@ class Exact:
             node[name] = found
         return node
 
-    def _sides_of(self, values: list[Floats]) -> Floats:
-        """The sides on which neurons come nearest to given values; a value of 0 after a ReLU is reached from below."""
-        before, found = self.x[None, :], []
-        for layer, relu, wanted in zip(self.layers.hidden, self.layers.relus, values, strict=True):
-            center = before @ layer.weight.T + layer.bias
-            bottom, top = layer.sides(before)
-            z = np.clip(wanted[None, :], bottom, top)
-            z = np.where(relu & (wanted[None, :] <= 0.0), bottom, z)
-            reach = np.where(z < center, center - bottom, top - center)
-            share = np.where(reach > 0.0, (z - center) / np.where(reach > 0.0, reach, 1.0), 0.0)
-            share = np.where(np.abs(share) > 1.0 - 1e-7, np.sign(share), share)
-            found.append(share[0])
-            before = np.maximum(z, 0.0) if relu else z
-        return np.concatenate(found)
+    def _first_sides(self, values: Floats) -> Floats:
+        """The sides of the first hidden layer's neurons that come nearest to these values."""
+        points = self.x[None, :]
+        bottom, _ = self.layers.hidden[0].sides(points)
+        z = np.where((values <= 0.0) & self.layers.relus[0], bottom, values)
+        return sides(self.layers, points, z, np.zeros((1, 0), dtype=bool))[0]
 
     def _at_worst(self, chosen: Floats) -> Floats:
         """The same with the last hidden layer on the sides that its output row asks for."""
@@ -205,116 +194,3 @@ class Exact:
 
 def _leaf(lines: checker.Lines, unit: int) -> dict[str, Any]:
     return {"lower": [line[0] for line in lines], "upper": [line[1] for line in lines], "denominator": unit}
-
-
-class _Case:
-    """The linear program of a case: the values of every hidden layer, and of those without a ReLU v⁺ beside them."""
-
-    def __init__(self, exact: Exact, case: checker.Ranges, decided: dict[tuple[int, int], int]) -> None:
-        self.layers, self.decided = exact.layers, decided
-        one = 1 << exact.question.fine
-        self.ranges = [[(bottom / one, top / one) for bottom, top in layer] for layer in case]
-        self.builder = ProgramBuilder()
-        # For each layer the columns of v and of v⁺, and what one unit of either stands for.
-        self.columns: list[NDArray[np.intp]] = []
-        self.plus: list[NDArray[np.intp]] = []
-        self.units: list[Floats] = []
-        # Rows of L and U for each later neuron, and of its case, with what they are multiplied by; -1 for none.
-        self.rows: list[list[tuple[int, float]]] = []
-        for i, ranges in enumerate(self.ranges):
-            self._values(i, np.array(ranges))
-            if i:
-                for j, ends in enumerate(ranges):
-                    self._neuron(i, j, *ends)
-        self.cost, _ = self._side(self.layers.margin, 0, 0, len(self.ranges) - 1)
-
-    def _values(self, i: int, ranges: Floats) -> None:
-        relu = self.layers.relus[i]
-        low, high = np.maximum(ranges, 0.0).T if relu and i == 0 else ranges.T
-        if relu and i:
-            low, high = np.zeros_like(low), np.maximum(high, 0.0)
-        size = np.maximum(np.abs(low), np.abs(high))
-        unit = 2.0 ** np.round(np.log2(np.where(size > 0.0, size, 1.0)))
-        names = [self.builder.variable(a / u, b / u) for a, b, u in zip(low, high, unit, strict=True)]
-        self.columns.append(np.array(names))
-        self.units.append(unit)
-        if relu:
-            self.plus.append(self.columns[-1])
-            return
-        plus = [self.builder.variable(max(a, 0.0) / u, max(b, 0.0) / u) for a, b, u in zip(low, high, unit, strict=True)]
-        self.plus.append(np.array(plus))
-        for v, p, a, b, u in zip(names, plus, low, high, unit, strict=True):
-            slope, intercept = _chord(a, b)
-            self.builder.row([p, v], [1.0, -1.0], lower=0.0)
-            self.builder.row([p, v], [1.0, -slope], upper=intercept / u)
-
-    def _side(self, layer: Layer, j: int, side: int, before: int) -> tuple[dict[int, float], float]:
-        """L (side 0) or U (side 1) of a neuron that reads the layer `before`, as coefficients and a constant."""
-        low, high = (end[j] * self.units[before] for end in layer.ends)
-        own, plus = self.columns[before].tolist(), self.plus[before].tolist()
-        if layer.rectified:
-            row = dict(zip(own, (low, high)[side].tolist(), strict=True))
-        else:
-            row = dict(zip(own, (high, low)[side].tolist(), strict=True))
-            row |= dict(zip(plus, (low - high, high - low)[side].tolist(), strict=True))
-        return row, float(layer.bias_ends[side][j])
-
-    def _neuron(self, i: int, j: int, bottom: float, top: float) -> None:
-        layer, relu, own, unit = self.layers.hidden[i], self.layers.relus[i], self.columns[i][j], self.units[i][j]
-        slope, intercept = _chord(bottom, top) if relu else (1.0, 0.0)
-        rows = []
-        for side, factor, constant in ((0, 1.0, 0.0), (1, slope, intercept)):
-            coefficients, edge = self._side(layer, j, side, i - 1)
-            coefficients = {column: -factor * value for column, value in coefficients.items()}
-            coefficients[int(own)] = float(unit)
-            ends = {"lower": edge} if side == 0 else {"upper": factor * edge + constant}
-            rows.append((*self._row(coefficients, **ends), factor))
-        choice = self.decided.get((i, j), 0)
-        if relu and choice:
-            coefficients, edge = self._side(layer, j, 1, i - 1)
-            rows.append((*self._row(coefficients, **{"lower" if choice > 0 else "upper": -edge}), -1.0))
-        self.rows.append([(number, scale * factor) for number, scale, factor in rows])
-
-    def _row(self, coefficients: dict[int, float], **ends: float) -> tuple[int, float]:
-        """Write a row in a scale in which its largest coefficient is about 1; its number, and the scale."""
-        scale = 2.0 ** -round(math.log2(max(map(abs, coefficients.values()), default=1.0) or 1.0))
-        values = [value * scale for value in coefficients.values()]
-        return self.builder.row(list(coefficients), values, **{name: end * scale for name, end in ends.items()}), scale
-
-    def solve(self) -> tuple[Floats, Floats, list[Floats]] | None:
-        """Multipliers of L and U of every later neuron, and the values of each layer; None if HiGHS has no answer."""
-        size = 2.0 ** -round(math.log2(max(map(abs, self.cost.values()), default=1.0) or 1.0))
-        for column, value in self.cost.items():
-            self.builder.pay_from(column, 0.0, value * size)
-        solution = solve(self.builder.build())
-        if solution.status is not SolveStatus.OPTIMAL or solution.row_duals is None or solution.values is None:
-            return None
-        duals, lower, upper = solution.row_duals / size, [], []
-        for (low, low_scale), *others in self.rows:
-            lower.append(max(float(duals[low]) * low_scale, 0.0))
-            upper.append(sum(float(duals[row]) * scale for row, scale in others))
-        values = [solution.values[columns] * unit for columns, unit in zip(self.columns, self.units, strict=True)]
-        self.seen = [solution.values[columns] * unit for columns, unit in zip(self.plus, self.units, strict=True)]
-        return np.array(lower), np.array(upper), values
-
-    def loosest(self, values: list[Floats]) -> tuple[int, int] | None:
-        """The undecided neuron whose v⁺ lies furthest above what the values before allow; any, if none does."""
-        best: tuple[float, tuple[int, int]] | None = None
-        for i, layer in enumerate(self.layers.hidden):
-            relu = self.layers.relus[i]
-            if i == 0 and relu:
-                continue
-            most = values[i] if not relu else layer.sides(values[i - 1][None, :], self.seen[i - 1][None, :])[1][0]
-            excess = self.seen[i] - np.maximum(most, 0.0)
-            for j, (bottom, top) in enumerate(self.ranges[i]):
-                if bottom < 0.0 < top and (best is None or excess[j] > best[0]):
-                    best = float(excess[j]), (i, j)
-        return None if best is None else best[1]
-
-
-def _chord(bottom: float, top: float) -> tuple[float, float]:
-    """Slope and intercept of the line above max(z, 0) on [bottom, top]."""
-    if bottom >= 0.0 or top <= 0.0:
-        return float(bottom >= 0.0), 0.0
-    slope = top / (top - bottom)
-    return slope, -slope * bottom

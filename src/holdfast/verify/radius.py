@@ -317,7 +317,7 @@ class _Rays:
                 found = search.run(_PROOF_NODES, Deadline.after(None))
                 proven[part] = search.closed
                 hit = np.flatnonzero(search.broken)
-                met = sides(layers.take(hit), self.points[here[hit]], found.corner[hit], found.low[hit])
+                met = sides(layers.take(hit), self.points[here[hit]], found.corner[hit], found.sides[hit])
                 self._take(here[hit], radius[part[hit]], k, met)
                 broken[part[hit]] = True
         self.lower[rows[proven]] = np.maximum(self.lower[rows[proven]], radius[proven])

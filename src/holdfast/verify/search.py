@@ -28,10 +28,11 @@ from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows
 from holdfast.bounds.layers import Layers, Start
 from holdfast.deadline import Deadline
 from holdfast.network import Floats
+from holdfast.verify.program import CaseProgram
 
 Rows = NDArray[np.intp]
 
-_ROOT_STEPS, _STEPS, _LAST_STEPS = (2, 6), 3, 60
+_ROOT_STEPS, _STEPS = (2, 6), 3
 _BATCH = 256
 # Ranges by backward walks take a matrix for each row.
 _RANGE_BATCH = 128
@@ -80,6 +81,12 @@ class Relaxation:
             found = replace(found, bottom=joined[0], top=joined[1], sizes=joined[2])
         size = layers.margin.size(xp.maximum(xp.abs(low), xp.abs(high)))
         return replace(found, margin_size=size, bulk=bulk)
+
+    def on(self, convert: Any) -> Relaxation:
+        """The same with its arrays converted."""
+        parts = {f.name: convert(getattr(self, f.name)) for f in fields(self)[2:]}
+        start = Start(convert(self.start.low), convert(self.start.high))
+        return Relaxation(self.layers.on(convert), start, **parts)
 
     def take(self, rows: Array) -> Relaxation:
         """The relaxation of some rows."""
@@ -227,14 +234,43 @@ def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array)
 
 
 def reach(layers: Layers, corner: Array, low: Array) -> Array:
-    """The margin (n,) of the network in Δ that has these first preactivations and later neurons on these sides."""
+    """The margin (n,) of the network in Δ that has these first preactivations and later neurons on these sides.
+
+    `low` says which neurons are on their low side; or, as a number from -1 to 1, how far on which.
+    """
     xp = array_namespace(corner)
     values, start = _values(corner, layers.relus[0]), 0
     for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
         below, above = layer.sides(values)
         end = start + layer.weight.shape[0]
-        values, start = _values(xp.where(low[:, start:end], below, above), relu), end
+        share = low[:, start:end]
+        if share.dtype == xp.bool:
+            z = xp.where(share, below, above)
+        else:
+            center = values @ layer.weight.T + layer.bias
+            z = center + share * xp.where(share < 0.0, center - below, above - center)
+        values, start = _values(z, relu), end
     return layers.margin.sides(values)[0][:, 0]
+
+
+def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
+    """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off."""
+    xp = array_namespace(lower)
+    one = xp.ones_like(relaxation.margin_size)
+    c, d, constant = relaxation.layers.margin.pull(one, 0.0 * one)
+    columns = (lower, upper, relaxation.bottom, relaxation.top)
+    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
+        low, up, bottom, top = (part for _, part in parts)
+        if c is None:
+            rest = _least_rest(d, low, up, bottom, top)
+        else:
+            # Without a ReLU both L and U stand for z itself, l >= 0 and u <= 0.
+            low, up = xp.maximum(low, 0.0), xp.minimum(up, 0.0)
+            rest = Start(bottom, top).least(c - low - up, d)[0]
+        constant = constant + (xp.sum(rest, axis=1) if c is None else rest)
+        c, d, added = relaxation.layers.hidden[parts[0][0]].pull(low, up)
+        constant = constant + added
+    return relaxation.start.least(c, d)[0] + constant - relaxation.error(lower, upper)
 
 
 def _slopes(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers, walk: Walk) -> tuple[Array, Array, Array]:
@@ -364,9 +400,9 @@ class Found:
     upper: Floats
     open: NDArray[np.bool_]
     nodes: NDArray[np.int64]
-    # The first layer's preactivations and whether each later neuron is on its low side, where `upper` was met.
+    # The first layer's preactivations and each later neuron's side, -1 for low, where `upper` was met.
     corner: Floats
-    low: NDArray[np.bool_]
+    sides: Floats
     leaves: list[Leaves] = field(default_factory=list)
 
 
@@ -435,7 +471,7 @@ class Search:
             np.zeros(n, dtype=bool),
             np.zeros(n, dtype=np.int64),
             np.zeros((n, first_size)),
-            np.zeros((n, later), dtype=bool),
+            np.zeros((n, later)),
         )
         self.root_bound = np.full(n, -np.inf)
 
@@ -507,7 +543,11 @@ class Search:
         if root:
             self.root_bound[nodes.row] = np.maximum(self.root_bound[nodes.row], bound)
         closed = bound > self._cutoff(nodes.row)
-        self._close(nodes, tightened, np.flatnonzero(closed & ~self.done[nodes.row]), bound)
+        shut = np.flatnonzero(closed & ~self.done[nodes.row])
+        if shut.size:
+            chosen = _index(nodes.decided, shut)
+            parts = (take_rows(part, chosen) for part in (nodes.decided, tightened.lower, tightened.upper))
+            self._close(nodes.row[shut], *parts, bound[shut])
         undecided = (nodes.decided == 0) & (relaxation.bottom < 0.0) & (relaxation.top > 0.0)
         score = xp.where(undecided, tightened.score, -1.0)
         rest = replace(nodes, multipliers=tightened.multipliers, score=score)
@@ -526,34 +566,24 @@ class Search:
         self.found.upper[rows[better]] = margin[better]
         chosen = _index(tightened.low, better)
         self.found.corner[rows[better]] = to_numpy(take_rows(tightened.corner, chosen))
-        self.found.low[rows[better]] = to_numpy(take_rows(tightened.low, chosen))
+        self.found.sides[rows[better]] = np.where(to_numpy(take_rows(tightened.low, chosen)), -1.0, 1.0)
         if self.gap is None:
-            self.done[rows[better]] |= self.found.upper[rows[better]] < -WITNESS_SAFETY * self.error[rows[better]]
+            self.done |= self.broken
 
-    def _close(self, nodes: _Nodes, tightened: Tightened, closed: Rows, bound: Floats) -> None:
-        if not closed.size:
-            return
-        np.minimum.at(self.found.lower, nodes.row[closed], bound[closed])
+    def _close(self, rows: Rows, decided: Array, lower: Array, upper: Array, bound: Floats) -> None:
+        np.minimum.at(self.found.lower, rows, bound)
         if self.keep:
-            chosen = _index(nodes.decided, closed)
-            decided, lower, upper = (
-                to_numpy(take_rows(part, chosen)) for part in (nodes.decided, tightened.lower, tightened.upper)
-            )
-            self.found.leaves.append(
-                Leaves(nodes.row[closed], decided, lower.astype(np.float32), upper.astype(np.float32))
-            )
+            parts = [to_numpy(part) for part in (lower, upper)]
+            self.found.leaves.append(Leaves(rows, to_numpy(decided), *(part.astype(np.float32) for part in parts)))
 
     def _children(self, nodes: _Nodes) -> _Nodes:
-        """Two branches for each node, on the neuron that promises most; a node with none left gets its last steps."""
+        """Two branches for each node, on the neuron that promises most; where none does, as a program says."""
         score = to_numpy(nodes.score)
         neuron = score.argmax(axis=1)
-        stuck = score[np.arange(neuron.shape[0]), neuron] <= 0.0
-        if stuck.any():
-            again = nodes.take(np.flatnonzero(stuck))
-            left = self._bounded(again, _LAST_STEPS)
-            self._give_up(np.unique(left.row))
-            rest = np.flatnonzero(~stuck & ~self.done[nodes.row])
-            nodes, neuron = nodes.take(rest), neuron[rest]
+        for i in np.flatnonzero(score[np.arange(neuron.shape[0]), neuron] <= 0.0):
+            neuron[i] = -1 if self.done[nodes.row[i]] else self._by_program(nodes.take(np.array([i])))
+        rest = np.flatnonzero((neuron >= 0) & ~self.done[nodes.row])
+        nodes, neuron = nodes.take(rest), neuron[rest]
         m = neuron.shape[0]
         np.add.at(self.found.nodes, nodes.row, 2)
         both = nodes.take(np.repeat(np.arange(m), 2))
@@ -561,6 +591,41 @@ class Search:
         decided = to_numpy(both.decided).copy()
         decided[np.arange(2 * m), np.repeat(neuron, 2)] = np.tile(np.array([1, -1], dtype=np.int8), m)
         return replace(both, decided=_on(both.score, xp.asarray(decided)))
+
+    def _by_program(self, node: _Nodes) -> int:
+        """Close one branch by its linear program, or meet its margin; the neuron to split, -1 if there is nothing left.
+
+        With every line decided, few steps need not come near enough to the best multipliers.
+        """
+        relaxation = self.root.take(_index(node.decided, node.row)).split(node.decided).on(to_numpy)
+        decided = to_numpy(node.decided)
+        hidden = [layer.weight.shape[0] for layer in relaxation.layers.hidden]
+        places = [(i, j) for i, size in enumerate(hidden[1:], 1) for j in range(size)]
+        ends = np.stack([relaxation.bottom[0], relaxation.top[0]], axis=1)
+        first = np.stack([relaxation.start.low[0], relaxation.start.high[0]], axis=1)
+        ranges = [first, *np.split(ends, np.cumsum(hidden[1:])[:-1])]
+        known = {place: int(choice) for place, choice in zip(places, decided[0], strict=True) if choice}
+        found = CaseProgram(relaxation.layers.at_one_scale(), ranges, known).solve()
+        if found is None:
+            self._give_up(node.row)
+            return -1
+        lower, upper = found.lower[None, :], found.upper[None, :]
+        bound = proven(relaxation, lower, upper)
+        relus = relaxation.layers.relus
+        corner = np.where((found.values[0] <= 0.0) & relus[0], relaxation.start.low[0], found.values[0])[None, :]
+        chosen = np.concatenate(found.sides)[None, :]
+        margin = reach(relaxation.layers, corner, chosen) + self.error[node.row]
+        if margin[0] < self.found.upper[node.row[0]]:
+            self.found.upper[node.row], self.found.corner[node.row], self.found.sides[node.row] = margin, corner, chosen
+            if self.gap is None:
+                self.done |= self.broken
+        if bound[0] > self._cutoff(node.row)[0]:
+            self._close(node.row, decided, lower, upper, bound)
+            return -1
+        if found.loosest is None or found.loosest[0] == 0:
+            self._give_up(node.row)
+            return -1
+        return places.index(found.loosest)
 
     def _give_up(self, rows: Rows) -> None:
         rows = rows[~self.done[rows]]
