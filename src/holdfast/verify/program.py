@@ -23,6 +23,10 @@ from holdfast.milp.solve import SolveStatus, solve
 from holdfast.network import Floats
 
 
+# What a unit of a split that does not hold costs, in units of the margin; and how far values may follow it.
+_GIVE = 1e3
+
+
 @dataclass(frozen=True)
 class Proposal:
     """Multipliers of L and U of all later neurons, the hidden values, later neurons' sides, and what to split next."""
@@ -37,8 +41,10 @@ class Proposal:
 class CaseProgram:
     """The linear program of a case: the values of every hidden layer, and of those without a ReLU v⁺ beside them."""
 
-    def __init__(self, layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int]) -> None:
-        self.layers, self.ranges, self.decided = layers, ranges, decided
+    def __init__(
+        self, layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int], *, elastic: bool = False
+    ) -> None:
+        self.layers, self.ranges, self.decided, self.elastic = layers, ranges, decided, elastic
         self.builder = ProgramBuilder()
         # For each layer the columns of v and of v⁺, and what one unit of either stands for.
         self.columns: list[NDArray[np.intp]] = []
@@ -46,6 +52,7 @@ class CaseProgram:
         self.units: list[Floats] = []
         # Rows of L and U for each later neuron, and of its case, with what they are multiplied by; -1 for none.
         self.rows: list[list[tuple[int, float]]] = []
+        self.given: list[int] = []
         for i, ranges in enumerate(self.ranges):
             self._values(i, ranges)
             if i:
@@ -57,7 +64,9 @@ class CaseProgram:
         relu = self.layers.relus[i]
         low, high = np.maximum(ranges, 0.0).T if relu and i == 0 else ranges.T
         if relu and i:
-            low, high = np.zeros_like(low), np.maximum(high, 0.0)
+            high = np.maximum(high, 0.0)
+            above = np.array([self.elastic and self.decided.get((i, j), 0) > 0 for j in range(high.size)])
+            low = np.where(above, -_GIVE * high, 0.0)
         size = np.maximum(np.abs(low), np.abs(high))
         unit = 2.0 ** np.round(np.log2(np.where(size > 0.0, size, 1.0)))
         names = [self.builder.variable(a / u, b / u) for a, b, u in zip(low, high, unit, strict=True)]
@@ -97,6 +106,10 @@ class CaseProgram:
         choice = self.decided.get((i, j), 0)
         if relu and choice:
             coefficients, edge = self._side(layer, j, 1, i - 1)
+            if self.elastic:
+                # A case without any network in it has no solution; at a price it has, and with that multipliers.
+                self.given.append(self.builder.variable(0.0, math.inf))
+                coefficients[self.given[-1]] = choice * max(map(abs, coefficients.values()), default=1.0)
             rows.append((*self._row(coefficients, **{"lower" if choice > 0 else "upper": -edge}), -1.0))
         self.rows.append([(number, scale * factor) for number, scale, factor in rows])
 
@@ -111,7 +124,11 @@ class CaseProgram:
         size = 2.0 ** -round(math.log2(max(map(abs, self.cost.values()), default=1.0) or 1.0))
         for column, value in self.cost.items():
             self.builder.pay_from(column, 0.0, value * size)
+        for column in self.given:
+            self.builder.pay_from(column, 0.0, _GIVE * sum(map(abs, self.cost.values())) * size)
         solution = solve(self.builder.build())
+        if solution.status is SolveStatus.INFEASIBLE and not self.elastic:
+            return CaseProgram(self.layers, self.ranges, self.decided, elastic=True).solve()
         if solution.status is not SolveStatus.OPTIMAL or solution.row_duals is None or solution.values is None:
             return None
         duals, lower, upper = solution.row_duals / size, [], []

@@ -340,7 +340,8 @@ def tighten(relaxation: Relaxation, decided: Array, multipliers: Multipliers, st
             stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
             extra_slope = _pushed(decided, xp.where(decided != 0, above, 0.0), multipliers.extra)
             square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
-            gap = 1.05 * xp.maximum(cutoff - walk.bound, 0.0) * 0.95**step
+            goal = xp.minimum(cutoff, best.margin)
+            gap = 1.05 * xp.maximum(goal - walk.bound, 0.0) * 0.95**step
             length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
             multipliers = Multipliers(
                 xp.minimum(xp.maximum(multipliers.alpha + length * alpha_slope, 0.0), 1.0),
