@@ -7,6 +7,7 @@ docs/certificates.md and docs/certificate.schema.json describe the format. Whate
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction

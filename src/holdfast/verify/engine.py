@@ -187,7 +187,7 @@ class Engine:
             upper[part] = lower[part] if not layers.hidden else to_numpy(attack(layers, chunk).margin)
         lower, upper = lower - error, upper + error
         short = np.flatnonzero(upper - lower > tol) if exact and layers.depth > 1 else np.zeros(0, dtype=np.intp)
-        for part in _chunks(short.size, max(_WIDE // sum(self.network.hidden), 1)):
+        for part in _chunks(short.size, max(_WIDE // max(sum(self.network.hidden), 1), 16)):
             rows = short[part]
             start = layers.start(self.convert(points[rows]))
             search = Search(layers, start, upper[rows], error[rows], gap=np.maximum(tol - 2.0 * error[rows], 0.5 * tol))
