@@ -112,7 +112,7 @@ def _trial(known: Callable[..., Floats], later: Callable[..., Floats]) -> Trial:
 
 def _counted(calibration: Floats, others: Floats, confidence: float | None = None) -> Counted:
     whole = delta_calibrated(calibration, coverage=COVERAGE, confidence=confidence)
-    layered = delta_calibrated(calibration, coverage=COVERAGE, confidence=confidence, per_layer=True)
+    layered = delta_calibrated(calibration, coverage=COVERAGE, confidence=confidence, shape="layer")
     return Counted(
         float(whole),
         layered.delta,

@@ -645,7 +645,10 @@ def test_a_calibrated_delta(naive):
     assert contents.calibrated.sentence.endswith(".")
     small = hf.delta_calibrated([0.0001 * i for i in range(1, 10)], coverage=0.8)
     # The farthest retraining lies beyond it, so the headline does not say that they all stay within.
-    assert any("Δ covers the δ calibrated on the lender's retraining, 0.0008;" in sentence for sentence in gather(naive, calibrated=small).promise)
+    assert any(
+        "Δ covers the δ calibrated on the lender's retraining, 0.0008;" in sentence
+        for sentence in gather(naive, calibrated=small).promise
+    )
     with pytest.raises(InvalidInputError, match="norm inf, got one in norm 2"):
         gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
 
