@@ -66,7 +66,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Shaped:
-    """A Δ of one shape: its largest radius, the share of other retrainings in it, and of the rows it leaves accepted."""
+    """A Δ of one shape: its largest radius, and the shares of other retrainings in it and of rows robust under it."""
 
     largest: float
     within: float
@@ -241,8 +241,8 @@ tenth of a part. `delta_calibrated` is asked for a probability of {COVERAGE:g}.
 - *{DISJOINT} disjoint draws* (`retrain(..., disjoint=True)`) share no row with each other, so a retraining on later
   rows is exchangeable with them, and the guarantee speaks of it.
 - *by layer* has a radius for each layer; *within all layers* counts a retraining if every layer is within its own.
-- *A radius for each parameter* (`shape="parameter"`) is learnt on a quarter of the draws and scaled on the others, so that
-  it covers as much as one radius does; what is inside is smaller, and more can be proven about it.
+- *A radius for each parameter* (`shape="parameter"`) is learnt on a quarter of the draws and scaled on the others, so
+  that it covers as much as one radius does; what is inside is smaller, and more can be proven about it.
 
 ± is the standard error over the calibrations: a share may miss its probability by so much by chance."""
 
@@ -291,9 +291,8 @@ def main() -> None:
     for table in tables:
         Console(width=140).print(table.for_terminal())
     if options.out:
-        options.out.write_text(
-            "\n\n".join([PREFACE, *(table.for_document() for table in tables)]) + "\n", encoding="utf-8"
-        )
+        written = "\n\n".join([PREFACE, *(table.for_document() for table in tables)])
+        options.out.write_text(f"{written}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
