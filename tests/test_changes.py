@@ -164,6 +164,7 @@ BAD = {
     "three sides": (lambda: hf.PlausibleChanges(np.ones((1, 3, 2, 2)), biases=False), r"got \(3, 2, 2\)"),
     "bias matrix": (lambda: hf.PlausibleChanges([[[1.0]]], biases=[np.ones((3, 1))]), r"\(out,\) .* got \(3, 1\)"),
     "biases of one layer": (lambda: hf.PlausibleChanges(WEIGHTS, biases=BIASES[:1]), r"expected radii for \[2, 1\]"),
+    "no biases": (lambda: hf.PlausibleChanges(WEIGHTS, biases=[]), r"expected radii for \[2, 1\] biases.*got \[\]"),
     "too many biases": (lambda: hf.PlausibleChanges([[[1.0]]], biases=[[1.0, 1.0]]), r"for \[1\] biases.*got \[2\]"),
     "layers": (lambda: SHAPES["parameters"].layer_radii(hf.Network([[[1.0]]], [[0.0]])), "of the 1 layers, got 2"),
     "shape": (
