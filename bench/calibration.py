@@ -242,7 +242,7 @@ tenth of a part. `delta_calibrated` is asked for a probability of {COVERAGE:g}.
   rows is exchangeable with them, and the guarantee speaks of it.
 - *by layer* has a radius for each layer; *within all layers* counts a retraining if every layer is within its own.
 - *A radius for each parameter* (`shape="parameter"`) is learnt on a quarter of the draws and scaled on the others, so
-  that it covers as much as one radius does; what is inside is smaller, and more can be proven about it.
+  that it covers as much as one radius does. Usually more can be proven under it, though not for every network.
 
 ± is the standard error over the calibrations: a share may miss its probability by so much by chance."""
 
