@@ -358,6 +358,76 @@ def test_a_moved_threshold_is_a_moved_bias(tmp_path, old, new):
     assert kept[result.status == "KEPT_FOR_CERTAIN"].all()
 
 
+def random_sides(network, rng, size):
+    """A radius for each parameter, down and up, some of them 0."""
+    parts = [size * rng.random((2, *part.shape)) * (rng.random((2, *part.shape)) < 0.8)
+             for part in (*network.weights, *network.biases)]  # fmt: skip
+    return hf.PlausibleChanges(parts[: len(network.weights)], biases=parts[len(network.weights) :])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_radius_for_each_parameter_is_compared_element_by_element(lender, seed):
+    rng, today = np.random.default_rng(seed), lender.network
+    changes = random_sides(today, rng, 0.1)
+    terms = Terms(today, lender.space, changes)
+    inside = changes.sample(today, 1, seed=seed)[0]
+    for i, j in ((0, 0), (1, 0), (1, 1)):
+        # One parameter goes a little further than it may, down and up.
+        weights, biases = [w.copy() for w in inside.weights], [b.copy() for b in inside.biases]
+        part, radius = (weights, biases)[j][i], changes.layer_radii(today)[i][j]
+        place = tuple(rng.integers(0, size) for size in part.shape)
+        own = (today.weights if j == 0 else today.biases)[i][place]
+        for side, sign in ((0, -1.0), (1, 1.0)):
+            for share, expected in ((0.999, True), (1.001, False)):
+                part[place] = own + sign * share * max(radius[side][place], (not expected) * 1e-6)
+                outside = today.with_parameters(weights, biases)
+                assert compare(terms, outside, 0.5, lender.space, None).within(changes) is expected
+                none = [np.zeros(inside.weights[0].shape), np.zeros(inside.biases[0].shape)]
+                folded = Fold(outside, *none, outside, np.ones(6), np.ones(6))
+                found = compare(terms, outside, 0.5, lender.space, folded)
+                assert found.how == "folded"
+                assert found.within(changes) is expected
+    assert compare(terms, inside, 0.5, lender.space, None).within(changes)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_fold_may_be_off_by_counts_on_both_sides(lender, seed):
+    """Inside only if every network within the fold's error is: each parameter's ends, in fractions."""
+    rng, today = np.random.default_rng(seed), lender.network
+    changes = random_sides(today, rng, 0.1)
+    terms = Terms(today, lender.space, changes)
+    moved = changes.scaled(0.9).sample(today, 1, seed=seed)[0]
+    weight, bias = today.weights[0], today.biases[0]
+    (down, up), (bias_down, bias_up) = changes.layer_radii(today)[0]
+    room = [np.minimum(moved.weights[0] - weight + down, weight + up - moved.weights[0]),
+            np.minimum(moved.biases[0] - bias + bias_down, bias + bias_up - moved.biases[0])]  # fmt: skip
+    for share, expected in ((0.999, True), (1.001, False)):
+        errors = [np.maximum(share * part - 1e-18, 0.0) for part in room]
+        if not expected and not any(part.any() for part in errors):
+            continue
+        folded = Fold(moved, *errors, moved, np.ones(6), np.ones(6))
+        found = compare(terms, moved, 0.5, lender.space, folded)
+        assert found.within(changes) is expected
+        # The distance is that of the farthest end, whichever side it is on.
+        ends = [np.abs(moved.weights[0] - weight) + errors[0], np.abs(moved.biases[0] - bias) + errors[1]]
+        others = [np.abs(moved.weights[1] - today.weights[1]), np.abs(moved.biases[1] - today.biases[1])]
+        assert found.distance(np.inf, True) == pytest.approx(max(part.max() for part in ends + others), rel=1e-12)
+        assert found.distance(np.inf, True) >= max(part.max() for part in ends + others)
+
+
+def test_terms_of_every_shape_are_stored_and_read_exactly(lender):
+    rng = np.random.default_rng(0)
+    sides = random_sides(lender.network, rng, 0.1)
+    for changes in (sides, hf.PlausibleChanges([part[0] for part in sides.delta], biases=False), lender.changes):
+        terms = Terms(lender.network, lender.space, changes)
+        again = Terms.read(terms.hash, terms.objects().__getitem__)
+        assert (again.changes, again.hash, again.biases) == (changes, terms.hash, changes.biases is not False)
+        for ours, theirs in zip(
+            changes.layer_radii(lender.network), again.changes.layer_radii(again.network), strict=True
+        ):
+            assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
 def test_fixed_biases_do_not_cover_a_moved_threshold(lender):
     terms = Terms(lender.network, lender.space, hf.PlausibleChanges(1.0, biases=False))
     found = compare(terms, lender.network, 0.51, lender.space, None)

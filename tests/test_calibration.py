@@ -217,8 +217,8 @@ def test_confidence_in_a_simulation():
     assert 0.88 <= np.mean(np.array(shares) >= 0.9) <= 0.96
 
 
-@pytest.mark.parametrize("per_layer", [False, True])
-def test_coverage_in_a_simulation(per_layer):
+@pytest.mark.parametrize("shape", ["uniform", "layer"])
+def test_coverage_in_a_simulation(shape):
     # Heavy tails, layers on different scales and dependent: only exchangeability is used.
     rng = np.random.default_rng(0)
     n, repeats, covered = 24, 1500, 0
@@ -226,7 +226,7 @@ def test_coverage_in_a_simulation(per_layer):
     layers = common * rng.lognormal(0.0, 0.7, (repeats, n + 1, 3)) * np.array([1.0, 0.1, 20.0])
     guaranteed = 0.0
     for history in layers:
-        found = delta_calibrated(history[:-1], coverage=0.8, per_layer=per_layer)
+        found = delta_calibrated(history[:-1], coverage=0.8, shape=shape)
         covered += bool((history[-1] <= found.delta).all())
         guaranteed = found.guaranteed
     # The exact probability is rank / (n + 1), up to the simulation's own error.
@@ -236,24 +236,87 @@ def test_coverage_in_a_simulation(per_layer):
 
 def test_per_layer_radii_are_the_shape_times_a_ranked_ratio():
     layers = np.random.default_rng(1).exponential([1.0, 5.0], (40, 2))
-    found = delta_calibrated(layers, coverage=0.9, per_layer=True)
+    found = delta_calibrated(layers, coverage=0.9, shape="layer")
     assert found.evidence["role"].tolist() == ["shape"] * 10 + ["rank"] * 30
     shape = layers[:10].mean(axis=0)
     ratios = sorted((layers[10:] / shape).max(axis=1))
     np.testing.assert_allclose(found.delta, shape * ratios[27])
     assert (found.rank, found.n_ranked) == (28, 30)
     # As much of a short history as coverage needs is ranked.
-    assert delta_calibrated(layers[:10], coverage=0.9, per_layer=True).n_ranked == 9
+    assert delta_calibrated(layers[:10], coverage=0.9, shape="layer").n_ranked == 9
     with pytest.raises(InvalidInputError, match=r"at least 10 retrainings for coverage 0.9, got 9; 9 support at most"):
-        delta_calibrated(layers[:9], coverage=0.9, per_layer=True)
+        delta_calibrated(layers[:9], coverage=0.9, shape="layer")
 
 
 def test_a_layer_that_never_moves_gets_radius_zero_and_one_that_starts_to_is_refused():
     layers = np.column_stack([np.arange(1.0, 13.0), np.zeros(12)])
-    assert delta_calibrated(layers, coverage=0.5, per_layer=True).delta[1] == 0.0
+    assert delta_calibrated(layers, coverage=0.5, shape="layer").delta[1] == 0.0
     layers[-6:, 1] = 1.0
-    with pytest.raises(InvalidInputError, match="calibrate one radius for all layers"):
-        delta_calibrated(layers, coverage=0.8, per_layer=True)
+    with pytest.raises(InvalidInputError, match="calibrate one radius for all parameters"):
+        delta_calibrated(layers, coverage=0.8, shape="layer")
+
+
+def moved_networks(rng, n):
+    """A network and `n` others: heavy tails, dependent moves, drift upwards, a bias that never moves."""
+    today = hf.Network([rng.normal(size=(2, 3)), rng.normal(size=(1, 2))], [rng.normal(size=2), np.zeros(1)])
+    networks = []
+    for _ in range(n):
+        common = rng.lognormal(0.0, 0.7)
+        steps = [common * rng.normal(0.3, 1.0, part.shape) * 10.0 ** -np.arange(part.size).reshape(part.shape)
+                 for part in (*today.weights, today.biases[0])]  # fmt: skip
+        networks.append(hf.Network([today.weights[0] + steps[0], today.weights[1] + steps[1]],
+                                   [today.biases[0] + steps[2], today.biases[1]]))  # fmt: skip
+    return today, networks
+
+
+def test_coverage_of_a_radius_for_each_parameter_in_a_simulation():
+    rng, covered, repeats = np.random.default_rng(0), 0, 600
+    for _ in range(repeats):
+        today, networks = moved_networks(rng, 21)
+        found = delta_calibrated(networks[:-1], coverage=0.8, shape="parameter", origin=today)
+        covered += found.changes.contains(today, networks[-1])
+    # 15 of 20 are ranked: the exact probability is 13 / 16, up to the simulation's own error.
+    assert (found.rank, found.n_ranked) == (13, 15)
+    assert covered / repeats == pytest.approx(13 / 16, abs=4 * math.sqrt(0.8 * 0.2 / repeats))
+
+
+def test_a_radius_for_each_parameter_is_a_shape_times_a_ranked_ratio():
+    today, networks = moved_networks(np.random.default_rng(1), 24)
+    found = delta_calibrated(networks, coverage=0.8, shape="parameter", origin=today)
+    changes, ratios = found.changes, found.evidence["ratio"].to_numpy()
+    assert changes.per_parameter
+    assert found.evidence["role"].tolist() == ["shape"] * 6 + ["rank"] * 18
+    inside = [changes.contains(today, network) for network in networks]
+    assert inside == (ratios <= 1.0).tolist()
+    assert sum(inside[6:]) == found.rank
+    assert sorted(ratios[6:])[found.rank - 1] == pytest.approx(1.0)
+    # The last bias never moved; whatever may move may move both ways, further where it did.
+    assert not found.biases[1].any()
+    for part, weight in zip(found.delta, today.weights, strict=True):
+        assert part.shape == (2, *weight.shape)
+        assert (part > 0.0).all()
+    moves = np.array([network.weights[0] - today.weights[0] for network in networks[:6]])
+    down, up = found.delta[0]
+    assert ((up > down) == (moves.max(axis=0) > -moves.min(axis=0)).clip(0)).all()
+    # Parameters that hardly move do not get the radius of those that do.
+    assert down.max() / down.min() > 5.0
+    assert found.shown in str(found)
+    assert "ratios to the parameters' usual moves" in str(found)
+    assert pickle.loads(pickle.dumps(found)).changes == changes
+    assert found.plot().get_xlabel().startswith("largest move")
+
+
+def test_a_radius_for_each_parameter_on_real_refits():
+    """Logistic regressions refitted on fresh rows: the next one stays within as often as was said."""
+    covered, asked = 0, 60
+    for repeat in range(asked):
+        X, y = table(25 * 60, seed=repeat)
+        models = [LogisticRegression().fit(X[i::25], y[i::25]) for i in range(25)]
+        found = delta_calibrated(models[1:-1], coverage=0.8, shape="parameter", origin=models[0])
+        # The first model is today's for all of them, so they are exchangeable given it.
+        covered += found.changes.contains(hf.load_network(models[0]), hf.load_network(models[-1]))
+    assert found.guaranteed >= 0.8
+    assert covered / asked == pytest.approx(found.guaranteed, abs=4 * math.sqrt(0.8 * 0.2 / asked))
 
 
 def test_every_kind_of_history(perceptron, new):
@@ -275,17 +338,17 @@ def test_every_kind_of_history(perceptron, new):
     chain = [today, *retrained.networks]
     steps = [hf.parameter_distance(a, b) for a, b in pairwise(chain)]
     assert delta_calibrated(chain, coverage=0.6).delta == pytest.approx(sorted(steps)[3])
-    by_layer = delta_calibrated(chain, coverage=0.6, per_layer=True)
+    by_layer = delta_calibrated(chain, coverage=0.6, shape="layer")
     np.testing.assert_array_equal(by_layer.evidence.filter(like="layer_").iloc[1], layer_distances(*chain[1:3]))
 
 
 def test_the_ranked_model_is_inside(perceptron, new):
     retrained = retrain(perceptron, *new, how="incremental", n=9)
-    for per_layer in (False, True):
-        changes = delta_calibrated(retrained, coverage=0.8, per_layer=per_layer).changes
-        inside = [changes.contains(retrained.today, network) for network in retrained.networks]
-        # The shape of the layers comes from two of the nine, which need not lie inside.
-        assert sum(inside[2:]) >= 6 if per_layer else sum(inside) == 8
+    for shape in ("uniform", "layer", "parameter"):
+        found = delta_calibrated(retrained, coverage=0.8, shape=shape)
+        inside = [found.changes.contains(retrained.today, network) for network in retrained.networks]
+        # The shape comes from two of the nine, which need not lie inside.
+        assert sum(inside[len(inside) - found.n_ranked :]) == found.rank
 
 
 # ------------------------------------------------------------------ validation
@@ -399,7 +462,8 @@ def test_pictures(perceptron, new):
     incremental = delta_incremental(perceptron, *new, share=[0.1, 0.5], n=3)
     validation = delta_validation(threshold(0.5), [[0.0]], retrained=[threshold(0.6)], candidates=CANDIDATES)
     calibrated = delta_calibrated(incremental, coverage=0.6)
-    layered = delta_calibrated(incremental, coverage=0.5, per_layer=True)
+    layered = delta_calibrated(incremental, coverage=0.5, shape="layer")
+    assert len(delta_calibrated(incremental, coverage=0.5, shape="parameter").plot().get_legend().get_texts()) == 1
     axes = incremental.plot(also=[validation, calibrated])
     assert any(np.allclose(line.get_ydata(), float(incremental)) for line in axes.lines)
     assert len(axes.get_legend().get_texts()) == 4
@@ -434,7 +498,20 @@ BAD = {
     "nan": (lambda: delta_calibrated([1.0, math.nan], coverage=0.5), "history: expected distances >= 0, got nan"),
     "one model": (lambda: delta_calibrated([MODEL], coverage=0.5), "history: expected at least two models"),
     "not a history": (lambda: delta_calibrated(MODEL), "history: expected a sequence"),
-    "layers of numbers": (lambda: delta_calibrated([1.0] * 20, per_layer=True), "history: expected models, or"),
+    "layers of numbers": (lambda: delta_calibrated([1.0] * 20, shape="layer"), "history: expected models, or"),
+    "parameters of numbers": (
+        lambda: delta_calibrated([[1.0]] * 20, coverage=0.5, shape="parameter"),
+        "history: expected models, for the shape 'parameter', got a distance",
+    ),
+    "shape": (lambda: delta_calibrated([1.0], shape="round"), "shape: expected 'uniform', 'layer', or 'parameter'"),
+    "shape and norm": (
+        lambda: delta_calibrated([MODEL, MODEL], shape="parameter", norm=2),
+        "shape: expected .* in the norm inf, got 'parameter' in the norm 2",
+    ),
+    "too few for a shape": (
+        lambda: delta_calibrated([MODEL] * 10, coverage=0.9, shape="parameter"),
+        "history: expected at least 10 retrainings for coverage 0.9, got 9; 9 support at most 0.889",
+    ),
     "ragged": (lambda: delta_calibrated([[1.0], [1.0, 2.0]], coverage=0.5), "history: expected distances"),
     "no models": (lambda: delta_validation(MODEL, X, retrained=[]), "retrained: expected at least one"),
     "a model alone": (lambda: delta_validation(MODEL, X, retrained=MODEL), "retrained: expected a list of models"),

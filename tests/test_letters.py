@@ -379,6 +379,11 @@ def test_how_long_it_holds() -> None:
             ("0.01", "0.03", "inf", True),
             "by up to 0.01 to 0.03, depending on the layer.",
         ),
+        (
+            hf.PlausibleChanges([[[0.01, 0.02, 0.03]]], biases=[[[0.0], [0.0399]]]),
+            ("0", "0.0399", "inf", True, True),
+            "each number inside the model may move by up to 0 to 0.0399, depending on the number.",
+        ),
     ],
 )
 def test_limits_in_words(changes: hf.PlausibleChanges, limits: tuple[Any, ...], words: str) -> None:

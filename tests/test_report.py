@@ -498,6 +498,36 @@ def test_a_radius_for_each_layer(case):
             assert person.counter.inside == (person.verdict == "NOT_ROBUST")
 
 
+def test_a_radius_for_each_parameter(case):
+    told, rng = advice(case, changes=hf.PlausibleChanges(0.012)), np.random.default_rng(0)
+    sides = [0.012 * rng.random((2, *part.shape)) for part in (*case.network.weights, *case.network.biases)]
+    sides[0][0, 0, 0] = 0.012
+    changes = hf.PlausibleChanges(sides[: len(case.network.weights)], biases=sides[len(case.network.weights) :])
+    # Whoever is safe in the larger box is so in this one; of the others nothing is known.
+    verdicts = np.array([hf.Verdict.UNKNOWN if v is hf.Verdict.NOT_ROBUST else v for v in told.verdict], dtype=object)
+    told = dataclasses.replace(told, changes=changes, verdict=verdicts)
+    measured = hf.delta_calibrated([0.001 * i for i in range(1, 10)], coverage=0.8)
+    chosen = dataclasses.replace(measured, delta=changes.delta, biases=changes.biases)
+    contents = gather(told, calibrated=chosen, date=DATE, counter_models=False)
+    assert (contents.delta, contents.least_delta) == (0.012, changes.least)
+    assert contents.promise[1].endswith("around today's within a radius for each parameter, at most 0.012.")
+    assert "retraining, a radius for each parameter, at most 0.012; what" in contents.promise[-1]
+    assert contents.calibrated.covered
+    assert any("a radius for each parameter" in limit for limit in contents.limits)
+    # Nobody is told that every model within the largest radius was looked at.
+    page = render(contents)
+    assert "δ&nbsp;=&nbsp;0.012" not in page
+    assert "to 0.012, by part of the model" in page
+    assert "largest δ = 0.012" in page
+    # A radius that is proven for the whole box is no larger than the least of it.
+    for person in contents.people:
+        assert person.verdict != "UNKNOWN" or person.radius <= 0.012
+    for smaller in (0.999 * sides[0], sides[0] * (np.arange(2) == 0)[:, None, None]):
+        less = hf.PlausibleChanges([smaller, *changes.delta[1:]], biases=changes.biases)
+        part = dataclasses.replace(told, changes=less)
+        assert not gather(part, calibrated=chosen, date=DATE, counter_models=False).calibrated.covered
+
+
 def test_only_weights_move(case):
     changes = hf.PlausibleChanges(0.005, biases=False)
     told = advice(case, changes=changes)
@@ -645,7 +675,10 @@ def test_a_calibrated_delta(naive):
     assert contents.calibrated.sentence.endswith(".")
     small = hf.delta_calibrated([0.0001 * i for i in range(1, 10)], coverage=0.8)
     # The farthest retraining lies beyond it, so the headline does not say that they all stay within.
-    assert any("Δ covers the δ calibrated on the lender's retraining, 0.0008;" in sentence for sentence in gather(naive, calibrated=small).promise)
+    assert any(
+        "Δ covers the δ calibrated on the lender's retraining, 0.0008;" in sentence
+        for sentence in gather(naive, calibrated=small).promise
+    )
     with pytest.raises(InvalidInputError, match="norm inf, got one in norm 2"):
         gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
 

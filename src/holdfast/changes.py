@@ -102,7 +102,7 @@ class PlausibleChanges:
                 )
             weights, moving = _arrays(delta, 2, "delta"), _arrays(biases or (), 1, "biases")
             sizes, given = [part.shape[-2] for part in weights], [part.shape[-1] for part in moving]
-            if moving and given != sizes:
+            if biases is not None and given != sizes:
                 raise InvalidInputError(f"biases: expected radii for {sizes} biases, layer by layer, got {given}")
             object.__setattr__(self, "delta", weights)
             object.__setattr__(self, "biases", moving if any(part.any() for part in moving) else False)

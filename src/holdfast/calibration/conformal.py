@@ -9,6 +9,10 @@ model, nor on the shape of the distribution (split conformal prediction).
 That probability is over the history too: one history in a few covers less. With a confidence c the rank is the least k
 with P(Binomial(n, p) < k) >= c, so that with probability c over histories of independent retrainings the delta covers
 at least the share p of all that may come (a tolerance limit after Wilks).
+
+Where delta has a shape, one radius s_i for each layer or parameter, the first retrainings give the shape and the others
+are ranked by max_i distance_i / s_i; the radii are s_i times the ratio of that rank. A shape that had seen the ranked
+ones, but not the next, would break the symmetry that the probability rests on.
 """
 
 from __future__ import annotations
@@ -25,12 +29,12 @@ from scipy.stats import binom
 
 from holdfast.calibration.incremental import IncrementalDelta
 from holdfast.calibration.result import PICTURE, SINGLE_STEP, ChosenDelta, Delta, outward
-from holdfast.changes import parameter_distance
+from holdfast.changes import p_norm, parameter_distance
 from holdfast.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 from holdfast.importers.preprocessing import same_preprocessing
-from holdfast.network import Floats
+from holdfast.network import Floats, Network
 from holdfast.retraining import RetrainedModels, layer_distances
 from holdfast.retraining.result import SAME_PREPROCESSING
 
@@ -47,7 +51,8 @@ class CalibratedDelta(ChosenDelta):
     Attributes
     ----------
     evidence
-        One row for each retraining: distance, role ("shape" or "rank") and, where known, the distance of each layer.
+        One row for each retraining: distance, role ("shape" or "rank"), where known the distance of each layer, and
+        with a radius for each parameter the largest move relative to its radius (`ratio`).
     coverage
         The probability asked for.
     rank, n_ranked
@@ -76,18 +81,19 @@ class CalibratedDelta(ChosenDelta):
     def plot(self, ax: Axes | None = None) -> Axes:
         """The share of retrainings within every distance, and delta."""
         ax = axes_to_draw_on(ax, PICTURE)
-        radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
-        columns = [f"layer_{i + 1}" for i in range(len(radii))] if isinstance(self.delta, tuple) else ["distance"]
-        for column, radius, style in zip(columns, radii, cycle(("-", "--", ":", "-.")), strict=False):
+        measure, lines = "distance from today's parameters", {"distance": float(self)}
+        if isinstance(self.biases, tuple):
+            measure, lines = "largest move relative to its parameter's radius", {"ratio": 1.0}
+        elif isinstance(self.delta, tuple):
+            lines = {f"layer_{i + 1}": radius for i, radius in enumerate(map(float, self.delta))}
+        for (column, radius), style in zip(lines.items(), cycle(("-", "--", ":", "-.")), strict=False):
             distances = np.sort(self.evidence[column].to_numpy())
             share = 100 * np.arange(1, distances.size + 1) / distances.size
             ax.step(np.append(0.0, distances), np.append(0.0, share), where="post", color=DARK, linestyle=style)
-            label = (
-                f"{self.name}: {radius:.3g}" if column == "distance" else f"{column.replace('_', ' ')}: {radius:.3g}"
-            )
-            ax.axvline(radius, color=CHOSEN, linestyle=style, label=label)
+            name = column.replace("_", " ") if column.startswith("layer") else self.name
+            ax.axvline(radius, color=CHOSEN, linestyle=style, label=f"{name}: {radius:.3g}")
         ax.axhline(100 * self.coverage, color=INK, linestyle=(0, (1, 3)), linewidth=1)
-        ax.set_xlabel("distance from today's parameters")
+        ax.set_xlabel(measure)
         ax.set_ylabel("per cent of the retrainings")
         ax.set_xlim(left=0)
         ax.set_ylim(0, 103)
@@ -101,7 +107,8 @@ class CalibratedDelta(ChosenDelta):
 
     def __str__(self) -> str:
         if isinstance(self.delta, tuple):
-            whole = f"number {self.rank} of {self.n_ranked} ratios to the layers' usual distances, in rising order"
+            usual = "parameters' usual moves" if isinstance(self.biases, tuple) else "layers' usual distances"
+            whole = f"number {self.rank} of {self.n_ranked} ratios to the {usual}, in rising order"
         else:
             whole = f"number {self.rank} of {self.n_ranked} distances in rising order"
         if self.confidence is not None:
@@ -123,7 +130,7 @@ def delta_calibrated(
     *,
     coverage: float = 0.95,
     confidence: float | None = None,
-    per_layer: bool = False,
+    shape: str = "uniform",
     norm: float = math.inf,
     origin: Any = None,
 ) -> CalibratedDelta:
@@ -148,12 +155,12 @@ def delta_calibrated(
         If given, the probability that this history's delta covers at least `coverage` of all retrainings to come, for
         independent ones made alike. It takes a longer history: at confidence 0.95, 29 retrainings for coverage 0.9 and
         59 for 0.95.
-    per_layer
-        One radius for each layer, with the same guarantee for all layers *together*. The first quarter of the history
-        (fewer if the rest would be too few) gives the shape, each layer's mean distance s_l; the others are ranked by
-        max_l distance_l / s_l, and the radii are s_l times the ratio of that rank. The shape comes from retrainings
-        that are not ranked, because a shape that had seen the ranked ones, but not the next, would break the symmetry
-        that the guarantee rests on.
+    shape
+        "uniform", one radius for all parameters; "layer" or "parameter", one for each, with the same probability for
+        all of them *together*. The first quarter of the history (fewer if the rest would be too few) gives the shape,
+        the others are ranked. The shape of "layer" is each layer's mean distance. That of "parameter" is how far each
+        went down and up at most, and half as much again of its most in either direction and of the mean of its layer's
+        weights, or biases: radius 0 is for those of which none moved. It takes models, and the norm inf.
     norm
         The norm in which models are compared.
     origin
@@ -185,33 +192,36 @@ at most 0.75
         raise InvalidInputError(f"confidence: expected a probability between 0 and 1, or None, got {confidence!r}")
     if isinstance(history, IncrementalDelta):
         history = history.retrained
-    whole, layers, measured = _distances(history, origin, norm)
+    if shape not in ("uniform", "layer", "parameter") or (shape == "parameter" and norm != math.inf):
+        raise InvalidInputError(
+            f"shape: expected 'uniform', 'layer', or 'parameter' in the norm inf, got {shape!r} in the norm {norm:g}"
+        )
+    whole, layers, pairs = _distances(history, origin, norm)
     _check_distances(whole)
-    needed = least_history(coverage, confidence)
-    if per_layer:
-        if layers is None:
-            raise InvalidInputError("history: expected models, or a distance for each layer, got one for each model")
-        _check_length(len(whole), needed, coverage, confidence, unranked=1)
-        n_shape = max(1, min(len(whole) // 4, len(whole) - needed))
-        shape, scores = _ratios(layers, n_shape)
-    else:
-        _check_length(len(whole), needed, coverage, confidence, unranked=0)
-        n_shape, shape, scores = 0, np.ones(1), whole
+    needed, n = least_history(coverage, confidence), len(whole)
+    _check_length(n, needed, coverage, confidence, unranked=int(shape != "uniform"))
+    n_shape = 0 if shape == "uniform" else max(1, min(n // 4, n - needed))
+    moves, unit = _shaped(shape, n_shape, whole, layers, pairs)
+    scores = _ratios(moves[n_shape:], unit)
     rank = _rank(scores.size, coverage, confidence)
     value = float(np.sort(scores)[rank - 1])
     if math.isinf(value):
         raise InvalidInputError(
-            "history: expected each layer that ever moves to move in the first retrainings too, which give the shape; "
-            "calibrate one radius for all layers instead"
+            "history: expected whatever ever moves to move in the first retrainings too, which give the shape; "
+            "calibrate one radius for all parameters instead"
         )
     # Numbers are the caller's own measure, and are handed back as they came.
-    radii = outward(shape * value, norm) if measured or per_layer else shape * value
-    delta: Delta = tuple(radii.tolist()) if per_layer else float(radii[0])
+    radii = outward(unit * value, norm) if pairs or n_shape else unit * value
     evidence = _evidence(whole, layers, n_shape)
     drawn = isinstance(history, RetrainedModels)
+    delta: Delta = float(radii[0]) if shape == "uniform" else tuple(radii.tolist())
+    biases: bool | tuple[Floats, ...] = True
+    if shape == "parameter":
+        evidence["ratio"] = _ratios(moves, radii)
+        delta, biases = _like(pairs[0][0], radii)
     return CalibratedDelta(
         delta, float(norm), evidence, float(coverage), rank, int(scores.size), confidence,
-        shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1,
+        shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1, biases=biases,
     )  # fmt: skip
 
 
@@ -243,23 +253,67 @@ def _check_length(n: int, needed: int, coverage: float, confidence: float | None
         )
 
 
-def _ratios(layers: Floats, n_shape: int) -> tuple[Floats, Floats]:
-    """The shape from the first retrainings, and the largest ratio to it of each of the others."""
-    shape, rest = layers[:n_shape].mean(axis=0), layers[n_shape:]
-    unknown = np.where(rest > 0.0, np.inf, 0.0)
-    ratios = np.divide(rest, shape, out=unknown, where=np.broadcast_to(shape > 0.0, rest.shape))
-    return shape, np.asarray(ratios.max(axis=1))
+def _shaped(
+    shape: str, n: int, whole: Floats, layers: Floats | None, pairs: Sequence[tuple[Network, Network]]
+) -> tuple[Floats, Floats]:
+    """What is measured of each retraining, and the shape that the first `n` give it."""
+    if shape == "uniform":
+        return whole[:, None], np.ones(1)
+    if shape == "layer" and layers is not None:
+        return layers, layers[:n].mean(axis=0)
+    if shape == "parameter" and pairs:
+        up = np.array([_flat(after) - _flat(before) for before, after in pairs])
+        moves = np.maximum(np.concatenate([-up, up], axis=1), 0.0)
+        return moves, _usual(moves[:n], pairs[0][0])
+    also = ", or a distance for each layer" * (shape == "layer")
+    raise InvalidInputError(f"history: expected models{also}, for the shape {shape!r}, got a distance for each model")
 
 
-def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats | None, bool]:
-    """Each retraining's distance, that of its layers where known, and whether they were measured on models here."""
+def _ratios(moves: Floats, shape: Floats) -> Floats:
+    """The largest ratio to the shape in each row; infinite where something moved that does not in the shape."""
+    unknown = np.where(moves > 0.0, np.inf, 0.0)
+    ratios = np.divide(moves, shape, out=unknown, where=np.broadcast_to(shape > 0.0, moves.shape))
+    return np.asarray(ratios.max(axis=1))
+
+
+def _usual(moves: Floats, network: Network) -> Floats:
+    """How far each parameter usually goes down, and how far up, from a few retrainings.
+
+    The most of a few says little of a single parameter, and a ratio is that of the parameter of which it says least: so
+    each leans on what it did in the other direction, and on the others of its kind.
+    """
+    most = moves.max(axis=0).reshape(2, -1)
+    either = most.max(axis=0)
+    means = [np.full(part.shape, part.mean()) for part in np.split(either, _ends(network))]
+    return np.ravel(most + 0.5 * (either + np.concatenate(means)))
+
+
+def _like(network: Network, radii: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    """Radii in one row as [down, up] for each layer's weights and biases."""
+    split = np.split(radii.reshape(2, -1), _ends(network), axis=1)
+    weights = zip(split[::2], network.weights, strict=True)
+    return tuple(part.reshape(2, *weight.shape) for part, weight in weights), tuple(split[1::2])
+
+
+def _flat(network: Network) -> Floats:
+    return np.concatenate([part.ravel() for pair in zip(network.weights, network.biases, strict=True) for part in pair])
+
+
+def _ends(network: Network) -> Any:
+    """Where in a row of all parameters one layer's weights or biases end and the next begin."""
+    return np.cumsum([part.size for pair in zip(network.weights, network.biases, strict=True) for part in pair])[:-1]
+
+
+def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats | None, list[tuple[Network, Network]]]:
+    """Each retraining's distance, that of its layers where known, and the networks before and after."""
     if isinstance(history, RetrainedModels) and origin is None:
-        return history.distances(norm), history.distances(norm, per_layer=True), True
+        pairs = [(history.today, network) for network in history.networks]
+        return history.distances(norm), history.distances(norm, per_layer=True), pairs
     numbers = _as_numbers(history)
     if numbers is not None:
         if numbers.ndim == 1:
-            return numbers, None, False
-        return np.linalg.norm(numbers, norm, axis=1), numbers, False
+            return numbers, None, []
+        return np.array([p_norm(row, norm) for row in numbers]), numbers, []
     models = [load_model(model) for model in history]
     steps = list(pairwise(models)) if origin is None else [(load_model(origin), model) for model in models]
     if not steps:
@@ -268,7 +322,7 @@ def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats |
         raise InvalidInputError(f"history: expected models {SAME_PREPROCESSING}")
     pairs = [(a.network, b.network) for a, b in steps]
     whole = np.array([parameter_distance(a, b, norm) for a, b in pairs])
-    return whole, np.array([layer_distances(a, b, norm) for a, b in pairs]), True
+    return whole, np.array([layer_distances(a, b, norm) for a, b in pairs]), pairs
 
 
 def _as_numbers(history: Any) -> Floats | None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
+from holdfast.network import Floats
 from holdfast.notebook import never_fails, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Delta = float | tuple[float, ...]
+Delta = float | tuple[float, ...] | tuple[Floats, ...]
 PICTURE = "a picture of how delta was chosen"
 
 # What to know about runs that saw fewer rows than a batch has.
@@ -32,16 +34,19 @@ class ChosenDelta(ABC):
     Attributes
     ----------
     delta
-        The radius, or one for each layer; nan if none was found.
+        The radius, one for each layer, or one for each weight, [down, up]; nan if none was found.
     norm
         The norm that it is a radius in.
     evidence
         What was measured, one row for each measurement.
+    biases
+        True, or the radii of the biases where each weight has its own.
     """
 
     delta: Delta
     norm: float
     evidence: pd.DataFrame
+    biases: bool | tuple[Floats, ...] = field(default=True, kw_only=True)
 
     @property
     def changes(self) -> PlausibleChanges:
@@ -50,7 +55,7 @@ class ChosenDelta(ABC):
             raise InvalidInputError(str(self))
         if float(self) == 0.0:
             raise InvalidInputError(f"delta: expected retraining to move the model, got distance 0 ({self})")
-        return PlausibleChanges(self.delta, self.norm)
+        return PlausibleChanges(self.delta, self.norm, self.biases)
 
     @property
     @abstractmethod
@@ -63,7 +68,9 @@ class ChosenDelta(ABC):
 
     def __float__(self) -> float:
         """The radius; of several the largest, whose box holds them all."""
-        return max(self.delta) if isinstance(self.delta, tuple) else self.delta
+        radii: tuple[float | Floats, ...] = self.delta if isinstance(self.delta, tuple) else (self.delta,)
+        biases = self.biases if isinstance(self.biases, tuple) else ()
+        return max(float(np.max(part)) for part in (*radii, *biases))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
@@ -78,6 +85,8 @@ class ChosenDelta(ABC):
     @property
     def shown(self) -> str:
         """The radius as people read it."""
+        if isinstance(self.biases, tuple):
+            return f"up to {float(self):.3g}, by parameter"
         if isinstance(self.delta, tuple):
             return "(" + ", ".join(f"{radius:.3g}" for radius in self.delta) + ")"
         return f"{self.delta:.3g}"

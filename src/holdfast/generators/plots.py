@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holdfast.changes import PlausibleChanges
 from holdfast.drawing import (
     CHOSEN,
     DARK,
@@ -121,7 +122,8 @@ def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) ->
             label = f"{verdict.words if verdict else 'answers'}: {int(rows.sum()):,}"
             ax.plot(radii[rows], costs[rows], linestyle="none", markersize=5.5, label=label, **style)
     for value in read_deltas(delta):
-        ax.axvline(value, color=CHOSEN, linewidth=1.2, linestyle="--", label=f"delta = {at_most(value)}")
+        label = delta.words if isinstance(delta, PlausibleChanges) else f"delta = {at_most(value)}"
+        ax.axvline(value, color=CHOSEN, linewidth=1.2, linestyle="--", label=label)
     if not drawn.all():
         ax.plot([], [], " ", label=f"{int((~drawn).sum()):,} that no change breaks: not drawn")
     ax.set_xlim(left=0)

@@ -101,13 +101,13 @@ class WorstTangent(Aim):
 
     def margins(self, points: Floats, rows: Rows) -> Floats:
         """m(x') - radius * ||(x', 1)||_q."""
-        size = np.linalg.norm(_with_one(points), self.dual, axis=1)
+        size = _sizes(points, self.dual)
         return np.asarray(super().margins(points, rows) - self.radius * size)
 
     def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
         """These margins, and their gradients as far as the tangent's slope stays what it is."""
         values, gradients = super().slopes(points, rows)
-        size = np.linalg.norm(_with_one(points), self.dual, axis=1)
+        size = _sizes(points, self.dual)
         return values - self.radius * size, gradients - self.radius * _norm_slopes(points, size, self.dual)
 
     def price(self, points: Floats, rows: Rows) -> Floats:
@@ -115,9 +115,11 @@ class WorstTangent(Aim):
         return super().price(points, rows) + self.multiplier * np.logaddexp(0.0, -self.margins(points, rows))
 
 
-def _with_one(points: Floats) -> Floats:
-    """A bias is the weight of a variable that is always 1."""
-    return np.column_stack([points, np.ones(points.shape[0])])
+def _sizes(points: Floats, order: float) -> Floats:
+    """||(x, 1)||: a bias is the weight of a variable that is always 1. Powers of a high order would overflow."""
+    largest = np.maximum(np.abs(points).max(axis=1, keepdims=True, initial=0.0), 1.0)
+    scaled = np.column_stack([points, np.ones(points.shape[0])]) / largest
+    return np.asarray(largest[:, 0] * np.linalg.norm(scaled, order, axis=1))
 
 
 def _norm_slopes(points: Floats, size: Floats, order: float) -> Floats:

@@ -110,12 +110,12 @@ def resolve(delta: Delta, situation: Situation) -> float:
 
 def _checked(value: Any) -> float:
     try:
-        delta = PlausibleChanges(value).delta
+        changes = PlausibleChanges(value)
     except InvalidInputError as error:
         raise InvalidInputError(f"deltas: {error}") from error
-    if isinstance(delta, tuple):
-        raise InvalidInputError(f"deltas: expected one number for all layers, got {list(delta)}")
-    return delta
+    if isinstance(changes.delta, tuple):
+        raise InvalidInputError(f"deltas: expected one number for all layers, got {changes.words}")
+    return changes.delta
 
 
 def _is_number(value: Any) -> bool:
