@@ -91,7 +91,7 @@ def _random_tree(rng, ranges):
     if open_ and rng.random() < 0.6:
         i, j = open_[rng.integers(len(open_))]
         low, high = ranges[i][j]
-        node = {"split": [i + 1, j]}
+        node = {"split": [i, j]}
         for name, ends in (("below", (low, 0)), ("above", (0, high))):
             case = [list(layer) for layer in ranges]
             case[i][j] = ends
@@ -101,8 +101,8 @@ def _random_tree(rng, ranges):
         return {}
     unit = int(rng.choice([1, 7, 16]))
     # Some below zero: as a multiplier of L it is refused, as one of U it is as good as any other.
-    lower = [rng.integers(-(rng.random() < 0.1), 3 * unit, len(layer)).tolist() for layer in ranges]
-    upper = [rng.integers(-3 * unit, 2 * unit, len(layer)).tolist() for layer in ranges]
+    lower = [rng.integers(-(rng.random() < 0.1), 3 * unit, len(layer)).tolist() for layer in ranges[1:]]
+    upper = [rng.integers(-3 * unit, 2 * unit, len(layer)).tolist() for layer in ranges[1:]]
     return {"lower": lower, "upper": upper, "denominator": unit}
 
 
@@ -139,7 +139,7 @@ def test_multipliers_are_lines_below_every_point_of_a_neuron():
         unit = 8
         row = [int(v) for v in rng.integers(-20, 20, 4)]
         lines = [(rng.integers(0, 20, 3).tolist(), rng.integers(-20, 20, 3).tolist())]
-        proven = question.least(row, question.ranges, lines, unit)
+        proven = question.least(row, row, question.ranges, lines, unit)
         low, high = question.boxes(np.inf)[1]
         scale = Fraction(1, 2**question.shift)
         layer = question.layers[1]
@@ -147,11 +147,8 @@ def test_multipliers_are_lines_below_every_point_of_a_neuron():
             v = [Fraction(int(rng.integers(0, 5)), 4) for _ in low[:-1]]
             before = [(a + (b - a) * share) / low[-1] for a, b, share in zip(low, high, [*v, 0], strict=True)]
             values = []
-            for weights in layer.rows:
-                ends = [
-                    sum((w + s * r) * scale * v for w, r, v in zip(weights, layer.reach, before, strict=True))
-                    for s in (-1, 1)
-                ]
+            for weights in zip(layer.low, layer.high, strict=True):
+                ends = [sum(w * scale * v for w, v in zip(row, before, strict=True)) for row in weights]
                 bottom, top = (max(end, Fraction(0)) for end in ends)
                 values.append(bottom + (top - bottom) * Fraction(int(rng.integers(0, 3)), 2))
             assert proven <= sum(w * scale * v for w, v in zip(row, [*values, 1], strict=True))
