@@ -18,7 +18,7 @@ from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats
-from holdfast.verify.inputs import check_order, positive_number, read_table, read_targets
+from holdfast.verify.inputs import check_reading, positive_number, read_table, read_targets
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ def find_space(loaded: Model, X: Any, space: FeatureSpace | None, example: Any =
             raise InvalidInputError(
                 f"space: expected one with the model's {loaded.network.n_features} variables, got {space.n_variables}"
             )
-        check_order(loaded, space)
+        check_reading(loaded, space)
         return space
     if isinstance(example, FeatureSpace):
-        check_order(loaded, example)
+        check_reading(loaded, example)
         return example
     if loaded.preprocess is None:
         return own_variables(loaded, X)

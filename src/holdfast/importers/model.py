@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ class Model:
         the network's parameters, because Δ is about the parameters of the classifier as it was trained.
     feature_names
         The columns of the raw table, where the model knows them.
+    estimator
+        The classifier without preprocessing that the network was read from, where a pipeline may hold it.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class Model:
     network: Network
     preprocess: Callable[[Any], Any] | None = None
     feature_names: tuple[str, ...] | None = None
+    estimator: Any = field(default=None, compare=False, repr=False)
 
     def variables(self, X: Any) -> Floats:
         """X in the variables that the network reads, a float64 array (n, n_features).
