@@ -16,6 +16,7 @@ from holdfast.features.columns import Storage
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
+from holdfast.given import given_array
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats
 from holdfast.verify.inputs import check_reading, positive_number, read_table, read_targets
@@ -136,7 +137,7 @@ def own_variables(loaded: Model, X: Any) -> FeatureSpace:
 def _as_frame(X: Any, space: FeatureSpace) -> pd.DataFrame:
     """The caller's table, or the caller's array with the names of the features."""
     if not isinstance(X, pd.DataFrame):
-        values = np.asarray(X)
+        values = given_array(X, "X")
         if values.ndim != 2 or values.shape[1] != len(space.features):
             raise InvalidInputError(
                 f"X: expected a table with {len(space.features)} columns, one for each feature, "

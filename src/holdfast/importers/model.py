@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.given import given_array
 from holdfast.network import Floats, Network
 
 
@@ -89,7 +89,7 @@ def _in_order(frame: Any, names: tuple[str, ...]) -> Any:
 
 def _named(X: Any, names: tuple[str, ...]) -> pd.DataFrame:
     """An array as the frame that the first step was fitted on: a column transformer looks columns up by name."""
-    values = np.asarray(_dense(X))
+    values = given_array(_dense(X), "X")
     if values.ndim != 2 or values.shape[1] != len(names):
         raise InvalidInputError(f"X: expected a table with the columns {list(names)}, got shape {values.shape}")
     return pd.DataFrame(values, columns=list(names))

@@ -58,7 +58,7 @@ def import_model(model: Any) -> Model:
 def pipelines_around(estimator: Any) -> list[Model]:
     """The fitted pipelines in memory that end in this very classifier: it reads what their earlier steps write.
 
-    A classifier keeps nothing of what it was fitted on. Whoever cuts it out of a pipeline mostly still has the pipeline.
+    A classifier keeps nothing of what it was fitted on; whoever cut it out of a pipeline mostly still has that.
     """
     # A step is a pair of a name and an estimator; without one there is no need to look through everything.
     if not any(type(holder) is tuple for holder in gc.get_referrers(estimator)):

@@ -17,6 +17,7 @@ from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
+from holdfast.given import given_number
 from holdfast.importers import Model, load_model
 from holdfast.importers.sklearn import pipelines_around
 from holdfast.network import Floats, Network
@@ -68,7 +69,7 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
 
 
 def check_reading(loaded: Model, space: FeatureSpace) -> None:
-    """Refuse a space that cannot be shown to be how this model reads a table, where there is something to hold it against.
+    """Refuse a space that is not how this model reads a table, as far as there is something to hold it against.
 
     A model fitted on a table with column names knows its variables by name, a classifier cut out of a pipeline by what
     the pipeline does before it. A model with preprocessing is compared row by row; all others are taken at their word.
@@ -87,7 +88,7 @@ def check_reading(loaded: Model, space: FeatureSpace) -> None:
 
 
 def _check_names(names: tuple[str, ...], space: FeatureSpace) -> None:
-    """The model's variables are the space's, each at its place, and scaled by the space only if they surely were before.
+    """The model's variables are the space's, each at its place, and not such as the space would scale once more.
 
     Where all names are those of the table's columns, the model may just as well have been fitted on the table itself.
     """
@@ -168,9 +169,11 @@ def non_negative_number(value: Any, name: str) -> float:
 def whole_number(value: Any, name: str, *, least: int) -> int:
     """`value` as an int of at least `least`, or an error that names it."""
     try:
-        number = operator.index(value)
-    except TypeError as error:
-        raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}") from error
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}")
     if number < least:
         raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
     return number
@@ -182,14 +185,9 @@ def _shown(value: Any) -> Any:
 
 
 def _finite(value: Any) -> float | None:
-    """`value` as a finite float, or None. A text that reads like a number is a text."""
-    if isinstance(value, str | bytes):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+    """`value` as a finite float, or None."""
+    number = given_number(value)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
