@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -52,6 +53,8 @@ class Model:
             A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
             columns are taken in the model's order.
         """
+        if isinstance(X, list | tuple | np.ndarray):
+            X = given_array(X, "X")
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(X, self.feature_names)
         if self.preprocess is not None:
