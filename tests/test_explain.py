@@ -238,6 +238,15 @@ def test_a_classifier_cut_out_of_a_pipeline_is_refused_with_another_space(pipeli
     pd.testing.assert_frame_equal(cut.to_frame(), whole.to_frame(), check_exact=True)
 
 
+def test_a_classifier_cut_out_of_a_pipeline_fitted_on_arrays_is_held_against_it_too():
+    people, accepted = two_columns()
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(people.to_numpy(), accepted)
+    own = hf.FeatureSpace.from_pipeline(model, people)
+    assert len(hf.certify(model[-1], people, 1, DELTA, space=own)) == len(people)
+    with pytest.raises(InvalidInputError, match="last step of"):
+        hf.certify(model[-1], people, 1, DELTA, space=hf.FeatureSpace.from_frame(people))
+
+
 def test_a_classifier_fitted_on_encoded_rows_may_stand_in_a_pipeline_that_is_not_fitted():
     people, accepted = two_columns()
     space = hf.FeatureSpace.from_frame(people)

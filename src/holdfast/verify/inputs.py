@@ -123,7 +123,8 @@ def _reads_alike(model: Model, space: FeatureSpace) -> bool:
         columns.append(np.resize(np.rint(values) if feature.precision == "integer" else values, n))
     frame = space.restore(np.column_stack(columns).astype(np.float64))
     try:
-        theirs = model.variables(frame if model.feature_names is None else frame.filter(list(model.feature_names)))
+        names = model.feature_names
+        theirs = model.variables(frame.to_numpy() if names is None else frame.filter(list(names)))
     except InvalidInputError:
         return False
     return _difference(theirs, space.encode(frame)) <= _SAME
