@@ -572,7 +572,9 @@ def test_a_model_that_knows_its_columns_is_asked_in_its_own_order(tmp_path):
         assert same.groups[0].distance < 0.1 < result.groups[0].distance
         with pytest.raises(InvalidInputError, match=r"fitted on \['debt', 'age'\] where .* \['debt', 'income'\]"):
             audit(ledger, stranger)
-        assert len(audit(ledger, stranger, space=space)) == len(promised)
+        with pytest.raises(InvalidInputError, match="'age' is elsewhere"):
+            audit(ledger, stranger, space=space)
+        assert len(audit(ledger, hf.load_network(stranger), space=space)) == len(promised)
         with pytest.raises(InvalidInputError, match="expected the variables in the order"):
             audit(ledger, upside_down, space=space)
         with pytest.raises(InvalidInputError, match="expected the variables in the order"):

@@ -9,12 +9,16 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import holdfast as hf
 
 NETWORK = hf.Network(
     [[[1.0, -1.0], [0.5, 2.0]], [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]], [[0.0, 0.1], [0.0, 0.0, 0.0]], ["a", "b", "c"]
 )
+BINARY = hf.Network([[[-1.0, 1.0]]], [[0.0]])
 POINTS = np.array([[0.5, 0.25], [1.0, -1.0]])
 CHANGES = hf.PlausibleChanges(0.01)
 
@@ -37,6 +41,14 @@ BAD_POINTS = {
     "words": (np.array([["yes", "no"]]), ["expected numbers"]),
     "frame of words": (pd.DataFrame({"u": ["yes"], "v": ["no"]}), ["expected numbers"]),
     "frame with a gap": (pd.DataFrame({"u": [1.0, None], "v": [0.0, 1.0]}), ["finite", "nan", "row 1", "column 0"]),
+    "masked": (np.ma.array(np.ones((2, 2)), mask=[[0, 0], [1, 0]]), ["masked array"]),
+    "masked rows": ([np.ma.array([1.0, 2.0], mask=[0, 1])], ["masked array"]),
+    "complex": (np.array([[0.5 + 0j, 0.25 - 1j]]), ["(?i)complex"]),
+    "numbers as text": (np.array([["1", "2"]]), ["expected numbers"]),
+    "wide integers": (np.array([[2**53 + 1, 0]]), ["float64 can hold", "9007199254740993"]),
+    "wide unsigned integers": (np.array([[2**64 - 1, 0]], dtype=np.uint64), ["float64 can hold", str(2**64 - 1)]),
+    "wide integers beside fractions": ([[-(2**53) - 1, 0.5]], ["float64 can hold", "-9007199254740993"]),
+    "a frame with wide integers": (pd.DataFrame({"u": [2**53 + 1], "v": [0.5]}), ["float64 can hold"]),
     "nothing": (None, ["expected"]),
     "empty table": (np.empty((0, 2)), ["expected", "row", r"\b0\b|empty"]),
     "empty frame": (pd.DataFrame({"u": [], "v": []}), ["expected", "row", r"\b0\b|empty"]),
@@ -55,6 +67,46 @@ def test_bad_points(call: str, bad: str):
     with pytest.raises(hf.HoldfastError) as error:
         CALLS[call](X)
     _assert_says(error, fragments)
+
+
+def test_what_float64_can_hold_and_masks_without_gaps_are_taken():
+    exact = [[2**53 + 2, -(2**60)], [1, 0.5]]
+    for X in (exact, pd.DataFrame(exact), np.ma.array(np.array(exact), mask=False)):
+        np.testing.assert_array_equal(NETWORK.check_points(X), np.array(exact))
+
+
+@pytest.mark.parametrize("bad", ["masked", "masked rows", "complex", "wide integers", "wide integers beside fractions"])
+def test_parameters_and_raw_rows_that_would_be_read_as_others_are_refused(bad: str):
+    values, fragments = BAD_POINTS[bad]
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"u": [0.0, 1.0], "v": [0.0, 1.0]}))
+    with_space = {"target": 1, "changes": CHANGES, "space": space}
+    scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    for call in (
+        lambda: hf.Network([values], [np.zeros(len(values))]),
+        lambda: hf.Network([np.ones((2, 1))], [values[-1]]),
+        lambda: hf.explain(BINARY, values, generator=hf.NNCE([[0.0, 1.0]]), **with_space),
+        lambda: hf.explain(BINARY, [[1.0, 0.0]], generator=hf.NNCE(values), **with_space),
+        lambda: hf.certify(BINARY, values, **with_space),
+        lambda: hf.certify(scaled, values, 1, CHANGES),
+        lambda: space.violations(values, [[0.0, 1.0]]),
+    ):
+        with pytest.raises(hf.HoldfastError) as error:
+            call()
+        _assert_says(error, fragments)
+
+
+@pytest.mark.parametrize("number", [True, np.True_, np.array(True), 1 + 0j, np.complex128(1.0), np.ma.masked], ids=repr)
+def test_what_is_no_number_is_not_taken_for_one(number: object):
+    for call in (
+        lambda: hf.PlausibleChanges([number]),
+        lambda: hf.PlausibleChanges(0.1, norm=number),
+        lambda: hf.parameter_distance(NETWORK, NETWORK, norm=number),
+        lambda: hf.certified_radius(NETWORK, POINTS, "a", tol=number),
+        lambda: hf.certify(NETWORK, POINTS, "a", CHANGES, time_limit=number),
+        lambda: hf.explain(NETWORK, POINTS, target="a", generator=hf.GCE(), time_limit=number),
+    ):
+        with pytest.raises(hf.errors.InvalidInputError, match="expected"):
+            call()
 
 
 @pytest.mark.parametrize("call", WITH_TARGET)
@@ -86,7 +138,16 @@ def test_targets_that_a_binary_model_does_not_have(target: object):
 
 @pytest.mark.parametrize(
     ("delta", "came"),
-    [(0, "0"), (0.0, "0.0"), (-0.1, "-0.1"), (math.nan, "nan"), (math.inf, "inf"), ("wide", "wide"), (None, "None")],
+    [
+        (True, "True"),
+        (0, "0"),
+        (0.0, "0.0"),
+        (-0.1, "-0.1"),
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+        ("wide", "wide"),
+        (None, "None"),
+    ],
     ids=str,
 )
 def test_bad_delta(delta: object, came: str):
@@ -228,7 +289,7 @@ def test_logits_beyond_the_range_of_floating_point(hidden: bool, sign: float):
             assert not np.isnan([certs.margin_lower[0], certs.margin_upper[0]]).any()
 
 
-@pytest.mark.parametrize("seed", [-1, 0.5, "a", None])
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", None, True])
 def test_a_bad_seed_is_named(seed):
     calls = [
         lambda: hf.explain(NETWORK, POINTS, target="a", generator=hf.GCE(), seed=seed),

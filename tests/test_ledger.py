@@ -286,6 +286,10 @@ def test_what_is_no_ledger_is_refused(path, tmp_path):
     [
         ({"keys": ["one"]}, "keys: expected one for each"),
         ({"keys": ["\ud800"] * 40}, "keys: expected text that a file can hold"),
+        ({"keys": [None, *range(39)]}, "keys: expected a name or number for every row, got None"),
+        ({"keys": [*range(39), np.nan]}, "keys: expected a name or number for every row, got nan"),
+        ({"keys": ["", *range(39)]}, "keys: expected a name or number for every row, got ''"),
+        ({"keys": pd.Index([*range(39), pd.NaT])}, "keys: expected a name or number for every row, got NaT"),
         ({"date": "yesterday"}, "date: expected a date such as"),
         ({"date": pd.NaT}, "date: expected a date"),
         ({"threshold": 1.0}, "threshold: expected a probability"),

@@ -659,6 +659,28 @@ def test_the_command_turns_a_history_into_retrainings(files: Path) -> None:
     assert "got both" in both.output
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_the_command_measures_how_far_biases_may_move_only_where_they_move(
+    files: Path, moved: bool, monkeypatch
+) -> None:
+    """A radius without biases says nothing about retrainings that move them."""
+    for i in range(9):
+        hf.PlausibleChanges(1e-4, biases=moved).sample(NETWORK, 1, seed=i)[0].save(files / f"old{i}.npz")
+    history = [part for i in range(9) for part in ("--history", files / f"old{i}.npz")]
+    asked, expiry = [], hf.promise_expiry
+    monkeypatch.setattr(
+        hf, "promise_expiry", lambda radii, *args, **options: asked.append(radii) or expiry(radii, *args, **options)
+    )
+    result = run(files, "--delta", 0.01, "--no-biases", "--out", files / "letters", *history, "--confidence", 0.9)
+    assert result.exit_code == 0, result.output
+    space = hf.FeatureSpace.from_dict(json.loads((files / "space.json").read_text()))
+    told = pd.read_csv(files / "recourse.csv", index_col="id").iloc[[0]]
+    expected = [
+        hf.certified_radius(NETWORK, told, 1, space=space, biases=biases).lower[0] for biases in (moved, not moved)
+    ]
+    assert asked[0][0] == expected[0] != expected[1]
+
+
 def test_the_command_copies_templates_out_and_says_what_is_wrong(files: Path) -> None:
     result = run(files, "--write-templates", files / "own")
     assert result.exit_code == 0

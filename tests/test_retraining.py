@@ -197,10 +197,10 @@ def test_a_search_gives_way_to_the_model_it_found():
 
 def test_named_columns_and_a_space_come_through_without_warnings():
     X, y = table(100)
-    frame = pd.DataFrame(100.0 * X, columns=list("abcd"))
-    space = hf.FeatureSpace.from_frame(frame)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    space = hf.FeatureSpace.from_frame(frame, scale="none")
     model = MLPClassifier((3,), max_iter=400, batch_size=50, random_state=0, learning_rate_init=0.05)
-    model.fit(pd.DataFrame(space.encode(frame), columns=list("abcd")), y)
+    model.fit(frame, y)
     for how in ("incremental", "complete", "leave_one_out"):
         retrain(model, frame, y, how=how, n=1, space=space)
     seen = []

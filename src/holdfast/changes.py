@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
+from holdfast.given import given_number
 from holdfast.network import Floats, Network
 from holdfast.notebook import never_fails, show
 
@@ -383,15 +384,12 @@ def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Genera
 
 
 def _check_norm(norm: float) -> float:
-    try:
-        value = float(norm)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"expected a norm p >= 1 or inf, got {norm!r}") from error
+    value = given_number(norm)
     if value == 0.0:
         raise InvalidInputError(
             "expected a norm p >= 1 or inf, got 0: it counts parameters and does not bound how far they move"
         )
-    if not value >= 1.0:
+    if value is None or not value >= 1.0:
         raise InvalidInputError(f"expected a norm p >= 1 or inf, got {norm}")
     return value
 
@@ -404,10 +402,9 @@ def _items(value: object) -> Sequence[Any] | None:
 
 
 def _radius(value: object) -> float:
-    try:
-        radius = float(value) + 0.0  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"expected delta to be a number > 0, got {value!r}") from error
+    radius = given_number(value)
+    if radius is None:
+        raise InvalidInputError(f"expected delta to be a number > 0, got {value!r}")
     if not (math.isfinite(radius) and radius >= 0.0):
         raise InvalidInputError(f"expected delta > 0 and finite, got {value}")
     return radius

@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.given import given_floats
 from holdfast.notebook import never_fails, show
 
 Floats = NDArray[np.float64]
@@ -230,10 +231,7 @@ class Network:
 
     def check_points(self, X: ArrayLike) -> Floats:
         """X as a finite (n, n_features) float64 array, or an `InvalidInputError` that says what is wrong with it."""
-        try:
-            points = np.asarray(X, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"X: expected numbers, got {type(X).__name__}: {error}") from error
+        points = given_floats(X, "X")
         if points.ndim != 2 or points.shape[1] != self.n_features:
             raise InvalidInputError(
                 f"X: expected a table with {self.n_features} columns, one for each variable of the model, "
@@ -290,10 +288,7 @@ class Network:
 
 def _frozen(values: ArrayLike, ndim: int, name: str) -> Floats:
     """A read-only float64 copy, checked for shape and finiteness."""
-    try:
-        array = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name}: expected numbers, got {type(values).__name__}: {error}") from error
+    array = np.array(given_floats(values, name), order="C")
     if array.ndim != ndim or array.size == 0:
         raise InvalidInputError(f"{name}: expected a non-empty array of {ndim} dimension(s), got shape {array.shape}")
     if not np.isfinite(array).all():

@@ -25,8 +25,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -157,7 +156,10 @@ def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[Floats, Floa
         gained = np.where(positive, 0.0, high * layer.shift[:, None, :])
         fixed -= gained.sum(axis=-1) - np.abs(gained).sum(axis=-1) * (2 * terms + 32) * _UNIT
         least, greatest = (np.where(positive, layer.today[:, None, :], slope[:, None, :]) for slope in layer.slopes)
-        low, high = np.where(low > 0.0, low * least, low * greatest), np.where(high > 0.0, high * greatest, high * least)
+        low, high = (
+            np.where(low > 0.0, low * least, low * greatest),
+            np.where(high > 0.0, high * greatest, high * least),
+        )
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         # Three roundings above and the products below: all relative to the greatest coefficient.
         reach = _up(np.maximum(np.abs(low), np.abs(high)), 4)
@@ -278,9 +280,7 @@ def _least(
     return np.stack(bounds, axis=1)
 
 
-def _priced(
-    ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, margin: Margin, joint: bool
-) -> Floats:
+def _priced(ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, margin: Margin, joint: bool) -> Floats:
     """Bounds on a margin for several prices of the output layer's change, (n, prices).
 
     What an output weight gains after paying, price h(pull |v'| / price), is convex in v' and lies below its chord; the
@@ -618,7 +618,9 @@ class _Search:
         for _ in range(rounds):
             node = nodes[0]
             gap = self.least - node.bound
-            if (goal is not None and (node.bound > goal or self.least < goal)) or gap <= 1e-8 * (abs(self.problem.today - node.bound)):
+            if (goal is not None and (node.bound > goal or self.least < goal)) or gap <= 1e-8 * (
+                abs(self.problem.today - node.bound)
+            ):
                 break
             heapq.heappop(nodes)
             for low, high in self._split(node):
@@ -661,7 +663,13 @@ def _start_prices(problem: _OneHidden) -> Floats:
 
 
 def refine(
-    network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 60, goal: float | None = None
+    network: Network,
+    changes: PlausibleChanges,
+    x: Floats,
+    margin: Margin,
+    *,
+    rounds: int = 60,
+    goal: float | None = None,
 ) -> tuple[float, Network | None]:
     """A tighter lower bound on one margin over the ball, and a network inside it that breaks the margin, if one is met.
 
@@ -675,5 +683,7 @@ def refine(
             search = _Search(_OneHidden.of(network, changes, x, margin))
             search.meet(steps.layers[0][0] @ descent.x / max(search.problem.reach, _LEAST))
             lower = max(lower, search.run(rounds, goal))
-            value, steps = min((value, steps), descent.run(descent.with_shifts(search.shifts), 30), key=lambda met: met[0])
+            value, steps = min(
+                (value, steps), descent.run(descent.with_shifts(search.shifts), 30), key=lambda met: met[0]
+            )
     return lower, descent.network_of(steps) if value <= 0.0 else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -118,9 +120,8 @@ def letters(
         expiry = None
         if history:
             earlier = [read_model(path, trust_pickle=trust_pickle) for path in history]
-            expiry = hf.promise_expiry(
-                _radii(told), [*earlier, classifier], confidence=confidence, period=period, norm=norm
-            )
+            radii = _radii(told, [past.network for past in earlier])
+            expiry = hf.promise_expiry(radii, [*earlier, classifier], confidence=confidence, period=period, norm=norm)
         manifest = write_letters(
             told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
             date=date, until=until, expiry=expiry, language=language, templates=templates,
@@ -144,10 +145,14 @@ def _show(manifest: pd.DataFrame, out: Path) -> None:
     console.print(f"letters and manifest.csv: {escape(str(out))}", soft_wrap=True)
 
 
-def _radii(told: hf.Recourse) -> np.ndarray:
-    """The certified radius of what is guaranteed, 0 for everything else."""
+def _radii(told: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
+    """The certified radius of what is guaranteed, 0 for everything else.
+
+    Where retrainings have moved the biases, it lets them move, even if Δ does not: it is held against those moves.
+    """
     radii, rows = np.zeros(len(told)), np.flatnonzero(told.robust)
     if rows.size and told.changes is not None:
-        labels = told.network.classes[told.targets[rows]]
-        radii[rows] = hf.certified_radius(told.network, told.points[rows], labels, norm=told.changes.norm).lower
+        moved = any(not all(map(np.array_equal, past.biases, told.network.biases)) for past in earlier)
+        changes = replace(told.changes, biases=told.changes.biases or moved)
+        radii[rows] = replace(told, changes=changes).certified_radius(rows).lower
     return radii

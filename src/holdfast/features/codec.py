@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.errors import InvalidInputError
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Name
+from holdfast.given import given_array, given_floats
 from holdfast.network import Floats
 
 
@@ -78,7 +79,7 @@ class Codec:
     def numbers(self, frame: Table) -> Floats:
         """Raw values as one number per feature: itself, or the position of its label."""
         if not isinstance(frame, pd.DataFrame):
-            values = np.asarray(frame)
+            values = given_array(frame, "X")
             if values.ndim != 2 or values.shape[1] != len(self.features):
                 raise InvalidInputError(
                     f"expected a table with {len(self.features)} columns, one for each feature, "
@@ -107,10 +108,7 @@ class Codec:
 
     def check_points(self, points: ArrayLike) -> Floats:
         """Points as a finite (n, n_variables) float64 array, or an error that says what is wrong with them."""
-        try:
-            values = np.asarray(points, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"points: expected numbers, got {type(points).__name__}: {error}") from error
+        values = given_floats(points, "points")
         if values.ndim != 2 or values.shape[1] != self.n_variables:
             raise InvalidInputError(
                 f"points: expected a table with {self.n_variables} columns, one for each variable of the model, "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ import pandas as pd
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Label, Name
+from holdfast.given import given_floats
 from holdfast.network import Floats
 
 _LARGEST_WHOLE = 2.0**53
@@ -76,13 +76,7 @@ def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floa
     dtype = series.dtype
     if not (isinstance(dtype, np.dtype) and dtype.kind in "biuf"):
         _refuse_missing(series, name)
-        if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)):
-            for value in series:
-                if not isinstance(value, Real):
-                    raise InvalidInputError(f"column {name!r}: expected numbers, got {value!r}")
-        if pd.api.types.is_complex_dtype(dtype):
-            raise InvalidInputError(f"column {name!r}: expected real numbers, got dtype {dtype}")
-    numbers = series.to_numpy(dtype=np.float64) + 0.0
+    numbers = given_floats(series, f"column {name!r}") + 0.0
     finite = np.isfinite(numbers)
     if not finite.all():
         _refuse_missing(series, name)

@@ -12,6 +12,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction, Name
 from holdfast.features.scaling import hold_inward
+from holdfast.given import given_number
 
 Names = Iterable[Name] | str
 Range = tuple[float | None, float | None]
@@ -111,10 +112,7 @@ def _range(feature: Feature, given: object) -> tuple[float, float]:
 
 
 def _number(value: object, argument: str) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{argument}: expected a number, got {value!r}") from None
-    if math.isnan(number):
-        raise InvalidInputError(f"{argument}: expected a number, got nan")
+    number = given_number(value)
+    if number is None or math.isnan(number):
+        raise InvalidInputError(f"{argument}: expected a number, got {value!r}")
     return number

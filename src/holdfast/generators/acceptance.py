@@ -149,7 +149,9 @@ class EveryModel(Judge):
         """Which points keep a margin under best responses."""
         prepared = self.engine.prepared(self.target)
         if self.engine.ball or not self.network.hidden:
-            reached = [np.array([self._worst(k, x, np.sign(x))[1] for x in points]) for k in range(len(prepared.margins))]
+            reached = [
+                np.array([self._worst(k, x, np.sign(x))[1] for x in points]) for k in range(len(prepared.margins))
+            ]
         else:
             reached = [attack(layers, points).margin for layers in prepared.layers]
         return np.asarray(np.min(reached, axis=0) > _HAIRLINE * rounding_of_margins(self.network, points))

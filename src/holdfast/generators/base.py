@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.changes import PlausibleChanges
+from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
@@ -41,7 +42,7 @@ class Task:
     seed
         For whatever is random: the same seed gives the same proposals.
     time_limit
-        Seconds for each row, or None.
+        Seconds of work for each row, or None; see `Deadline`.
     n_jobs
         How many rows at once, for generators that work row by row; as in joblib.
     advance
@@ -76,6 +77,14 @@ class Task:
             frame=self.frame.iloc[rows],
             people=self.people.take(rows),
         )
+
+    def seconds(self, n_rows: int) -> float | None:
+        """The time for so many rows."""
+        return None if self.time_limit is None else self.time_limit * n_rows
+
+    def deadline(self, n_rows: int) -> Deadline:
+        """The end of the time for so many rows, if it begins now."""
+        return Deadline.after(self.seconds(n_rows))
 
     def report(self, done: int) -> None:
         """Move the progress bar on by so many rows."""

@@ -22,6 +22,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator
 from holdfast.generators.memory import remembered
+from holdfast.given import given_array
 from holdfast.network import Floats, Network
 
 # A tree looks at a few candidates only, unless there are so many columns that most are about as far away.
@@ -177,10 +178,7 @@ def check_candidates(candidates: Any) -> Any:
     """A copy of the table as it came, which nobody else can change; or an error for what can be none."""
     if isinstance(candidates, pd.DataFrame):
         return candidates.copy()
-    try:
-        values = np.array(candidates)
-    except ValueError as error:
-        raise InvalidInputError(f"candidates: expected a table, got {type(candidates).__name__}: {error}") from error
+    values = given_array(candidates, "candidates").copy()
     if values.ndim != 2:
         raise InvalidInputError(f"candidates: expected a table with one row for each, got shape {values.shape}")
     return values

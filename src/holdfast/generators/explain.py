@@ -61,7 +61,9 @@ def explain(
     seed
         For whatever is random in the generator.
     time_limit
-        Seconds for each row.
+        Seconds for each row: for the search, and as many again for the certificate of what it found. What counts is the
+        CPU time of the thread or process that works on the row, so that a busy machine or `n_jobs` costs no answers.
+        Generators that work on many rows at once share out the seconds of all of them.
     n_jobs
         How many rows at once, for generators that work row by row; as in joblib.
     progress

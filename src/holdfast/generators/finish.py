@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
 from holdfast.network import Floats
 from holdfast.verify import Certificates, certify
@@ -59,28 +60,37 @@ def finish(task: Task, proposals: Proposals) -> Finished:
         reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
     good = np.flatnonzero(kept & ~other)
     rows, points = rows[good], points[good]
-    return Finished(rows, points, frame.iloc[good], reason, certify_rows(task, rows, points))
+    return Finished(rows, points, frame.iloc[good], reason, certify_rows(task, rows, points, task.seconds(rows.size)))
 
 
-def certify_rows(task: Task, rows: NDArray[np.intp], points: Floats, *, method: str = "joint") -> Certificates | None:
+def certify_rows(
+    task: Task, rows: NDArray[np.intp], points: Floats, seconds: float | None, *, method: str = "joint"
+) -> Certificates | None:
     """The Δ-robustness test of a point for each of these rows; None without Δ or without rows."""
     if task.changes is None or rows.size == 0:
         return None
-    limit = None if task.time_limit is None else task.time_limit * np.unique(rows).size
     labels = task.network.classes[task.targets[rows]]
-    return certify(task.network, points, labels, task.changes, time_limit=limit, method=method, progress=False)
+    return certify(task.network, points, labels, task.changes, time_limit=seconds, method=method, progress=False)
 
 
 def narrow(
-    task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats, *, method: str = "joint"
+    task: Task,
+    fine: NDArray[np.bool_],
+    rows: NDArray[np.intp],
+    points: Floats,
+    deadline: Deadline,
+    *,
+    method: str = "joint",
 ) -> NDArray[np.bool_]:
-    """Of the points that are fine so far, those that are Δ-robust; all of them without Δ."""
-    fine = fine.copy()
-    asked = np.flatnonzero(fine)
-    certificates = certify_rows(task, rows[asked], points[asked], method=method)
+    """Of the points that are fine so far, those that are proven Δ-robust in time; all of them without Δ."""
+    if task.changes is None:
+        return fine
+    proven, seconds = np.zeros_like(fine), deadline.left()
+    asked = np.flatnonzero(fine & (seconds != 0.0))
+    certificates = certify_rows(task, rows[asked], points[asked], seconds, method=method)
     if certificates is not None:
-        fine[asked] = certificates.robust
-    return fine
+        proven[asked] = certificates.robust
+    return proven
 
 
 def allowed(task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.gradient import Aim, in_blocks, logistic_loss
 from holdfast.generators.numbers import check_numbers, raised
@@ -59,6 +60,6 @@ class GCE(Generator):
         """The same with more margin: raise_by for each step, and up to twice that by step 20."""
         return replace(self, margin=raised(self.margin, self.raise_by, step))
 
-    def _answer(self, task: Task, deadline: float | None) -> Proposals:
+    def _answer(self, task: Task, deadline: Deadline) -> Proposals:
         aim = Aim(task.network, task.targets, task.factuals, task.space.weights, self.margin)
         return answer_by_descent(task, aim, logistic_loss(), deadline)

@@ -9,7 +9,6 @@ answers: `Answers` keeps the cheapest that has the margin, and the class, once i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
 from holdfast.generators.finish import allowed
 from holdfast.network import Floats, Network
@@ -170,7 +170,7 @@ def descend(
     least: float = 0.0,
     rounds: int = 14,
     steps: int = 25,
-    deadline: float | None = None,
+    deadline: Deadline,
 ) -> list[Floats]:
     """Accelerated proximal gradient descent (FISTA with restarts), the multiplier adapted from round to round.
 
@@ -194,7 +194,7 @@ def descend(
     for _ in range(rounds):
         x = _fista(aim, relaxed, loss, rows, x, c, steps)
         ends.append(x)
-        if deadline is not None and time.monotonic() >= deadline:
+        if deadline.over:
             break
         reached = aim.margins(x, rows) >= 0.0
         high, low = np.where(reached, c, high), np.where(reached, low, c)
@@ -232,13 +232,12 @@ def _fista(aim: Aim, relaxed: Relaxed, loss: Loss, rows: Rows, x: Floats, c: Flo
     return x
 
 
-def in_blocks(task: Task, answer: Callable[[Task, float | None], Proposals]) -> Proposals:
+def in_blocks(task: Task, answer: Callable[[Task, Deadline], Proposals]) -> Proposals:
     """Ask `answer` about a few hundred people at a time, each block with its deadline; the answers side by side."""
     parts = []
     for begin in range(0, len(task), _BLOCK):
         block = task.take(np.arange(begin, min(begin + _BLOCK, len(task))))
-        deadline = None if task.time_limit is None else time.monotonic() + task.time_limit * len(block)
-        parts.append(answer(block, deadline))
+        parts.append(answer(block, task.deadline(len(block))))
         task.report(len(block))
     points = np.concatenate([part.points for part in parts])
     return Proposals.of(points, [text for part in parts for text in part.reason])

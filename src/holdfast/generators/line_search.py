@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.deadline import Deadline
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Task
@@ -25,7 +26,7 @@ _CLOSER = 8
 _ROUNDS = 5
 
 
-def line_search(task: Task, rows: NDArray[np.intp], points: Floats) -> Floats:
+def line_search(task: Task, rows: NDArray[np.intp], points: Floats, deadline: Deadline) -> Floats:
     """For accepted points of these rows, accepted points that cost no more.
 
     Parameters
@@ -34,10 +35,12 @@ def line_search(task: Task, rows: NDArray[np.intp], points: Floats) -> Floats:
         The rows of the task that the points belong to, each at most once.
     points
         Settled points that the network, or every network in Δ where Δ is given, gives the target class.
+    deadline
+        Up to when to look; what is best by then is the answer.
     """
     if rows.size == 0:
         return points
-    search = _Search(task, rows, points.copy(), _costs(task, rows, points))
+    search = _Search(task, rows, points.copy(), _costs(task, rows, points), deadline)
     _restore_categories(search)
     _slide(search)
     return search.best
@@ -51,19 +54,22 @@ class _Search:
     rows: NDArray[np.intp]
     best: Floats
     cost: Floats
+    deadline: Deadline
 
     def offer(self, places: NDArray[np.intp], trials: Floats) -> NDArray[np.bool_]:
         """For each place the cheapest of its trials that is allowed, accepted and cheaper; say which were taken."""
+        taken = np.zeros(places.size, dtype=np.bool_)
+        if self.deadline.over:
+            return taken
         rows = self.rows[places]
         trials = project(self.task, rows, trials)
         cost = _costs(self.task, rows, trials)
         better = allowed(self.task, cost < self.cost[places], rows, trials)
-        better = narrow(self.task, better, rows, trials)
+        better = narrow(self.task, better, rows, trials, self.deadline)
         order = np.lexsort((cost, places))
         order = order[better[order]]
         first = order[np.unique(places[order], return_index=True)[1]]
         self.best[places[first]], self.cost[places[first]] = trials[first], cost[first]
-        taken = np.zeros(places.size, dtype=np.bool_)
         taken[first] = True
         return taken
 

@@ -60,7 +60,7 @@ class NNCE(Generator):
         for target in np.unique(task.targets):
             rows = np.flatnonzero(task.targets == target)
             candidates = accepted_candidates(points, task.space, task.network, int(target))
-            found = walk(task, rows, candidates, skip=self.skip)
+            found = walk(task, rows, candidates, task.deadline(rows.size), skip=self.skip)
             for row in rows.tolist():
                 if row in found:
                     result[row] = found[row]

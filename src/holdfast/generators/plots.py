@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from holdfast.drawing import (
 from holdfast.errors import InvalidInputError
 from holdfast.generators.moves import Move, moves
 from holdfast.network import Floats
-from holdfast.verify import CertifiedRadius, Verdict, certified_radius
+from holdfast.verify import CertifiedRadius, Verdict
 from holdfast.verify.plots import draw_survival, read_deltas
 
 if TYPE_CHECKING:
@@ -143,13 +142,4 @@ def _radii(recourse: Recourse, radius: Any) -> Floats:
                 f"radius: expected one for each of the {rows.size} answers or {len(recourse)} rows, got {given.shape}"
             )
         return given if given.shape == (rows.size,) else given[rows]
-    if rows.size == 0:
-        return np.empty(0)
-    changes = recourse.changes
-    return certified_radius(
-        recourse.network,
-        recourse.points[rows],
-        recourse.network.classes[recourse.targets[rows]],
-        norm=math.inf if changes is None else changes.norm,
-        biases=changes is None or bool(changes.biases),
-    ).lower
+    return recourse.certified_radius(rows).lower if rows.size else np.empty(0)

@@ -6,11 +6,11 @@ steps are as good as any other column.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
 from holdfast.generators.gradient import Aim, Answers, Loss, Relaxed, descend
 from holdfast.network import Floats
@@ -35,7 +35,7 @@ def answer_by_descent(
     task: Task,
     aim: Aim,
     loss: Loss,
-    deadline: float | None,
+    deadline: Deadline,
     *,
     least: float = 0.0,
     rounds: int = 14,
@@ -50,7 +50,7 @@ def answer_by_descent(
     polish = Polish(answers, relaxed, moves_back, deadline)
     answers.offer(*polish.stretched(np.concatenate(ends), np.tile(np.arange(len(task)), len(ends))))
     polish.run(ends[-1])
-    return answers.proposals(late=polish.late)
+    return answers.proposals(late=deadline.over)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Polish:
     answers: Answers
     relaxed: Relaxed
     moves_back: int
-    deadline: float | None = None
+    deadline: Deadline
 
     def __post_init__(self) -> None:
         space = self.answers.task.space
@@ -112,7 +112,7 @@ class Polish:
         for _ in range(2 * len(self.columns)):
             still = ~self.answers.found[rows]
             now, rows = now[still], rows[still]
-            if not rows.size or self.late:
+            if not rows.size or self.deadline.over:
                 return
             options, whose = self._moves(now, rows)
             margins = aim.margins(options, rows[whose])
@@ -164,7 +164,7 @@ class Polish:
         """Take back one column at a time, or all a little, as far as the margin lasts; the best of these, again."""
         rows = np.flatnonzero(self.answers.found)
         for _ in range(self.moves_back):
-            if not rows.size or self.late:
+            if not rows.size or self.deadline.over:
                 return
             before = self.answers.prices[rows]
             self.answers.offer(*self._promising(*self._backward(rows)))
@@ -207,8 +207,3 @@ class Polish:
             kept = aim.margins(here + middle[:, None] * way, rows) >= 0.0
             low, high = np.where(kept, middle, low), np.where(kept, high, middle)
         return low
-
-    @property
-    def late(self) -> bool:
-        """Whether the time is up."""
-        return self.deadline is not None and time.monotonic() >= self.deadline

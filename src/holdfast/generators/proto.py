@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.gradient import Aim, hinge_loss, in_blocks
@@ -94,7 +95,7 @@ class PROTO(Generator):
         """The candidates."""
         return self.candidates
 
-    def _answer(self, task: Task, accepted: dict[int, Candidates], deadline: float | None) -> Proposals:
+    def _answer(self, task: Task, accepted: dict[int, Candidates], deadline: Deadline) -> Proposals:
         prototypes, pull = task.factuals.copy(), np.zeros(len(task))
         for target, candidates in accepted.items():
             rows = np.flatnonzero(task.targets == target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.finish import allowed
@@ -106,7 +106,7 @@ class RBR(Generator):
         for target in np.unique(task.targets).tolist():
             rows = np.flatnonzero(task.targets == target)
             candidates = accepted_candidates(points, task.space, task.network, target)
-            nearest = walk(replace(task, advance=None), rows, candidates)
+            nearest = walk(replace(task, advance=None), rows, candidates, task.deadline(rows.size))
             for row in rows.tolist():
                 if row not in nearest:
                     reason[row] = why_none(task, len(points), len(candidates), target)
@@ -147,7 +147,7 @@ class _Search:
 
     def run(self) -> Floats:
         """The best points; in the ball around the boundary, else in that of the nearest accepted neighbour."""
-        deadline = None if self.task.time_limit is None else time.monotonic() + self.task.time_limit * self.rows.size
+        deadline = self.task.deadline(self.rows.size)
         reach = self._cost(self.boundary - self.own) + self.settings.delta_plus
         everybody = np.arange(self.rows.size)
         self._keep_best(everybody, [self.neighbours, *self._iterates(everybody, self.boundary, reach, deadline)], reach)
@@ -159,14 +159,12 @@ class _Search:
             self._keep_best(left, [start, *self._iterates(left, start, reach, deadline)], reach)
         return self.best
 
-    def _iterates(
-        self, people: NDArray[np.intp], start: Floats, reach: Floats, deadline: float | None
-    ) -> Iterator[Floats]:
+    def _iterates(self, people: NDArray[np.intp], start: Floats, reach: Floats, deadline: Deadline) -> Iterator[Floats]:
         """Where the gradient of the odds leads to within the ball, step by step."""
         own, lower, upper, points = self.own[people], self.lower[people], self.upper[people], start
         for step in range(self.settings.steps):
             yield points
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline.over:
                 return
             length = _FIRST_STEP * self.settings.delta_plus / math.sqrt(step + 1.0)
             slope = self._worst_odds(people, points)[1]

@@ -16,9 +16,10 @@ from holdfast.features.columns import Storage
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
+from holdfast.given import given_array
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats
-from holdfast.verify.inputs import check_order, positive_number, read_table, read_targets
+from holdfast.verify.inputs import check_reading, positive_number, read_table, read_targets
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,10 @@ def find_space(loaded: Model, X: Any, space: FeatureSpace | None, example: Any =
             raise InvalidInputError(
                 f"space: expected one with the model's {loaded.network.n_features} variables, got {space.n_variables}"
             )
-        check_order(loaded, space)
+        check_reading(loaded, space)
         return space
     if isinstance(example, FeatureSpace):
-        check_order(loaded, example)
+        check_reading(loaded, example)
         return example
     if loaded.preprocess is None:
         return own_variables(loaded, X)
@@ -136,7 +137,7 @@ def own_variables(loaded: Model, X: Any) -> FeatureSpace:
 def _as_frame(X: Any, space: FeatureSpace) -> pd.DataFrame:
     """The caller's table, or the caller's array with the names of the features."""
     if not isinstance(X, pd.DataFrame):
-        values = np.asarray(X)
+        values = given_array(X, "X")
         if values.ndim != 2 or values.shape[1] != len(space.features):
             raise InvalidInputError(
                 f"X: expected a table with {len(space.features)} columns, one for each feature, "

@@ -18,7 +18,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators.moves import change_table
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
-from holdfast.verify import Certificates, Verdict
+from holdfast.verify import Certificates, CertifiedRadius, Verdict, certified_radius
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,6 +78,12 @@ class Recourse:
     def robust(self) -> NDArray[np.bool_]:
         """Which rows have an answer that every model in Δ accepts."""
         return np.array([verdict is Verdict.ROBUST for verdict in self.verdict], dtype=np.bool_)
+
+    def certified_radius(self, rows: NDArray[np.intp]) -> CertifiedRadius:
+        """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
+        changes = PlausibleChanges(1.0) if self.changes is None else self.changes
+        labels = self.network.classes[self.targets[rows]]
+        return certified_radius(self.network, self.points[rows], labels, norm=changes.norm, biases=bool(changes.biases))
 
     def describe(self, row: int) -> str:
         """What the person in this row (counted from 0) has to do, or why there is no answer.

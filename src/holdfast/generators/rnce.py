@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from holdfast.changes import PlausibleChanges
+from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.base import Generator, Proposals, Task
@@ -126,56 +128,65 @@ class RNCE(Generator):
         space = find_space(loaded, self.candidates, space, self.candidates)
         labels = list(target) if isinstance(target, list | tuple | set | np.ndarray) else [target]
         targets = [loaded.network.class_index(label) for label in labels]
-        return self._certified(loaded.network, changes, space, targets)
+        return self._certified(loaded.network, changes, space, targets, Deadline.after(None))
 
     def propose(self, task: Task) -> Proposals:
         """The nearest Δ-robust neighbour of each row."""
-        points, by_target = self._by_target(task)
+        deadline = task.deadline(len(task))
+        points, by_target = self._by_target(task, deadline)
         result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
         holds = "accepted" if task.changes is None else "proven to stay so under every plausible model"
+        test = partial(robust_until_first, deadline=deadline)
         for target, turns in by_target.items():
             rows = np.flatnonzero(task.targets == target)
-            found = walk(task, rows, turns[0], test=robust_until_first)
+            found = walk(task, rows, turns[0], deadline, test=test)
             for others in turns[1:]:
                 left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
                 if not others.handed_out_as_they_are:
-                    found |= walk(replace(task, advance=None), left, others, test=robust_until_first)
+                    found |= walk(replace(task, advance=None), left, others, deadline, test=test)
             for row in rows.tolist():
                 if row in found:
                     result[row] = found[row]
                 else:
                     accepted = sum(map(len, turns))
                     reason[row] = why_none(task, len(points), accepted, target, holds=holds)
+                    reason[row] += " in time" if accepted and deadline.over else ""
         if self.line_search:
             rows = np.flatnonzero(~np.isnan(result).any(axis=1))
-            result[rows] = line_search(task, rows, result[rows])
+            result[rows] = line_search(task, rows, result[rows], deadline)
         return Proposals.of(result, reason)
 
     def example_table(self) -> object:
         """The candidates, or the space that they were certified in."""
         return self.candidates.space if isinstance(self.candidates, CertifiedCandidates) else self.candidates
 
-    def _by_target(self, task: Task) -> tuple[Floats, Mapping[int, Turns]]:
+    def _by_target(self, task: Task, deadline: Deadline) -> tuple[Floats, Mapping[int, Turns]]:
         targets = np.unique(task.targets).tolist()
         if isinstance(self.candidates, CertifiedCandidates):
             self.candidates.check(task)
             return self.candidates.points, {target: self.candidates.by_target[target] for target in targets}
         if self.certified_candidates:
-            certified = self._certified(task.network, task.changes, task.space, targets)
+            certified = self._certified(task.network, task.changes, task.space, targets, deadline)
             return certified.points, certified.by_target
         points = read_candidates(self.candidates, task.space, task.network)
         return points, {t: (accepted_candidates(points, task.space, task.network, t),) for t in targets}
 
     def _certified(
-        self, network: Network, changes: PlausibleChanges | None, space: FeatureSpace, targets: list[int]
+        self,
+        network: Network,
+        changes: PlausibleChanges | None,
+        space: FeatureSpace,
+        targets: list[int],
+        deadline: Deadline,
     ) -> CertifiedCandidates:
-        """Algorithm 2 with robustInit: which candidates does every model in Δ accept?"""
+        """Algorithm 2 with robustInit: which candidates does every model in Δ accept, as far as time allows to say?"""
         points = read_candidates(self.candidates, space, network)
         by_target: dict[int, Turns] = {}
         for target in targets:
             candidates = accepted_candidates(points, space, network, target)
-            robust = np.ones(len(candidates), dtype=np.bool_)
-            if changes is not None and len(candidates):
-                robust = certify(network, candidates.settled, network.classes[target], changes, progress=False).robust
+            robust, seconds = np.full(len(candidates), changes is None), deadline.left()
+            if changes is not None and len(candidates) and seconds != 0.0:
+                label = network.classes[target]
+                robust = certify(network, candidates.settled, label, changes, time_limit=seconds, progress=False).robust
             by_target[target] = (candidates.where(robust), candidates.where(~robust))
         return CertifiedCandidates(network, changes, space, points, by_target)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from holdfast.changes import PlausibleChanges
+from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.gradient import Aim, in_blocks, logistic_loss
 from holdfast.generators.numbers import check_numbers, raised
@@ -78,7 +79,7 @@ class ROAR(Generator):
         """The same against larger changes: raise_by for each step, and up to twice that by step 20."""
         return replace(self, delta_max=raised(self.delta_max, self.raise_by, step))
 
-    def _answer(self, task: Task, deadline: float | None) -> Proposals:
+    def _answer(self, task: Task, deadline: Deadline) -> Proposals:
         dual = PlausibleChanges(1.0, self.norm).dual_norm
         both = 2.0 ** (1.0 / dual) if task.network.n_outputs > 1 else 1.0
         aim = WorstTangent(

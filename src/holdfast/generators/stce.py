@@ -185,7 +185,7 @@ class STCE(Generator):
             rows = np.flatnonzero(task.targets == target)
             candidates = accepted_candidates(points, task.space, task.network, target)
             test = _StableUntilFirst(Stability(task.network, target, noise, self.gamma), self.tau)
-            found = walk(task, rows, candidates, test=test)
+            found = walk(task, rows, candidates, task.deadline(rows.size), test=test)
             for row in rows.tolist():
                 if row in found:
                     result[row] = found[row]

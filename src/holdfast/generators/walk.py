@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.deadline import Deadline
 from holdfast.generators.base import Task
 from holdfast.generators.candidates import Candidates
 from holdfast.generators.finish import allowed, narrow
@@ -26,12 +26,20 @@ Test = Callable[[Task, NDArray[np.bool_], NDArray[np.intp], Floats, NDArray[np.i
 
 
 def walk(
-    task: Task, rows: NDArray[np.intp], candidates: Candidates, *, test: Test | None = None, skip: int = 0
+    task: Task,
+    rows: NDArray[np.intp],
+    candidates: Candidates,
+    deadline: Deadline,
+    *,
+    test: Test | None = None,
+    skip: int = 0,
 ) -> dict[int, Floats]:
     """For each of these rows the first candidate that is accepted, projected; rows without one are left out.
 
     Parameters
     ----------
+    deadline
+        Up to when to look further than at the first few.
     test
         What else an accepted candidate has to pass, such as `robust_until_first`.
     skip
@@ -40,13 +48,12 @@ def walk(
     found: dict[int, Floats] = {}
     if len(candidates) == 0:
         return found
-    deadline = None if task.time_limit is None else time.monotonic() + task.time_limit * rows.size
     people = max(1, _PAIRS // len(candidates))
     for start in range(0, rows.size, people):
         part = rows[start : start + people]
         left = dict.fromkeys(part.tolist(), skip)
         met, meet, late = 0, _FIRST + skip, part
-        while late.size and met < len(candidates) and not (met and _is_over(deadline)):
+        while late.size and met < len(candidates) and not (met and deadline.over):
             orders = candidates.first(task.factuals[late], meet)
             window = {row: order[met:] for row, order in zip(late.tolist(), orders, strict=True)}
             _meet(task, candidates, window, left, test, found)
@@ -54,10 +61,6 @@ def walk(
             late = np.array([row for row in late.tolist() if row not in found], dtype=np.intp)
         task.report(part.size)
     return found
-
-
-def _is_over(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() >= deadline
 
 
 def _meet(
@@ -86,16 +89,21 @@ def _meet(
 
 
 def robust_until_first(
-    task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats, begin: NDArray[np.intp]
+    task: Task,
+    fine: NDArray[np.bool_],
+    rows: NDArray[np.intp],
+    points: Floats,
+    begin: NDArray[np.intp],
+    deadline: Deadline,
 ) -> NDArray[np.bool_]:
     """Which of the fine points are Δ-robust, for each row at least up to its first: what comes after it is not asked.
 
     Interval bounds prove some at once; only what a person meets before the first of these needs the exact test.
     """
-    proven = narrow(task, fine, rows, points, method="interval")
+    proven = narrow(task, fine, rows, points, Deadline.after(None), method="interval")
     before = np.concatenate([[0], np.cumsum(proven)])
     first_open = before[1:] == before[begin]
-    return proven | narrow(task, for_the_first_time(fine & first_open, rows, points), rows, points)
+    return proven | narrow(task, for_the_first_time(fine & first_open, rows, points), rows, points, deadline)
 
 
 def for_the_first_time(fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats) -> NDArray[np.bool_]:

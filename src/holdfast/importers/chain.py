@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.given import given_floats
 from holdfast.network import Floats, Network
 
 Squash = Literal["sigmoid", "softmax"]
@@ -68,7 +69,7 @@ class Chain:
             raise UnsupportedModelError(f"{name}: expected rows of variables, got an input of more than 2 dimensions")
         if source is not None and any(layer.source is source for layer in self.affines):
             raise UnsupportedModelError(f"{name} is used twice: Δ moves the parameters of each layer on their own")
-        matrix = np.asarray(weight, dtype=np.float64)
+        matrix = given_floats(weight, name)
         if self.width is not None and matrix.shape[1] != self.width:
             raise InvalidInputError(f"{name}: expected weights for {self.width} columns, got {matrix.shape[1]}")
         vector = None if bias is None else _bias(name, bias, matrix.shape[0])
@@ -145,7 +146,7 @@ class Chain:
 
 def _bias(name: str, values: ArrayLike, size: int) -> Floats:
     """The values as a vector, one for each neuron; one for all neurons is repeated."""
-    bias = np.asarray(values, dtype=np.float64)
+    bias = given_floats(values, name)
     if bias.size not in (1, size) or (bias.ndim > 0 and bias.shape[-1] != bias.size):
         raise UnsupportedModelError(f"{name}: expected a bias of {size} values, got shape {bias.shape}")
     return np.broadcast_to(bias.reshape(-1), (size,))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.given import given_array
 from holdfast.network import Floats, Network
 
 
@@ -26,6 +27,8 @@ class Model:
         the network's parameters, because Δ is about the parameters of the classifier as it was trained.
     feature_names
         The columns of the raw table, where the model knows them.
+    estimator
+        The classifier without preprocessing that the network was read from, where a pipeline may hold it.
 
     Examples
     --------
@@ -39,6 +42,7 @@ class Model:
     network: Network
     preprocess: Callable[[Any], Any] | None = None
     feature_names: tuple[str, ...] | None = None
+    estimator: Any = field(default=None, compare=False, repr=False)
 
     def variables(self, X: Any) -> Floats:
         """X in the variables that the network reads, a float64 array (n, n_features).
@@ -49,6 +53,8 @@ class Model:
             A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
             columns are taken in the model's order.
         """
+        if isinstance(X, list | tuple | np.ndarray):
+            X = given_array(X, "X")
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(X, self.feature_names)
         if self.preprocess is not None:
@@ -86,7 +92,7 @@ def _in_order(frame: Any, names: tuple[str, ...]) -> Any:
 
 def _named(X: Any, names: tuple[str, ...]) -> pd.DataFrame:
     """An array as the frame that the first step was fitted on: a column transformer looks columns up by name."""
-    values = np.asarray(_dense(X))
+    values = given_array(_dense(X), "X")
     if values.ndim != 2 or values.shape[1] != len(names):
         raise InvalidInputError(f"X: expected a table with the columns {list(names)}, got shape {values.shape}")
     return pd.DataFrame(values, columns=list(names))

@@ -5,6 +5,7 @@ scikit-learn gives the second of two classes to a score > 0, a `Network` to one 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +51,32 @@ def import_model(model: Any) -> Model:
         network=read(estimator).network(),
         preprocess=Steps(transformers) if transformers else None,
         feature_names=None if names is None else tuple(str(name) for name in names),
+        estimator=None if transformers else estimator,
     )
+
+
+def pipelines_around(estimator: Any) -> list[Model]:
+    """The fitted pipelines in memory that end in this very classifier: it reads what their earlier steps write.
+
+    A classifier keeps nothing of what it was fitted on; whoever cut it out of a pipeline mostly still has that.
+    """
+    # A step is a pair of a name and an estimator; without one there is no need to look through everything.
+    if not any(type(holder) is tuple for holder in gc.get_referrers(estimator)):
+        return []
+    pipelines = [item for item in gc.get_objects() if Pipeline in type(item).__mro__]
+    models = [import_model(pipeline) for pipeline in pipelines if _last_step(pipeline) is estimator]
+    return [model for model in models if model.preprocess is not None]
+
+
+def _last_step(pipeline: Pipeline) -> Any:
+    """What a pipeline ends in; None before the steps in front of it are fitted."""
+    try:
+        transformers, estimator = unwrapped(pipeline)
+        for transformer in transformers:
+            check_is_fitted(transformer)
+    except (NotFittedError, InvalidInputError):
+        return None
+    return estimator
 
 
 def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:

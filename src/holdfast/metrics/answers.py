@@ -14,6 +14,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features.codec import Table
 from holdfast.generators import Recourse
 from holdfast.generators.reading import own_variables
+from holdfast.given import given_floats
 from holdfast.importers import load_model
 from holdfast.network import Floats, Network
 from holdfast.verify.inputs import read_targets
@@ -76,7 +77,7 @@ class Answers:
         """
         loaded = load_model(model)
         space = own_variables(loaded, factuals) if space is None else space
-        values = np.array(points, dtype=np.float64)
+        values = given_floats(points, "points").copy()
         if values.ndim != 2 or values.shape[1] != space.n_variables or loaded.network.n_features != space.n_variables:
             raise InvalidInputError(
                 f"points: expected a table with {loaded.network.n_features} columns, one for each variable of the "

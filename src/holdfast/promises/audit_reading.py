@@ -15,7 +15,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
 from holdfast.generators.reading import find_space, own_columns
 from holdfast.importers import Model
-from holdfast.verify.inputs import variable_places
+from holdfast.verify.inputs import check_reading, variable_places
 
 Mask = NDArray[np.bool_]
 
@@ -48,7 +48,9 @@ def reading_of(
             f"space: expected one for the new model, which reads {loaded.network.n_features} variables where "
             f"the ledger's promises have {promised.n_variables}, got None"
         )
-    return _in_the_models_order(loaded, promised)
+    space = _in_the_models_order(loaded, promised)
+    check_reading(loaded, space)
+    return space
 
 
 def _in_the_models_order(loaded: Model, space: FeatureSpace) -> FeatureSpace:

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 
 from holdfast import checker
-from holdfast.changes import PlausibleChanges
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse

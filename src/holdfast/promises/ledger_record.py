@@ -122,7 +122,10 @@ def same_bits(a: Floats, b: Floats) -> bool:
 
 
 def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
-    """The keys as text, one for each row."""
+    """The keys as text, one for each row; nobody is told by a missing value or an empty text."""
+    for key in keys:
+        if (pd.api.types.is_scalar(key) and pd.isna(key)) or not str(key).strip():
+            raise InvalidInputError(f"keys: expected a name or number for every row, got {key!r}")
     names = np.array([str(key) for key in keys], dtype=object)
     if names.shape != (n,):
         raise InvalidInputError(f"keys: expected one for each of the {n} rows, got {len(names)}")

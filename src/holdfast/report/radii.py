@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 from holdfast.generators import Recourse
 from holdfast.network import Floats
 from holdfast.report.contents import Curve
-from holdfast.verify import Verdict, certified_radius
+from holdfast.verify import Verdict
 
 # Some advice no model breaks; a radius is a number that a page can show.
 FAR = 1e6
@@ -71,8 +71,7 @@ def radii_of(recourse: Recourse, *, wanted: bool = True) -> Radii:
     # Many people may be told the same.
     asked = np.column_stack([recourse.points[rows], recourse.targets[rows]])
     _, firsts, places = np.unique(asked, axis=0, return_index=True, return_inverse=True)
-    points, targets = recourse.points[rows][firsts], recourse.targets[rows][firsts]
-    found = certified_radius(network, points, network.classes[targets], norm=norm, biases=biases, tol=RADIUS_TOLERANCE)
+    found = recourse.certified_radius(rows[firsts])
     lower, upper = nothing.lower.copy(), nothing.upper.copy()
     lower[rows], upper[rows] = found.lower[places.ravel()], found.upper[places.ravel()]
     return replace(nothing, lower=_in_agreement(recourse, np.minimum(lower, FAR)), upper=upper, found=lower)

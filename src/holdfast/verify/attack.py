@@ -88,7 +88,9 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     reach = xp.where(corner < center, center - bottom, top - center)
     share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
     share = xp.where(corner <= bottom, -1.0, xp.where(corner >= top, 1.0, share))
-    return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), xp.where(low, -1.0, 1.0) if low.dtype == xp.bool else low], axis=1)
+    return xp.concat(
+        [xp.minimum(xp.maximum(share, -1.0), 1.0), xp.where(low, -1.0, 1.0) if low.dtype == xp.bool else low], axis=1
+    )
 
 
 def take(found: Attack, rows: Array) -> Attack:

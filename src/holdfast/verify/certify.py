@@ -13,7 +13,7 @@ from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
-from holdfast.network import Floats, Network
+from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.verify.certificates import Certificates
 from holdfast.verify.engine import Engine

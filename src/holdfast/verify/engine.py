@@ -137,7 +137,9 @@ class Engine:
             values = values @ weight
             values += bias
             if relu:
-                values = np.maximum(values, 0.0, out=values) if isinstance(values, np.ndarray) else xp.maximum(values, 0.0)
+                values = (
+                    np.maximum(values, 0.0, out=values) if isinstance(values, np.ndarray) else xp.maximum(values, 0.0)
+                )
         values = values @ prepared.rows
         values += prepared.offsets
         return values
@@ -342,7 +344,9 @@ def _attack(job: Job, deadline: Deadline) -> None:
             broken = margins < -WITNESS_SAFETY * error
             chosen = np.flatnonzero(broken)
             met = sides(layers, *(take_rows(a, _beside(a, chosen)) for a in (chunk, found.corner, found.low)))
-            job.outcome.evidence.add_sides(job.reached(local, margins + error, broken, Stage.ATTACK), margin, to_numpy(met))
+            job.outcome.evidence.add_sides(
+                job.reached(local, margins + error, broken, Stage.ATTACK), margin, to_numpy(met)
+            )
 
 
 def _beside(like: Array, rows: Rows) -> Array:
@@ -355,7 +359,9 @@ def _linear(job: Job, deadline: Deadline) -> None:
         layers, rows = job.prepared.layers[k], job.open(k)
         if layers.depth < 2:
             return
-        for part in _chunks(rows.size, _DEVICE_CHUNK if engine.device else max(_WIDE // sum(engine.network.hidden), 16)):
+        for part in _chunks(
+            rows.size, _DEVICE_CHUNK if engine.device else max(_WIDE // sum(engine.network.hidden), 16)
+        ):
             if deadline.over:
                 return
             local = rows[part]
@@ -384,7 +390,10 @@ def _take_over(job: Job, k: int, local: Rows, search: Search, stage: Stage) -> N
         broken[:] = False
     else:
         chosen = np.flatnonzero(broken)
-        met = sides(layers, *(job.engine.convert(a) for a in (job.points[local[chosen]], found.corner[chosen], found.sides[chosen])))
+        met = sides(
+            layers,
+            *(job.engine.convert(a) for a in (job.points[local[chosen]], found.corner[chosen], found.sides[chosen])),
+        )
         rows = job.reached(local, found.upper, broken, stage)
         job.outcome.evidence.add_sides(rows, margin, to_numpy(met))
     closed = np.flatnonzero(search.closed & ~broken & (job.outcome.verdict[job.rows[local]] == 0))
@@ -451,7 +460,14 @@ _MOST_NODES = 2**18
 
 TABLE = (
     Step(Stage.FORWARD, _forward, False, True, "one forward pass", "today's model already says otherwise"),
-    Step(Stage.INTERVAL, _interval, True, False, "one pass of twice the width", "every value between its least and greatest"),
+    Step(
+        Stage.INTERVAL,
+        _interval,
+        True,
+        False,
+        "one pass of twice the width",
+        "every value between its least and greatest",
+    ),
     Step(Stage.BALL, _ball, True, False, "one pass", "a radius that all parameters share", ball=True),
     Step(Stage.ATTACK, _ball_attack, True, True, "some descents", "a network in the ball that breaks it", ball=True),
     Step(Stage.ATTACK, _attack, False, True, "three best responses", "a network in Δ that breaks it", ball=False),
@@ -460,4 +476,3 @@ TABLE = (
     Step(Stage.EXACT, _exact, True, True, "500 linear programs", "whole numbers, where floats cannot tell"),
 )
 CHEAP, LATER = TABLE[:2], TABLE[2:]
-

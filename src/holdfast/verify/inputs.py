@@ -15,8 +15,14 @@ from holdfast.arrays import to_numpy
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.features.feature import Feature
+from holdfast.given import given_number
 from holdfast.importers import Model, load_model
+from holdfast.importers.sklearn import pipelines_around
 from holdfast.network import Floats, Network
+
+# Two encodings differ by no more than their rounding.
+_SAME = 1e-9
 
 
 class Space(Protocol):
@@ -55,28 +61,73 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
     if space is None:
         return loaded.variables(X)
     if isinstance(space, FeatureSpace):
-        check_order(loaded, space)
+        check_reading(loaded, space)
     points = loaded.network.check_points(space.encode(X))
     if loaded.preprocess is not None:
         _check_same_encoding(loaded.variables(X), points)
     return points
 
 
-def check_order(loaded: Model, space: FeatureSpace) -> None:
-    """Refuse a space that has one of the model's own variables at another place than the model.
+def check_reading(loaded: Model, space: FeatureSpace) -> None:
+    """Refuse a space that is not how this model reads a table, as far as there is something to hold it against.
 
-    A model fitted on a table with column names knows its variables by name. Names that the space does not know say
-    nothing: whoever fits on encoded columns may call them anything. A model with preprocessing is compared by value.
+    A model fitted on a table with column names knows its variables by name, a classifier cut out of a pipeline by what
+    the pipeline does before it. A model with preprocessing is compared row by row; all others are taken at their word.
     """
-    if loaded.preprocess is not None or loaded.feature_names is None:
+    if loaded.preprocess is not None:
         return
-    places = variable_places(space)
-    for i, name in enumerate(loaded.feature_names):
-        if i not in places.get(name, (i,)):
+    if loaded.feature_names is not None:
+        _check_names(loaded.feature_names, space)
+    elif loaded.estimator is not None and not all(map(_is_as_it_is, space.features)):
+        around = pipelines_around(loaded.estimator)
+        if around and not any(_reads_alike(model, space) for model in around):
             raise InvalidInputError(
-                f"space: expected the variables in the order in which the model was fitted, "
-                f"{list(loaded.feature_names)}, got {list(space.variables)}: {name!r} is elsewhere"
+                "space: expected one that encodes rows as the pipeline that this classifier is the last step of, got "
+                "another; pass the pipeline as the model, with space=FeatureSpace.from_pipeline(pipeline, X)"
             )
+
+
+def _check_names(names: tuple[str, ...], space: FeatureSpace) -> None:
+    """The model's variables are the space's, each at its place, and not such as the space would scale once more.
+
+    Where all names are those of the table's columns, the model may just as well have been fitted on the table itself.
+    """
+    places, sure = variable_places(space), "load_network(model) says that the model reads the space's variables"
+    for i, name in enumerate(names):
+        if i not in places.get(name, ()):
+            raise InvalidInputError(
+                f"space: expected the variables in the order in which the model was fitted, {list(names)}, "
+                f"got {list(space.variables)}: {name!r} is elsewhere; {sure}"
+            )
+    scaled = [feature.name for feature in space.features if not _is_as_it_is(feature)]
+    if scaled and set(names) <= set(map(str, space.names)):
+        raise InvalidInputError(
+            f"space: expected one that leaves the columns {list(names)}, on which the model was fitted, as they are, "
+            f"got one that scales {scaled[0]!r}; scale='none' leaves them, fit on space.encode(X) for a model that "
+            f"reads scaled values, {sure}"
+        )
+
+
+def _is_as_it_is(feature: Feature) -> bool:
+    """Whether the model's variable is the number in the caller's table."""
+    return feature.numeric and not feature.one_hot and feature.scaling.affine() == (1.0, 0.0)
+
+
+def _reads_alike(model: Model, space: FeatureSpace) -> bool:
+    """Whether a pipeline makes the same of rows as the space does: ends, middles and every label of the columns."""
+    n = max(3, *(len(feature.categories) for feature in space.features))
+    columns = []
+    for feature in space.features:
+        lower, upper = max(feature.lower, -1e6), min(feature.upper, 1e6)
+        values = np.arange(len(feature.categories)) if feature.labelled else [lower, upper, lower / 2 + upper / 2]
+        columns.append(np.resize(np.rint(values) if feature.precision == "integer" else values, n))
+    frame = space.restore(np.column_stack(columns).astype(np.float64))
+    try:
+        names = model.feature_names
+        theirs = model.variables(frame.to_numpy() if names is None else frame.filter(list(names)))
+    except InvalidInputError:
+        return False
+    return _difference(theirs, space.encode(frame)) <= _SAME
 
 
 def variable_places(space: FeatureSpace) -> dict[str, tuple[int, ...]]:
@@ -114,9 +165,11 @@ def non_negative_number(value: Any, name: str) -> float:
 def whole_number(value: Any, name: str, *, least: int) -> int:
     """`value` as an int of at least `least`, or an error that names it."""
     try:
-        number = operator.index(value)
-    except TypeError as error:
-        raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}") from error
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}")
     if number < least:
         raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
     return number
@@ -128,25 +181,23 @@ def _shown(value: Any) -> Any:
 
 
 def _finite(value: Any) -> float | None:
-    """`value` as a finite float, or None. A text that reads like a number is a text."""
-    if isinstance(value, str | bytes):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+    """`value` as a finite float, or None."""
+    number = given_number(value)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
     """A pipeline and a feature space both say what the network sees; they must say the same."""
-    difference = np.abs(theirs - ours).max(initial=0.0) if theirs.shape == ours.shape else np.inf
-    if not difference <= 1e-9:
+    difference = _difference(theirs, ours)
+    if not difference <= _SAME:
         raise InvalidInputError(
             "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
-            f"of {difference:.3g}; derive the space from the pipeline with "
-            "FeatureSpace.from_pipeline, or pass the pipeline's last step as the model"
+            f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
         )
+
+
+def _difference(a: Floats, b: Floats) -> float:
+    return float(np.abs(a - b).max(initial=0.0)) if a.shape == b.shape else math.inf
 
 
 def read_targets(network: Network, target: Any, n: int) -> NDArray[np.intp]:

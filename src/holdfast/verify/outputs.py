@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
-from holdfast.network import Floats, Network
+from holdfast.network import Floats
 from holdfast.verify.engine import Engine
 from holdfast.verify.inputs import Space, check_changes, positive_number, read_table
 

@@ -22,7 +22,6 @@ from holdfast.milp.builder import ProgramBuilder
 from holdfast.milp.solve import SolveStatus, solve
 from holdfast.network import Floats
 
-
 # What a unit of a split that does not hold costs, in units of the margin; and how far values may follow it.
 _GIVE = 1e3
 
@@ -75,7 +74,9 @@ class CaseProgram:
         if relu:
             self.plus.append(self.columns[-1])
             return
-        plus = [self.builder.variable(max(a, 0.0) / u, max(b, 0.0) / u) for a, b, u in zip(low, high, unit, strict=True)]
+        plus = [
+            self.builder.variable(max(a, 0.0) / u, max(b, 0.0) / u) for a, b, u in zip(low, high, unit, strict=True)
+        ]
         self.plus.append(np.array(plus))
         for v, p, a, b, u in zip(names, plus, low, high, unit, strict=True):
             slope, intercept = _chord(a, b)

@@ -21,7 +21,9 @@ from holdfast.verify.verdict import Evidence
 _Branch = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
-def proof(engine: Engine, evidence: Evidence, row: int, x: NDArray[np.float64], target: int, max_cases: int) -> list[Any]:
+def proof(
+    engine: Engine, evidence: Evidence, row: int, x: NDArray[np.float64], target: int, max_cases: int
+) -> list[Any]:
     """The parts of the row's proof; NoProofError where the checker knows no form for what proved it."""
     parts = []
     for margin in margins_for(engine.network, target):
@@ -77,7 +79,9 @@ class _Tree:
         ends = {"below": (-1, (bottom, 0)), "above": (1, (0, top))}
         # Decided here, it is no longer to be decided further down.
         parts = {
-            name: [(np.where(np.arange(len(b[0])) == neuron, 0, b[0]), *b[1:]) for b in branches if b[0][neuron] == side]
+            name: [
+                (np.where(np.arange(len(b[0])) == neuron, 0, b[0]), *b[1:]) for b in branches if b[0][neuron] == side
+            ]
             for name, (side, _) in ends.items()
         }
         if not bottom < 0 < top:

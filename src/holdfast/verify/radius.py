@@ -19,7 +19,7 @@ from holdfast.bounds import balls
 from holdfast.bounds.layers import Layers, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
-from holdfast.network import CHUNK, Floats, Network
+from holdfast.network import CHUNK, Floats
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.engine import Engine
@@ -165,6 +165,7 @@ def _closest(
     unit: Engine, point: Floats, target: int, low: float, middle: float, high: float, tol: float
 ) -> tuple[float, float]:
     """Where `middle` is neither proven nor broken: the largest that is proven, the least that is broken around it."""
+
     def verdict(radius: float) -> int:
         engine = Engine(unit.network, unit.changes.scaled(radius))
         return int(engine.settle(point, target, keep=False).verdict[0])

@@ -77,7 +77,9 @@ class Relaxation:
             low = xp.minimum(low, high)
             bulk = bulk + row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
             columns = (bottom if relu else least, top, size)
-            joined = [xp.concat(pair, axis=1) for pair in zip((found.bottom, found.top, found.sizes), columns, strict=True)]
+            joined = [
+                xp.concat(pair, axis=1) for pair in zip((found.bottom, found.top, found.sizes), columns, strict=True)
+            ]
             found = replace(found, bottom=joined[0], top=joined[1], sizes=joined[2])
         size = layers.margin.size(xp.maximum(xp.abs(low), xp.abs(high)))
         return replace(found, margin_size=size, bulk=bulk)
@@ -273,7 +275,9 @@ def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
     return relaxation.start.least(c, d)[0] + constant - relaxation.error(lower, upper)
 
 
-def _slopes(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers, walk: Walk) -> tuple[Array, Array, Array]:
+def _slopes(
+    relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers, walk: Walk
+) -> tuple[Array, Array, Array]:
     """(L, U, z) of every later neuron where the bound is met, seen on a walk forwards through the relaxation."""
     xp = array_namespace(relaxation.top)
     layers = relaxation.layers
@@ -363,7 +367,9 @@ def _pushed(decided: Array, step: Array, value: Array, *, cut: bool = False) -> 
     xp = array_namespace(step)
     if cut:
         return xp.where(decided > 0, xp.minimum(step, -value), xp.where(decided < 0, xp.maximum(step, -value), 0.0))
-    return xp.where(((decided > 0) & (value >= 0.0) & (step > 0.0)) | ((decided < 0) & (value <= 0.0) & (step < 0.0)), 0.0, step)
+    return xp.where(
+        ((decided > 0) & (value >= 0.0) & (step > 0.0)) | ((decided < 0) & (value <= 0.0) & (step < 0.0)), 0.0, step
+    )
 
 
 def _better(old: Tightened, new: Tightened) -> Tightened:
@@ -418,7 +424,12 @@ class _Nodes:
 
     def take(self, rows: Rows) -> _Nodes:
         chosen = _index(self.decided, rows)
-        return _Nodes(self.row[rows], take_rows(self.decided, chosen), self.multipliers.take(chosen), take_rows(self.score, chosen))
+        return _Nodes(
+            self.row[rows],
+            take_rows(self.decided, chosen),
+            self.multipliers.take(chosen),
+            take_rows(self.score, chosen),
+        )
 
     def joined(self, other: _Nodes) -> _Nodes:
         xp = array_namespace(self.score)
@@ -454,7 +465,14 @@ class Search:
     """
 
     def __init__(
-        self, layers: Layers, start: Start, upper: Floats, error: Floats, *, gap: Floats | None = None, keep: bool = False
+        self,
+        layers: Layers,
+        start: Start,
+        upper: Floats,
+        error: Floats,
+        *,
+        gap: Floats | None = None,
+        keep: bool = False,
     ) -> None:
         n, later = upper.shape[0], sum(layer.weight.shape[0] for layer in layers.hidden[1:])
         parts = []

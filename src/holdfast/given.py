@@ -1,0 +1,83 @@
+"""Numbers and tables as they were given: read as they are, or refused, never changed on the way."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidInputError
+
+# From here on float64 has no place for every whole number.
+_WIDE = 2**53
+
+
+def given_number(value: Any) -> float | None:
+    """`value` as a float; None for what is none, such as a truth value, a text, a complex number or a gap.
+
+    Examples
+    --------
+    >>> given_number(2), given_number(True), given_number("2"), given_number(2 + 0j)
+    (2.0, None, None, None)
+    """
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if isinstance(value, bool | str | bytes) or value is np.ma.masked or kind not in "iuf":
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def given_array(values: Any, name: str) -> NDArray[Any]:
+    """Numbers or labels as an array; gaps of a masked array, and whole numbers that would be rounded, are refused."""
+    try:
+        masked = isinstance(values, list | tuple | np.ma.MaskedArray) and np.ma.is_masked(np.ma.array(values))
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name}: expected a table, got {type(values).__name__}: {error}") from error
+    if masked:
+        raise InvalidInputError(f"{name}: expected a value in every place, got a masked array with gaps")
+    if array.dtype.kind == "O" or (array.dtype.kind in "iuf" and (np.abs(array) >= np.float64(_WIDE)).any()):
+        # Beside fractions the whole numbers of a list or of a DataFrame are rounded by now.
+        exact = np.asarray(values.astype(object) if hasattr(values, "astype") else values, dtype=object)
+        for value in exact.flat:
+            if isinstance(value, Integral) and _is_rounded(int(value)):
+                raise InvalidInputError(f"{name}: expected numbers that float64 can hold, got {value}")
+    return array
+
+
+def given_floats(values: Any, name: str) -> NDArray[np.float64]:
+    """Real numbers as float64, each of them as it was given; or an error that says what is wrong with them.
+
+    Examples
+    --------
+    >>> given_floats([[1, 2.5]], "X")
+    array([[1. , 2.5]])
+    >>> given_floats([[2**53 + 1, 2.5]], "X")
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidInputError: X: expected numbers that float64 can hold, got 9007199254740993
+    """
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
+    array = given_array(values, name)
+    if array.dtype.kind == "c":
+        raise InvalidInputError(f"{name}: expected real numbers, got dtype {array.dtype}")
+    if array.dtype.kind not in "biufO":
+        raise InvalidInputError(f"{name}: expected numbers, got dtype {array.dtype}")
+    for value in array.flat if array.dtype.kind == "O" else ():
+        if not isinstance(value, Real):
+            raise InvalidInputError(f"{name}: expected numbers, got {value!r}")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name}: expected numbers, got {type(values).__name__}: {error}") from error
+
+
+def _is_rounded(whole: int) -> bool:
+    """Whether float64 has no place for a whole number: what is left of it without its factors 2 has over 53 bits."""
+    whole = abs(whole)
+    return whole > _WIDE and (whole // (whole & -whole)).bit_length() > 53

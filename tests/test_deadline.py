@@ -1,0 +1,64 @@
+"""`Deadline`: seconds of a thread's own work, whatever else the machine does."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+from holdfast.deadline import Deadline
+from holdfast.generators import finish
+
+
+def work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def test_without_a_limit_it_is_never_over():
+    deadline = Deadline.after(None)
+    assert (deadline.left(), deadline.over) == (None, False)
+
+
+def test_own_work_counts_down_to_zero():
+    deadline = Deadline.after(0.02)
+    assert 0.0 < deadline.left() <= 0.02
+    work(0.03)
+    assert (deadline.left(), deadline.over) == (0.0, True)
+
+
+@pytest.mark.parametrize("other", [lambda: time.sleep(0.05), lambda: work(0.05)], ids=["waiting", "another thread"])
+def test_what_others_do_does_not_count(other):
+    deadline = Deadline.after(0.03)
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert deadline.left() > 0.01
+
+
+@pytest.mark.parametrize("certified", [False, True])
+def test_a_line_search_keeps_to_the_time_limit(certified, monkeypatch):
+    """However long a certificate takes, the search and the last certificate have `time_limit` for each person."""
+    spent, certify = [], hf.certify
+
+    def slow(*arguments, time_limit=None, method="joint", **options):
+        if method == "joint":
+            spent.append(time_limit)
+            work(time_limit)
+        return certify(*arguments, method="joint", **options)
+
+    monkeypatch.setattr(finish, "certify", slow)
+    monkeypatch.setattr("holdfast.generators.rnce.certify", slow)
+    network = hf.Network([[[-1.0, 1.0], [0.5, 1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [-0.5]])
+    others = np.random.default_rng(0).uniform(0.0, 1.0, (50, 2))
+    generator = hf.RNCE(others, certified_candidates=certified, line_search=True)
+    people = [[0.7, 0.1], [0.9, 0.0]]
+    result = hf.explain(
+        network, people, target=1, changes=hf.PlausibleChanges(0.05), generator=generator, time_limit=0.05
+    )
+    assert result.found.all()
+    assert result.robust.all()
+    assert len(spent) > 1
+    assert sum(spent) <= 2 * 2 * 0.05 + 1e-9
