@@ -7,7 +7,7 @@ what a layer reads, v, its preactivation z may be anything between its two sides
     L = high v - (high - low) v⁺    U = low v + (high - low) v⁺     where v has either sign;  v⁺ = max(v, 0)
 
 with low = weight - down, high = weight + up and the biases as one more column. What later layers see of a neuron is a
-function c z + d z⁺ of its preactivation: c = 0 after a ReLU, and without an activation d comes of the second line above.
+function c z + d z⁺ of its preactivation: c = 0 after a ReLU; without an activation d comes of the second line above.
 Bounded from below by  l L + u U + k,  l >= 0, it becomes such a function of the layer before:
 
     after a ReLU   c = 0,               d = l low + u high
@@ -57,9 +57,9 @@ class Layer:
     def on(self, convert: Any) -> Layer:
         """The same layer with its arrays converted, to another library or device."""
         fields = (self.weight, self.bias, self.down, self.up, self.bias_down, self.bias_up)
-        known = {id(part): part if isinstance(part, float) else convert(part) for part in fields}
-        scale = self.scale if isinstance(self.scale, float) else convert(self.scale)
-        return Layer(*(known[id(part)] for part in fields), self.rectified, scale)
+        known = {id(part): part if isinstance(part, float) else convert(part) for part in (*fields, self.scale)}
+        weight, bias, down, up, bias_down, bias_up, scale = (known[id(part)] for part in (*fields, self.scale))
+        return Layer(weight, bias, down, up, bias_down, bias_up, self.rectified, scale)
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
@@ -196,25 +196,21 @@ class Margin:
         """The margin as a layer of one neuron whose L is wanted."""
         rectified = bool(network.hidden) and network.activations[-1] == "relu"
         row, offset = self.row[None, :], np.array([self.offset])
-        return Layer(row, offset, *self._reach(radius.weight), *self._reach(radius.bias), rectified)
+        (down, up), (bias_down, bias_up) = (self._reach(part) for part in radius)
+        return Layer(row, offset, down, up, bias_down, bias_up, rectified)
 
-    def _reach(self, radius: Radius) -> tuple[Array, Array]:
+    def _reach(self, radius: Radius) -> tuple[Array, ...]:
         down, up = down_up(radius)
         if isinstance(down, float):
             return (self.count * down,) * 2
-        ends = [(down, up)[sign] for sign in (0, 1)]
-        picked = [
-            sum(ends[side if output == self.above else 1 - side][output : output + 1] for output in self._outputs())
-            for side in (0, 1)
-        ]
-        return picked[0], picked[1]
-
-    def _outputs(self) -> list[int]:
-        return [output for output in (self.above, self.below) if output >= 0]
+        ends: list[Array] = [down, up]
+        # The logit that is taken off moves the margin down where it goes up.
+        moves = [(side, output) for side, output in ((0, self.above), (1, self.below)) if output >= 0]
+        return tuple(sum(ends[abs(way - side)][output : output + 1] for side, output in moves) for way in (0, 1))
 
 
 def margins_for(network: Network, target: int) -> list[Margin]:
-    """What must stay on the right side for the class at index `target`: a margin for each rival, the lower index wins."""
+    """What must stay on the right side for the class at index `target`: a margin for each rival, in order."""
     if network.n_outputs == 1:
         return [Margin.of(network, *((0, -1) if target == 1 else (-1, 0)), strict=target == 0)]
     rivals = [rival for rival in range(network.n_outputs) if rival != target]
@@ -275,7 +271,7 @@ class Layers:
         return [(*layer.norms(), layer.weight.shape[1] + 8.0) for layer in (*self.hidden, self.margin)]
 
     def forward_error(self, magnitude: Array) -> Array:
-        """How far rounding may carry the margin of a network, or an interval bound, for points with |x| <= magnitude."""
+        """How far rounding may carry a network's margin, or an interval bound, for points with |x| <= magnitude."""
         error = 0.0 * magnitude
         for norm, edge, terms in self._norms:
             bulk = norm * magnitude + edge

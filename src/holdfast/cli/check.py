@@ -17,7 +17,8 @@ from holdfast.cli.options import BROKEN, FILE, Debug, TrustPickle, plain_errors
 from holdfast.cli.screens import complain
 from holdfast.errors import FileFormatError
 from holdfast.importers.files import read_model
-from holdfast.promises.certificate import certificate_texts, checker_model
+from holdfast.promises.certificate import certificate_texts
+from holdfast.verify.exact import checker_model
 
 # Statements differ in Δ, the class and the verdict: more than these at once are no longer read.
 _SHOWN = 10

@@ -13,11 +13,11 @@ from holdfast.features import FeatureSpace
 from holdfast.progress import progress_bar
 from holdfast.promises.audit_judge import Judge, Newcomer
 from holdfast.promises.audit_result import STATUSES, Audit
-from holdfast.promises.certificate import checker_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_entries import PAGE
 from holdfast.promises.ledger_pages import Labels
 from holdfast.promises.ledger_terms import Terms
+from holdfast.verify.exact import checker_model
 from holdfast.verify.inputs import whole_number
 
 # With fewer promises an audit is over before a bar could be read.

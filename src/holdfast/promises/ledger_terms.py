@@ -18,7 +18,7 @@ from holdfast.changes import PlausibleChanges
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.network import Network
-from holdfast.promises.certificate import checker_model
+from holdfast.verify.exact import checker_model
 
 _FORMAT, _VERSION = "holdfast-terms", 1
 

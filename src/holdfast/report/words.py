@@ -21,7 +21,7 @@ from holdfast.report.radii import Radii
 
 def facts_of(recourse: Recourse, method: Method, date: str, outcome: str | None) -> tuple[tuple[str, str], ...]:
     """The model, Δ, the target and the date, as pairs."""
-    from holdfast.promises.certificate import checker_model
+    from holdfast.verify.exact import checker_model
 
     network = recourse.network
     layers = " + ".join(map(str, network.hidden))

@@ -14,7 +14,7 @@ from holdfast.bounds.layers import Layers, Start
 
 @dataclass(frozen=True)
 class Attack:
-    """The least margin that was reached, (n,), and the network there: first preactivations, later neurons' low sides."""
+    """The least margin that was reached, (n,), and the network there: first preactivations, who is on the low side."""
 
     margin: Array
     corner: Array

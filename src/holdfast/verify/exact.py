@@ -1,7 +1,7 @@
 """The last word, one point at a time and in integers: what `holdfast.checker` makes of a proposal is what counts.
 
-Interval bounds settle networks of up to one hidden layer. Deeper ones are cut into cases: HiGHS proposes the multipliers
-of a case, or a counter-model; the checker's arithmetic says what the multipliers prove, and a replay whether the
+Interval bounds settle networks of up to one hidden layer. Deeper ones are cut into cases: HiGHS proposes multipliers of
+a case, or a counter-model; the checker's arithmetic says what the multipliers prove, and a replay whether the
 counter-model is one. A case that stays open is split at the neuron that the program's solution believes least.
 """
 
@@ -184,7 +184,7 @@ class Exact:
         points = self.x[None, :]
         bottom, _ = self.layers.hidden[0].sides(points)
         z = np.where((values <= 0.0) & self.layers.relus[0], bottom, values)
-        return sides(self.layers, points, z, np.zeros((1, 0), dtype=bool))[0]
+        return np.asarray(sides(self.layers, points, z[None, :] if z.ndim == 1 else z, np.zeros((1, 0), dtype=bool))[0])
 
     def _at_worst(self, chosen: Floats) -> Floats:
         """The same with the last hidden layer on the sides that its output row asks for."""

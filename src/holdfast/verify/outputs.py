@@ -80,7 +80,7 @@ def output_bounds(
             ends[side].append(found if side == 0 else -found)
             gaps.append(reached - found)
     met = np.stack([np.maximum(*gaps[i : i + 2]) for i in range(0, len(gaps), 2)], axis=1) <= tol
-    return OutputBounds(*(np.stack(end, axis=1) for end in ends), met)
+    return OutputBounds(np.stack(ends[0], axis=1), np.stack(ends[1], axis=1), met)
 
 
 def _sigmoid(logits: Floats) -> Floats:

@@ -52,10 +52,10 @@ class CaseProgram:
         # Rows of L and U for each later neuron, and of its case, with what they are multiplied by; -1 for none.
         self.rows: list[list[tuple[int, float]]] = []
         self.given: list[int] = []
-        for i, ranges in enumerate(self.ranges):
-            self._values(i, ranges)
+        for i, ends in enumerate(self.ranges):
+            self._values(i, ends)
             if i:
-                for j, (bottom, top) in enumerate(ranges.tolist()):
+                for j, (bottom, top) in enumerate(ends.tolist()):
                     self._neuron(i, j, bottom, top)
         self.cost, _ = self._side(self.layers.margin, 0, 0, len(self.ranges) - 1)
 
@@ -70,7 +70,7 @@ class CaseProgram:
         unit = 2.0 ** np.round(np.log2(np.where(size > 0.0, size, 1.0)))
         names = [self.builder.variable(a / u, b / u) for a, b, u in zip(low, high, unit, strict=True)]
         self.columns.append(np.array(names))
-        self.units.append(unit)
+        self.units.append(np.asarray(unit, dtype=np.float64))
         if relu:
             self.plus.append(self.columns[-1])
             return
@@ -144,7 +144,8 @@ class CaseProgram:
 
     def _seen(self, values: list[Floats], plus: list[Floats]) -> tuple[list[Floats], tuple[int, int] | None]:
         """The sides on which later neurons come nearest to their values, and the neuron to be split."""
-        chosen, best = [], (-math.inf, None)
+        chosen: list[Floats] = []
+        best: tuple[float, tuple[int, int] | None] = (-math.inf, None)
         before = np.maximum(values[0], 0.0) if self.layers.relus[0] else values[0]
         for i, (layer, relu) in enumerate(zip(self.layers.hidden, self.layers.relus, strict=True)):
             most = values[i]

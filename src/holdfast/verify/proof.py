@@ -50,7 +50,7 @@ def _part(exact: Exact, branches: list[_Branch], max_cases: int) -> dict[str, An
     found = exact.settle(Deadline.after(None), max_cases).part
     if found is None:
         raise NoProofError(
-            f"what proves it has no form that the checker takes, or takes more than {max_cases} cases; max_cases= allows more"
+            f"what proves it takes more than {max_cases} cases (max_cases= allows more) or has no form for the checker"
         )
     return found
 

@@ -42,7 +42,7 @@ _FAR = 2.0**20
 
 @dataclass(frozen=True)
 class CertifiedRadius:
-    """For each row: robust for every delta < `lower`; a counter-model exists at `upper`; `met`: no further than `tol`."""
+    """For each row: robust for every delta < `lower`; a counter-model exists at `upper`; `met` where `tol` is kept."""
 
     lower: Floats
     upper: Floats

@@ -37,14 +37,14 @@ _BATCH = 256
 # Ranges by backward walks take a matrix for each row.
 _RANGE_BATCH = 128
 _MOST_STRETCH = 1e3
-# What an attack or a search computes is a network in Δ up to rounding, and so is the network that is written down: a
+# What an attack or a search computes is a network in Δ up to rounding, as is the network that is written down: a
 # margin this many rounding errors below zero stays below it.
 WITNESS_SAFETY = 8.0
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """Layers, their start and for every later neuron, layers side by side, a range (n, N): of U, of z without a ReLU."""
+    """Layers, their start, and a range for every later neuron, layers side by side (n, N): of U; of z without ReLU."""
 
     layers: Layers
     start: Start
@@ -301,7 +301,7 @@ def _slopes(
 
 @dataclass(frozen=True)
 class Tightened:
-    """The best bound with its multipliers, rounding taken off, and the least margin met, with the network that has it."""
+    """The best bound and its multipliers, rounding taken off, and the least margin met with the network that has it."""
 
     bound: Array
     multipliers: Multipliers
@@ -401,7 +401,7 @@ class Leaves:
 
 @dataclass
 class Found:
-    """For each row the least margin lies in [lower, upper]; `open` where the search gave up; who proves and breaks it."""
+    """For each row the least margin lies in [lower, upper]; `open` where the search gave up; what proves, what breaks."""
 
     lower: Floats
     upper: Floats
@@ -565,8 +565,8 @@ class Search:
         shut = np.flatnonzero(closed & ~self.done[nodes.row])
         if shut.size:
             chosen = _index(nodes.decided, shut)
-            parts = (take_rows(part, chosen) for part in (nodes.decided, tightened.lower, tightened.upper))
-            self._close(nodes.row[shut], *parts, bound[shut])
+            decided, lower, upper = (take_rows(p, chosen) for p in (nodes.decided, tightened.lower, tightened.upper))
+            self._close(nodes.row[shut], decided, lower, upper, bound[shut])
         undecided = (nodes.decided == 0) & (relaxation.bottom < 0.0) & (relaxation.top > 0.0)
         score = xp.where(undecided, tightened.score, -1.0)
         rest = replace(nodes, multipliers=tightened.multipliers, score=score)
