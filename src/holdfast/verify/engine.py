@@ -339,9 +339,10 @@ def _attack(job: Job, deadline: Deadline) -> None:
             local = rows[part]
             chunk = engine.convert(job.points[local])
             error = np.asarray(layers.forward_error(job.magnitude(local)))
-            found = attack(layers, chunk)
+            clear = -WITNESS_SAFETY * error
+            found = attack(layers, chunk, clear=engine.convert(clear))
             margins = to_numpy(found.margin)
-            broken = margins < -WITNESS_SAFETY * error
+            broken = margins < clear
             chosen = np.flatnonzero(broken)
             met = sides(layers, *(take_rows(a, _beside(a, chosen)) for a in (chunk, found.corner, found.low)))
             job.outcome.evidence.add_sides(
