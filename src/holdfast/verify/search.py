@@ -32,7 +32,8 @@ from holdfast.verify.program import CaseProgram
 
 Rows = NDArray[np.intp]
 
-_ROOT_STEPS, _STEPS = (2, 6), 3
+# Of a root, of a branch in a network with two hidden layers and with more, and of a branch with nothing to split.
+_ROOT_STEPS, _STEPS, _LAST_STEPS = (1, 3), (1, 3), 20
 _BATCH = 256
 # Ranges by backward walks take a matrix for each row.
 _RANGE_BATCH = 128
@@ -326,12 +327,16 @@ class Tightened:
 
 def tighten(
     relaxation: Relaxation, decided: Array, multipliers: Multipliers, steps: int, cutoff: Array
-) -> tuple[Tightened, Walk]:
-    """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off, and the last walk."""
+) -> tuple[Tightened, Walk, Array]:
+    """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off, and the last walk.
+
+    And the mean of the corners met: a least value inside the box is met near it, never at a corner.
+    """
     xp = array_namespace(relaxation.top)
     lines = slope, intercept = relaxation.chords()
     split = decided != 0
     best: Tightened | None = None
+    mean = 0.0 * relaxation.start.low
     for step in range(steps):
         walk = walk_back(relaxation, lines, multipliers)
         seen, above = _seen(relaxation, lines, multipliers, walk)
@@ -340,6 +345,7 @@ def tighten(
         score = xp.where(falling, -walk.d * xp.maximum(line, line - above), 0.0)
         found = Tightened(walk.bound, multipliers, walk.lower, walk.upper, score)
         best = found if best is None else best.better(found)
+        mean = mean + (walk.corner - mean) / (step + 1)
         if step + 1 < steps:
             alpha_slope = _inside(xp.where(falling, 0.0, walk.d * seen), multipliers.alpha, 0.0, 1.0)
             stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
@@ -357,7 +363,7 @@ def tighten(
             )
     assert best is not None
     bound = best.bound - relaxation.error(best.lower, best.upper)
-    return replace(best, bound=bound), walk
+    return replace(best, bound=bound), walk, mean
 
 
 def _inside(slope: Array, value: Array, low: float, high: float) -> Array:
@@ -505,7 +511,7 @@ class Search:
             self._give_up(np.unique(worn))
             nodes = nodes.take(np.flatnonzero(~self.done[nodes.row]))
             if nodes.row.size:
-                nodes = self._bounded(self._children(nodes), _STEPS)
+                nodes = self._bounded(self._children(nodes), _STEPS[self.root.layers.depth > 2])
                 if nodes.row.size:
                     stack.append(nodes)
 
@@ -533,8 +539,9 @@ class Search:
         xp = array_namespace(relaxation.top)
         cutoff = _on(relaxation.top, xp.asarray(self._cutoff(nodes.row)))
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
-        tightened, walk = tighten(relaxation, nodes.decided, nodes.multipliers, steps, cutoff)
-        self._meet(nodes.row, reach(relaxation.layers, walk.corner, walk.low), walk)
+        tightened, walk, mean = tighten(relaxation, nodes.decided, nodes.multipliers, steps, cutoff)
+        for corner in (walk.corner, mean)[: min(steps, 2)]:
+            self._meet(nodes.row, reach(relaxation.layers, corner, walk.low), corner, walk.low)
         bound = to_numpy(tightened.bound)
         if root:
             self.root_bound[nodes.row] = np.maximum(self.root_bound[nodes.row], bound)
@@ -554,7 +561,7 @@ class Search:
     def _cutoff(self, rows: Rows) -> Floats:
         return np.zeros(rows.shape[0]) if self.gap is None else np.asarray(self.found.upper[rows] - self.gap[rows])
 
-    def _meet(self, rows: Rows, reached: Array, walk: Walk) -> None:
+    def _meet(self, rows: Rows, reached: Array, corner: Array, low: Array) -> None:
         """Record networks with a smaller margin than was known, the best last so that it stays."""
         margin = to_numpy(reached) + self.error[rows]
         better = np.flatnonzero(margin < self.found.upper[rows])
@@ -562,9 +569,9 @@ class Search:
             return
         better = better[np.argsort(-margin[better], kind="stable")]
         self.found.upper[rows[better]] = margin[better]
-        chosen = _index(walk.low, better)
-        self.found.corner[rows[better]] = to_numpy(take_rows(walk.corner, chosen))
-        self.found.sides[rows[better]] = np.where(to_numpy(take_rows(walk.low, chosen)), -1.0, 1.0)
+        chosen = _index(low, better)
+        self.found.corner[rows[better]] = to_numpy(take_rows(corner, chosen))
+        self.found.sides[rows[better]] = np.where(to_numpy(take_rows(low, chosen)), -1.0, 1.0)
         if self.gap is None:
             self.done |= self.broken
 
@@ -576,6 +583,11 @@ class Search:
 
     def _children(self, nodes: _Nodes) -> _Nodes:
         """Two branches for each node, on the neuron that promises most; where none does, as a program says."""
+        best = to_numpy(array_namespace(nodes.score).max(nodes.score, axis=1))
+        if (best <= 0.0).any():
+            stuck = self._bounded(nodes.take(np.flatnonzero(best <= 0.0)), _LAST_STEPS)
+            nodes = nodes.take(np.flatnonzero((best > 0.0) & ~self.done[nodes.row]))
+            nodes = nodes.joined(stuck) if stuck.row.size else nodes
         score = to_numpy(nodes.score)
         neuron = score.argmax(axis=1)
         for i in np.flatnonzero(score[np.arange(neuron.shape[0]), neuron] <= 0.0):
