@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from holdfast import Network, PlausibleChanges
+from reference import exact_class, inside
 
 # What the MILP's answer is good to, for nets whose numbers are of order one to ten.
 MILP_TOLERANCE = 1e-6
@@ -207,14 +208,6 @@ def exact_logits(network: Network, x: np.ndarray) -> Vector:
         if i < len(network.hidden):
             values = [_relu(value) for value in values]
     return values
-
-
-def exact_class(network: Network, x: np.ndarray) -> int:
-    """The index of the class that the network gives x, in fractions."""
-    logits = exact_logits(network, x)
-    if len(logits) == 1:
-        return int(logits[0] >= 0)
-    return logits.index(max(logits))
 
 
 def inside_exactly(network: Network, changes: PlausibleChanges, other: Network) -> bool:
@@ -421,16 +414,17 @@ class ChangedNetworks(NamedTuple):
 
     weights: list[np.ndarray]
     biases: list[np.ndarray]
+    activations: tuple[str, ...]
 
     def pick(self, i: int, classes: np.ndarray) -> Network:
-        return Network([w[i] for w in self.weights], [b[i] for b in self.biases], classes)
+        return Network([w[i] for w in self.weights], [b[i] for b in self.biases], classes, self.activations)
 
     def logits(self, X: np.ndarray) -> np.ndarray:
         """(n, points, outputs)."""
         values = np.broadcast_to(X, (len(self.weights[0]), *X.shape))
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             values = values @ weight.transpose(0, 2, 1) + bias[:, None, :]
-            if i < len(self.weights) - 1:
+            if i < len(self.activations) and self.activations[i] == "relu":
                 values = np.maximum(values, 0.0)
         return values
 
@@ -455,6 +449,7 @@ def sample_changed(
     return ChangedNetworks(
         [moved(w, r) for w, r in zip(network.weights, radii.weights, strict=True)],
         [moved(b, r) for b, r in zip(network.biases, radii.biases, strict=True)],
+        network.activations,
     )
 
 
@@ -481,7 +476,7 @@ def adversarial_changed(
     origin = [*network.weights, *network.biases]
     for step in range(steps + 1):
         current = [p + s for p, s in zip(origin, shift, strict=True)]
-        changed = ChangedNetworks(current[:layers], current[layers:])
+        changed = ChangedNetworks(current[:layers], current[layers:], network.activations)
         yield changed
         gradients = _margin_gradients(changed, x, target, chosen)
         gradients = [g + rng.normal(0.0, 1e-3 if step else 1.0, g.shape) * _scale(g) for g in gradients]
@@ -498,8 +493,11 @@ def _margin_gradients(changed: ChangedNetworks, x: np.ndarray, target: int, riva
     """Gradient of each network's margin with respect to its own parameters, weights first and then biases."""
     n, layers = len(rivals), len(changed.weights)
     values = [np.broadcast_to(x, (n, len(x)))]
-    for weight, bias in zip(changed.weights[:-1], changed.biases[:-1], strict=True):
-        values.append(np.maximum(np.einsum("noi,ni->no", weight, values[-1]) + bias, 0.0))
+    passed = [np.ones_like(values[0], dtype=bool)]
+    for weight, bias, kind in zip(changed.weights[:-1], changed.biases[:-1], changed.activations, strict=True):
+        preactivation = np.einsum("noi,ni->no", weight, values[-1]) + bias
+        passed.append((preactivation > 0) | (kind == "identity"))
+        values.append(preactivation * passed[-1])
     outputs = changed.biases[-1].shape[1]
     back = np.zeros((n, outputs))
     if outputs == 1:
@@ -512,7 +510,7 @@ def _margin_gradients(changed: ChangedNetworks, x: np.ndarray, target: int, riva
         weight_gradients.append(back[:, :, None] * values[i][:, None, :])
         bias_gradients.append(back)
         if i:
-            back = np.einsum("no,noi->ni", back, changed.weights[i]) * (values[i] > 0)
+            back = np.einsum("no,noi->ni", back, changed.weights[i]) * passed[i]
     return weight_gradients[::-1] + bias_gradients[::-1]
 
 
@@ -534,10 +532,13 @@ def _best_response(gradients: list[np.ndarray], network: Network, changes: Plaus
     answer: list[np.ndarray] = [np.empty(0)] * (2 * layers)
     for members, radius in groups:
         whole = np.hstack([flat[i] for i in members])
-        if changes.norm == 2.0:
-            best = -radius * whole / (np.linalg.norm(whole, axis=1, keepdims=True) + 1e-300)
+        if changes.norm > 1.0:
+            # Where Hölder's inequality is an equality; in units of the largest entry, so that no power overflows.
+            ratio = np.abs(whole) / (np.abs(whole).max(axis=1, keepdims=True) + 1e-300)
+            size = ratio ** (1.0 / (changes.norm - 1.0))
+            length = (size**changes.norm).sum(axis=1, keepdims=True) ** (1.0 / changes.norm)
+            best = -radius * np.sign(whole) * size / (length + 1e-300)
         else:
-            assert changes.norm == 1.0
             best = np.zeros_like(whole)
             rows, columns = np.arange(len(whole)), np.abs(whole).argmax(axis=1)
             best[rows, columns] = -radius * np.sign(whole[rows, columns])
@@ -565,6 +566,6 @@ def search_counter_model(
         broken = changed.classify(x[None, :])[:, 0] != target
         for i in np.flatnonzero(broken):
             counter_model = changed.pick(int(i), network.classes)
-            if exact_class(counter_model, x) != target and inside_exactly(network, changes, counter_model):
+            if exact_class(counter_model, x) != target and inside(network, changes, counter_model):
                 return counter_model, tried
     return None, tried
