@@ -40,7 +40,7 @@ class TooSlowError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """One network, one Δ, and a few points with the classes that they should keep."""
+    """One network, one Δ, and a few points with the classes that they should keep; `tol` is relative to what is asked."""
 
     scale: str
     network: hf.Network
@@ -152,7 +152,7 @@ def random_case(seed: int | list[int]) -> Case:
     targets = np.array([exact_class(network, x) for x in points])
     if rng.random() < 0.1:
         targets[:] = rng.integers(0, len(network.classes))
-    tol = float(max(step) * 10.0 ** rng.integers(-8, -2))
+    tol = float(10.0 ** rng.integers(-8, -2))
     case = Case(scale, network, changes, points, targets, tol)
     return _at_the_edge(case, rng) if scale != "ordinary" or rng.random() < 0.5 else case
 
@@ -317,16 +317,17 @@ def _check_certificate(case: Case, certs: hf.Certificates, tally: Tally) -> None
 def check_radii(case: Case, tally: Tally) -> None:
     """`certified_radius`: robust just below `lower`, broken at `upper`, and `met` says whether they are near."""
     norm, biases, n = case.changes.norm, bool(case.changes.biases), POINTS // 2
+    tol = case.tol * _largest(case.changes.delta)
     radius = None
     with tally.asking("radius", case):
         radius = hf.certified_radius(
-            case.network, case.points[:n], case.targets[:n], norm=norm, biases=biases, tol=case.tol
+            case.network, case.points[:n], case.targets[:n], norm=norm, biases=biases, tol=tol
         )
     for i in range(n if radius is not None else 0):
         lower, upper, about = float(radius.lower[i]), float(radius.upper[i]), f"{case}\nrow = {i}"
         words = f"({lower}, {upper})"
-        near = Fraction(upper) - Fraction(lower) <= Fraction(case.tol) if math.isfinite(upper) else lower == upper
-        tally.say("radius", "met" if near else "not met", bool(getattr(radius, "met", radius.upper - radius.lower <= case.tol)[i]) == near, about, words)
+        near = Fraction(upper) - Fraction(lower) <= Fraction(tol) if math.isfinite(upper) else lower == upper
+        tally.say("radius", "met" if near else "not met", bool(getattr(radius, "met", radius.upper - radius.lower <= tol)[i]) == near, about, words)
         below = float(np.nextafter(min(lower, 1e100), 0.0))
         if below > 0.0:
             kept = _holds(case, i, hf.PlausibleChanges(below, norm=norm, biases=biases))
@@ -336,13 +337,18 @@ def check_radii(case: Case, tally: Tally) -> None:
             tally.say("radius", "upper" if upper else "upper = 0", _holds(case, i, beyond) is not True, about, words)
 
 
+def _largest(delta: Any) -> float:
+    return max(map(_largest, delta)) if isinstance(delta, tuple) else float(np.max(delta))
+
+
 def check_ranges(case: Case, tally: Tally) -> None:
     """`output_bounds`: no logit leaves them, and `met` says where they are tight."""
     bounds, n = None, POINTS // 2
+    tol = case.tol * max(float(np.abs(case.network.logits(case.points)).max()), 1e-250)
     if case.changes.norm != math.inf and case.network.hidden:
         return
     with tally.asking("range", case):
-        bounds = hf.output_bounds(case.network, case.points[:n], case.changes, tol=case.tol)
+        bounds = hf.output_bounds(case.network, case.points[:n], case.changes, tol=tol)
     if bounds is None:
         return
     for i, k in np.ndindex(n, case.network.n_outputs):
@@ -351,7 +357,7 @@ def check_ranges(case: Case, tally: Tally) -> None:
         words = f"({lower}, {upper}) around ({float(low[0])}, {-float(high[0])})"
         sound = not _above(lower, low[1]) and not _above(-upper, high[1])
         tally.say("range", "holds the logit", sound, about, words)
-        allowed = Fraction(case.tol)
+        allowed = Fraction(tol)
         tight = sound and not _above(low[0] - allowed, lower) and not _above(high[0] - allowed, -upper)
         met = bool(getattr(bounds, "met", np.ones_like(bounds.lower))[i, k])
         tally.say("range", "met" if met else "not met", tight or not met, about, words)

@@ -370,6 +370,14 @@ def _sums(row: Row, parts: list[Parts]) -> Parts:
     return _sum(low, row.low_bias), _sum(high, row.high_bias)
 
 
+_ONE = 1 << 32
+
+
+def _slope(rise: int, run: int) -> int:
+    """The slope of a chord in units of 1 / _ONE: a steeper line does as well, and keeps the numbers short."""
+    return -(-rise * _ONE // run)
+
+
 @dataclass
 class _Program:
     """Rows that must be <= 0, and choices: of each, all the rows of one side or of the other must be <= 0."""
@@ -400,7 +408,9 @@ class _Program:
             if least_u >= 0:
                 self.rows.append(above)
             else:
-                self.rows.append(_sum([(most_u - least_u, value), (-most_u, high)], most_u * least_u))
+                slope = _slope(most_u, most_u - least_u)
+                self.rows.append(_sum([(_ONE, value), (-slope, high)], slope * least_u))
+                self.rows.append(_sum([(1, value)], -top))
                 self.choices.append(([value, high], [above]))
         return value, _constant(0)
 
@@ -413,7 +423,10 @@ class _Program:
             self.rows.append(_sum([(1, low), (-1, plus), (1, minus)]))
             self.rows.append(_sum([(-1, high), (1, plus), (-1, minus)]))
         if least < 0 < most:
-            self.rows.append(_sum([(-least, plus), (most, minus)], least * most))
+            # The chord twice, each exact at the end where its part is 0.
+            for part, other, most_part, end in ((plus, minus, most, -least), (minus, plus, -least, most)):
+                slope = _slope(most_part, most - least)
+                self.rows.append(_sum([(_ONE - slope, part), (slope, other)], -slope * end))
             self.choices.append(([plus], [minus]))
         return plus, minus
 
