@@ -39,7 +39,10 @@ def show(tally: Tally, seconds: float) -> None:
     console = Console()
     asked = sum(tally.seconds.values())
     table = Table(
-        "statement", "answer", "how often", title=f"{tally.statements:,} statements in {seconds:.0f} s, {asked:.0f} s of it in holdfast"
+        "statement",
+        "answer",
+        "how often",
+        title=f"{tally.statements:,} statements in {seconds:.0f} s, {asked:.0f} s of it in holdfast",
     )
     for (kind, answer), count in sorted(tally.answers.items()):
         if count:

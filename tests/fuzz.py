@@ -103,10 +103,9 @@ class Tally:
                 with at_most(PATIENCE):
                     yield
             except hf.HoldfastError as error:
-                text = str(error)
-                self.notes["refused", f"{what}: {text[:70]}"] += 1
-                if "report this as a bug" in text:
-                    self.say(what, "crash", False, case, text)
+                self.notes["refused", f"{what}: {str(error).split(', got')[0]}"] += 1
+                if "report this as a bug" in str(error):
+                    self.say(what, "crash", False, case, str(error))
             except TooSlowError:
                 self.say(what, "without end", False, case)
             except Exception as error:
@@ -278,7 +277,7 @@ def check_verdicts(case: Case, tally: Tally) -> None:
         certs = hf.certify(case.network, case.points, case.targets, case.changes)
     if certs is None:
         return
-    for i in range(POINTS):
+    for i in range(len(case.points)):
         margins = _truth(case, i, case.changes, seed=i)
         true = None if margins is None else robust(margins, int(case.targets[i]))
         verdict, about = certs.verdict[i].name, f"{case}\nrow = {i}"
@@ -309,7 +308,7 @@ def _above(a: float | Fraction, b: float | Fraction) -> bool:
 
 
 def _check_certificate(case: Case, certs: hf.Certificates, tally: Tally) -> None:
-    known = [i for i in range(POINTS) if certs.verdict[i] is not hf.Verdict.UNKNOWN]
+    known = [i for i in range(len(case.points)) if certs.verdict[i] is not hf.Verdict.UNKNOWN]
     for i in sorted(known, key=lambda i: not certs.robust[i])[:1]:
         about = f"{case}\nrow = {i}"
         with tally.asking("certificate", about):
@@ -326,18 +325,16 @@ def _check_certificate(case: Case, certs: hf.Certificates, tally: Tally) -> None
 
 def check_radii(case: Case, tally: Tally) -> None:
     """`certified_radius`: robust just below `lower`, broken at `upper`, and `met` says whether they are near."""
-    norm, biases, n = case.changes.norm, bool(case.changes.biases), POINTS // 2
+    norm, biases, n = case.changes.norm, bool(case.changes.biases), min(len(case.points), 2)
     tol = case.tol * _largest(case.changes.delta)
     radius = None
     with tally.asking("radius", case):
-        radius = hf.certified_radius(
-            case.network, case.points[:n], case.targets[:n], norm=norm, biases=biases, tol=tol
-        )
+        radius = hf.certified_radius(case.network, case.points[:n], case.targets[:n], norm=norm, biases=biases, tol=tol)
     for i in range(n if radius is not None else 0):
         lower, upper, about = float(radius.lower[i]), float(radius.upper[i]), f"{case}\nrow = {i}"
         words = f"({lower}, {upper})"
         near = Fraction(upper) - Fraction(lower) <= Fraction(tol) if math.isfinite(upper) else lower == upper
-        tally.say("radius", "met" if near else "not met", bool(getattr(radius, "met", radius.upper - radius.lower <= tol)[i]) == near, about, words)
+        tally.say("radius", "met" if near else "not met", bool(radius.met[i]) == near, about, words)
         below = float(np.nextafter(min(lower, 1e100), 0.0))
         if below > 0.0:
             kept = _holds(case, i, hf.PlausibleChanges(below, norm=norm, biases=biases))
@@ -353,7 +350,7 @@ def _largest(delta: Any) -> float:
 
 def check_ranges(case: Case, tally: Tally) -> None:
     """`output_bounds`: no logit leaves them, and `met` says where they are tight."""
-    bounds, n = None, POINTS // 2
+    bounds, n = None, min(len(case.points), 2)
     tol = case.tol * max(float(np.abs(case.network.logits(case.points)).max()), 1e-250)
     if case.changes.norm != math.inf and case.network.hidden:
         return
@@ -369,7 +366,7 @@ def check_ranges(case: Case, tally: Tally) -> None:
         tally.say("range", "holds the logit", sound, about, words)
         allowed = Fraction(tol)
         tight = sound and not _above(low[0] - allowed, lower) and not _above(high[0] - allowed, -upper)
-        met = bool(getattr(bounds, "met", np.ones_like(bounds.lower))[i, k])
+        met = bool(bounds.met[i, k])
         tally.say("range", "met" if met else "not met", tight or not met, about, words)
 
 

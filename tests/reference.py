@@ -79,9 +79,7 @@ def radii_of(network: Network, changes: PlausibleChanges) -> list[Radii]:
     moving: Any = changes.biases
     bias: Sequence[Any] = moving if isinstance(moving, tuple) else each if moving else (0.0,) * layers
     assert len(each) == len(bias) == layers
-    return [
-        Radii(_down_up(each[i], network.weights[i]), _down_up(bias[i], network.biases[i])) for i in range(layers)
-    ]
+    return [Radii(_down_up(each[i], network.weights[i]), _down_up(bias[i], network.biases[i])) for i in range(layers)]
 
 
 def _down_up(radius: Any, like: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -216,7 +214,9 @@ def _decimal(value: Fraction) -> Decimal:
 
 def exact_logits(network: Network, x: np.ndarray) -> list[Fraction]:
     """The logits of the network in fractions."""
-    still = [Radii((w * 0.0, w * 0.0), (b * 0.0, b * 0.0)) for w, b in zip(network.weights, network.biases, strict=True)]
+    still = [
+        Radii((w * 0.0, w * 0.0), (b * 0.0, b * 0.0)) for w, b in zip(network.weights, network.biases, strict=True)
+    ]
     scaled = Scaled.of(network, np.asarray(x, dtype=float), still)
     values = scaled.point
     for i, rows in enumerate(scaled.layers):
