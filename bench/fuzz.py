@@ -38,12 +38,8 @@ def show(tally: Tally, seconds: float) -> None:
     """The counts as tables, then every false statement."""
     console = Console()
     asked = sum(tally.seconds.values())
-    table = Table(
-        "statement",
-        "answer",
-        "how often",
-        title=f"{tally.statements:,} statements in {seconds:.0f} s, {asked:.0f} s of it in holdfast",
-    )
+    title = f"{tally.statements:,} statements in {seconds:.0f} s, {asked:.0f} s of it in holdfast"
+    table = Table("statement", "answer", "how often", title=title)
     for (kind, answer), count in sorted(tally.answers.items()):
         if count:
             table.add_row(kind, answer, f"{count:,}")

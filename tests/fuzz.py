@@ -41,7 +41,7 @@ class TooSlowError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """One network, one Δ, and a few points with the classes that they should keep; `tol` is relative to what is asked."""
+    """One network, one Δ, a few points with the classes that they should keep; `tol` is relative to what is asked."""
 
     scale: str
     network: hf.Network

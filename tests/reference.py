@@ -3,7 +3,7 @@ is shared.
 
 Every float64 is an integer times a power of two, so a layer is scaled to integers and all arithmetic is exact:
 
-    least_margins     the least margin over Δ: for the box of any shape, at any depth; for a p-norm without hidden layers
+    least_margins     the least margin over Δ: for a box of any shape, at any depth; for a ball without hidden layers
     least_logit       the same for one logit, or for its negative
     exact_class       the class that a network gives a point
     inside            whether a network lies in Δ
@@ -155,8 +155,12 @@ class Scaled:
     shift: int
 
     @classmethod
-    def of(cls, network: Network, x: np.ndarray, radii: list[Radii]) -> Scaled:
+    def of(cls, network: Network, x: np.ndarray, radii: list[Radii] | None) -> Scaled:
         """Each layer's weights times the power of two that makes them integers, and its biases as well."""
+        radii = radii or [
+            Radii(*(_down_up(0.0, part) for part in layer))
+            for layer in zip(network.weights, network.biases, strict=True)
+        ]
         shift = _power(x.tolist())
         point, layers = [_integer(value, shift) for value in x.tolist()], []
         for weight, bias, radius in zip(network.weights, network.biases, radii, strict=True):
