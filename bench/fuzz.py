@@ -3,14 +3,18 @@
     python bench/fuzz.py --statements 100000 --seed 1
 
 Prints how many statements of each kind got which answer, what was refused or left open, and a reproducer for each
-false statement, if there is one; the exit code is then 1. tests/reference.py says what is true.
+false statement, if there is one; the exit code is then 1. tests/reference.py says what is true. The questions are asked
+in a process of their own: a solver that takes its process down is a finding too.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from rich.console import Console
@@ -19,6 +23,9 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from fuzz import Tally, run
+
+# How many statements a process answers for, and how many processes a seed may need.
+EACH, PARTS = 2000, 10_000
 
 
 def main() -> None:
@@ -29,7 +36,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     arguments = parser.parse_args()
     start, tally = time.monotonic(), Tally()
-    run(arguments.seed, arguments.statements, tally, arguments.seconds)
+    for part in itertools.count():
+        if tally.statements >= arguments.statements or time.monotonic() - start > arguments.seconds:
+            break
+        seed = PARTS * arguments.seed + part
+        with ProcessPoolExecutor(1) as pool:
+            try:
+                tally.add(pool.submit(run, seed, min(EACH, arguments.statements)).result())
+            except BrokenProcessPool:
+                tally.say("process", "died", False, f"run({seed}, {EACH}) of tests/fuzz.py")
     show(tally, time.monotonic() - start)
     sys.exit(1 if tally.false else 0)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -268,6 +270,28 @@ def test_ranges_of_large_inputs_say_where_they_miss_their_tolerance(size: float,
     for tol in (1e-6, 1e-7 / np.abs(network.logits(case.points)).max()):
         assert _false(replace(case, tol=tol), check_ranges) == []
     assert size > 1.0 or hf.output_bounds(network, X, case.changes).met.all()
+
+
+def test_no_number_takes_the_process_down() -> None:
+    """A solver that was handed values of 1e60 wrote past the end of its own memory."""
+    question = """
+import holdfast as hf
+network = hf.Network(
+    [[[3.77886544967883e16, 0.0], [1.0326890519595775e24, -5.139596271126224e21]],
+     [[108.86353961263585, -32.31086461408432], [-1.659808410247783e-23, 0.0],
+      [-84491534.91241144, 2832327.1247635363]],
+     [[0.0, -3.861813462155298e-09, 2.603905720614803e-26]]],
+    [[-21292296.80585004, 8.145824629997929e-28], [8.6301408516805e-28, 1.021532894664426e-06, 0.740958160289173],
+     [3.333209569021401e65]],
+)
+changes = hf.PlausibleChanges((8.203496042956214e-09, 0.0, 9.132300517805897e18))
+points = [[-11736284.078803377, -2.507321409296865e18], [-166734498.53257853, 3.570548962217749e29],
+          [282583686564.8429, 1.0549588569887e25], [1.3703751779608808e-07, -16.859794760326604]]
+for _ in range(5):
+    hf.certify(network, points, [1, 0, 1, 1], changes)
+"""
+    done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_row_of_a_table_has_its_own_rounding() -> None:
