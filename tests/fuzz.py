@@ -182,8 +182,9 @@ def _numbers(
         weight[rng.random(weight.shape) < 0.1] = 0.0
     step = np.ones(len(shapes))
     if scale == "layers":
-        step = 10.0 ** rng.uniform(-30.0, 30.0, len(shapes))
-        size = 10.0 ** rng.uniform(-30.0, 30.0)
+        wide = float(rng.choice([8.0, 30.0, 120.0], p=[0.4, 0.5, 0.1]))
+        step = 10.0 ** rng.uniform(-wide, wide, len(shapes))
+        size = 10.0 ** rng.uniform(-wide, wide)
         points = points * size
         weights = [w * s for w, s in zip(weights, step, strict=True)]
         biases = [b * s for b, s in zip(biases, size * np.cumprod(step), strict=True)]
