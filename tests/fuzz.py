@@ -462,7 +462,7 @@ def run(seed: int, statements: int) -> Tally:
         if case is not None:
             for check in (check_verdicts, check_radii, check_ranges):
                 check(case, tally)
-        if k % 40 == 0:
-            check_optimum(1000 * seed + k // 40, tally)
+        if k % 20 == 0:
+            check_optimum(1000 * seed + k // 20, tally)
         k += 1
     return tally

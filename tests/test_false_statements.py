@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from fuzz import Case, Tally, at_most, check_radii, check_ranges, check_verdicts
+from fuzz import Case, Tally, at_most, check_optimum, check_radii, check_ranges, check_verdicts
 from holdfast.promises import Ledger
 from reference import exact_class, inside, least_margins, robust
 
@@ -194,6 +194,18 @@ def test_hidden_values_of_any_size(inputs: float, first: float, last: float, off
     changes = hf.PlausibleChanges((1e-3 * first, 1e-3, 1e-3 * last), biases=False)
     x = [-0.892055788321591 * inputs, 0.7758718474580595 * inputs]
     assert _false(_at_the_edge(weights, biases, x, changes, off), check_verdicts, check_ranges) == []
+
+
+# --- optima of networks with layers without activation ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", [3, 10, 13, 15])
+def test_the_cheapest_answer_of_a_network_with_identity_layers(world: int) -> None:
+    """Taken for ReLU, such a layer made answers dearer than need be, "proven: none" of what exists, and no end."""
+    tally = Tally()
+    check_optimum(world, tally)
+    assert tally.statements >= 2
+    assert tally.false == []
 
 
 # --- "robust" by underflow -------------------------------------------------------------------------------------------
