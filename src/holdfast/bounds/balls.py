@@ -30,6 +30,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.bounds.abstraction import Margin
 from holdfast.changes import PlausibleChanges
@@ -41,6 +42,8 @@ _TINY = 2.0**-1022
 _LEAST = 5e-324
 # Numbers that the slopes of one chunk of rows may fill.
 _CHUNK = 500_000
+# Parts of a ball that one round of the search cuts in two.
+_OPEN = 64
 # How the shifts of a neuron are spread around the best one: ever closer to it.
 _NEAR = np.concatenate([sign * 2.0 ** -np.arange(6.0, 26.0) for sign in (-1.0, 1.0)] + [np.zeros(1)])
 
@@ -654,6 +657,76 @@ def _start_prices(problem: _OneHidden) -> Floats:
     return gains / problem.ball.p
 
 
+class _Parts(NamedTuple):
+    """Parts of a ball: for each layer the least and the most that it moves, and phases of hidden neurons."""
+
+    least: Floats
+    most: Floats
+    phases: Floats
+
+    def take(self, rows: NDArray[np.intp]) -> _Parts:
+        return _Parts(*(field[rows] for field in self))
+
+    def join(self, other: _Parts) -> _Parts:
+        return _Parts(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+    def halves(self, choice: int, ball: _Ball) -> _Parts:
+        """Each part cut in two, in their order: by the phase of a neuron, or half way of what a layer moves."""
+        neurons = self.phases.shape[1]
+        below, above = (_Parts(*(field.copy() for field in self)) for _ in range(2))
+        if choice < neurons:
+            below.phases[:, choice], above.phases[:, choice] = -1.0, 1.0
+            return below.join(above)
+        layer = choice - neurons
+        middle = 0.5 * (self.least[:, layer] + self.most[:, layer])
+        below.most[:, layer] = above.least[:, layer] = middle
+        # What the other layers move at least is gone from the shared radius.
+        powers = (above.least / ball.shared) ** ball.p
+        rest = np.maximum(1.0 - (powers.sum(axis=1, keepdims=True) - powers), 0.0) + 1e-12
+        above.most[:] = np.minimum(above.most, ball.shared * rest ** (1.0 / ball.p) * (1.0 + 1e-12))
+        return below.join(above)
+
+
+def _deep(
+    network: Network, ball: _Ball, x: Floats, margin: Margin, radii: Floats, rounds: int, goal: float
+) -> float:
+    """Branch and bound over phases and over what each layer moves: the split that helps the worst part cuts them all."""
+
+    def bound(parts: _Parts) -> Floats:
+        points = np.broadcast_to(x, (parts.most.shape[0], x.size))
+        return _least(network, ball, points, parts.most, [margin], parts.phases)[:, 0]
+
+    neurons = sum(network.hidden)
+    relu = np.repeat([kind == "relu" for kind in network.activations], network.hidden)
+    parts = _Parts(np.zeros((1, radii.size)), radii[None, :], np.zeros((1, neurons)))
+    bounds = bound(parts)
+    for _ in range(rounds):
+        order = bounds.argsort(kind="stable")
+        order = order[bounds[order] <= goal]
+        if not order.size:
+            break
+        worst = parts.take(order[:1])
+        choices = np.flatnonzero(relu & (worst.phases[0] == 0.0)).tolist()
+        if ball.shared < math.inf:
+            choices += range(neurons, neurons + radii.size)
+        if not choices:
+            break
+        tried = [worst.halves(choice, ball) for choice in choices]
+        gains = bound(_Parts(*(np.concatenate(fields) for fields in zip(*tried, strict=True)))).reshape(-1, 2)
+        # More than the goal asks for is no use.
+        gains = np.clip(gains, bounds[order[0]], goal) - bounds[order[0]]
+        choice = choices[int((gains.min(axis=1) + 0.1 * gains.max(axis=1)).argmax())]
+        cut = order[:_OPEN]
+        if choice < neurons:
+            cut = cut[parts.phases[cut, choice] == 0.0]
+        new = parts.take(cut).halves(choice, ball)
+        kept = np.setdiff1d(np.arange(bounds.size), cut)
+        # A part is no worse than the whole it was cut from.
+        bounds = np.concatenate([bounds[kept], np.maximum(bound(new), np.tile(bounds[cut], 2))])
+        parts = parts.take(kept).join(new)
+    return float(bounds.min())
+
+
 def refine(
     network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 60, goal: float | None = None
 ) -> tuple[float, Network | None]:
@@ -670,4 +743,6 @@ def refine(
             search.meet(steps.layers[0][0] @ descent.x / max(search.problem.reach, _LEAST))
             lower = max(lower, search.run(rounds, goal))
             value, steps = min((value, steps), descent.run(descent.with_shifts(search.shifts), 30), key=lambda met: met[0])
+        elif len(network.hidden) > 1 and (goal is None or value >= goal):
+            lower = max(lower, _deep(network, descent.ball, x, margin, descent.radii, rounds, value if goal is None else goal))
     return lower, descent.network_of(steps) if value <= 0.0 else None
