@@ -63,8 +63,8 @@ def dual_norm(values: Floats, q: float, *, below: bool = False) -> Floats:
     --------
     >>> dual_norm(np.array([3e-200, 4e-200]), 2.0) / 5e-200 - 1.0 < 1e-14
     True
-    >>> dual_norm(np.array([1e-4, 2e-4]), 101.0).round(8)
-    np.float64(0.0002)
+    >>> round(float(dual_norm(np.array([1e-4, 2e-4]), 101.0)), 8)
+    0.0002
     """
     sizes = np.abs(values)
     largest = np.asarray(sizes.max(axis=-1))
