@@ -61,7 +61,7 @@ def dual_norm(values: Floats, q: float, *, below: bool = False) -> Floats:
 
     Examples
     --------
-    >>> dual_norm(np.array([3e-200, 4e-200]), 2.0) / 5e-200 - 1.0 < 1e-14
+    >>> bool(dual_norm(np.array([3e-200, 4e-200]), 2.0) < 5e-200 * (1.0 + 1e-14))
     True
     >>> round(float(dual_norm(np.array([1e-4, 2e-4]), 101.0)), 8)
     0.0002
