@@ -380,10 +380,14 @@ class _Descent:
         if margin.below >= 0:
             self.signal[margin.below] -= 1.0
 
-    def run(self, starts: _Steps, rounds: int) -> tuple[float, _Steps]:
-        """The least margin met, and the one change that leads to it."""
+    def run(self, starts: _Steps, goal: float | None) -> tuple[float, _Steps]:
+        """The least margin met, or one clearly below the goal, and the one change that leads to it."""
         steps, values = starts, self.margins(starts)
-        for _ in range(rounds):
+        # What is below by more than rounding errors stays below when it is moved inwards and replayed.
+        enough = -math.inf if goal is None else goal - 1e-9 * float(np.abs(values).max())
+        for _ in range(_ROUNDS):
+            if values.min() < enough:
+                break
             aim, best, best_values = self.steepest(steps), steps, values
             for share in (1.0, 0.5, 0.2, 0.05, 0.01):
                 tried = [a + share * (b - a) for a, b in zip(steps, aim, strict=True)]
@@ -460,7 +464,7 @@ class _Descent:
 def attack(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> Network | None:
     """A network inside the ball that breaks the margin at x in floating point, or None; the caller replays it."""
     descent = _Descent(network, changes, x, margin)
-    value, steps = descent.run(descent.starts(), _ROUNDS)
+    value, steps = descent.run(descent.starts(), 0.0)
     return descent.network_of(steps) if value <= 0.0 else None
 
 
@@ -557,13 +561,14 @@ class _Node(NamedTuple):
 
 
 class _Search:
-    """Branch and bound over the shifts of one hidden layer."""
+    """Branch and bound over the shifts of one hidden layer, until the bound or a change is beyond the goal."""
 
-    def __init__(self, problem: _OneHidden) -> None:
+    def __init__(self, problem: _OneHidden, goal: float | None) -> None:
+        self.goal = math.inf if goal is None else goal
         self.problem, self.count, self.least, self.shifts = problem, 0, math.inf, np.zeros_like(problem.centre)
 
     def node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
-        """Search the prices from rough to fine; the last bound, over many cells, is the one that counts."""
+        """Search the prices from rough to fine; every bound holds, the last ones over the finest cells."""
         problem, near = self.problem, np.empty((low.size, 0))
         shared = problem.ball.shared < math.inf
         for width in (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)[2 if self.count else 0 :]:
@@ -574,6 +579,8 @@ class _Search:
             best = int(bounds.argmax())
             prices, near = tried[best], shifts[[best]].T
             self.meet(shifts[best])
+            if bounds[best] > self.goal:
+                break
         self.count += 1
         return _Node(float(bounds[best]), self.count, low, high, prices, parts[best], shifts)
 
@@ -582,13 +589,13 @@ class _Search:
         if value < self.least:
             self.least, self.shifts = value, reached
 
-    def run(self, rounds: int, goal: float | None) -> float:
+    def run(self, rounds: int) -> float:
         """The least bound over all parts, after at most `rounds` splits."""
         neurons = self.problem.centre.size
         nodes = [self.node(-np.ones(neurons), np.ones(neurons), _start_prices(self.problem))]
         for _ in range(rounds):
             node = nodes[0]
-            if goal is not None and (node.bound > goal or self.least < goal):
+            if node.bound > self.goal or self.least < self.goal < math.inf:
                 break
             if self.least - node.bound <= _GAP * abs(self.problem.today - node.bound):
                 break
@@ -716,13 +723,13 @@ def refine(
     """
     lower = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
     descent = _Descent(network, changes, x, margin)
-    value, steps = descent.run(descent.starts(), _ROUNDS)
+    value, steps = descent.run(descent.starts(), goal)
     if network.hidden and not (goal is not None and (lower > goal or value < goal)):
         if len(network.hidden) == 1:
-            search = _Search(_OneHidden.of(network, changes, x, margin))
+            search = _Search(_OneHidden.of(network, changes, x, margin), goal)
             search.meet(steps[0][0] @ descent.x / max(search.problem.reach, _LEAST))
-            lower = max(lower, search.run(rounds, goal))
-            again, others = descent.run(descent.with_shifts(search.shifts), _ROUNDS)
+            lower = max(lower, search.run(rounds))
+            again, others = descent.run(descent.with_shifts(search.shifts), goal)
             value, steps = (again, others) if again < value else (value, steps)
         else:
             least = value if goal is None else goal
