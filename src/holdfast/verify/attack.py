@@ -106,4 +106,3 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     return xp.concat(
         [xp.minimum(xp.maximum(share, -1.0), 1.0), xp.where(low, -1.0, 1.0) if low.dtype == xp.bool else low], axis=1
     )
-

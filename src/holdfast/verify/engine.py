@@ -425,9 +425,7 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
             if job.proven[one, k]:
                 continue
             x = job.points[one]
-            lower, witness = -math.inf, balls.attack(engine.network, engine.changes, x, margin)
-            if witness is None or not flips(witness, margin, x):
-                lower, witness = balls.refine(engine.network, engine.changes, x, margin, goal=0.0)
+            lower, witness = balls.refine(engine.network, engine.changes, x, margin, goal=0.0)
             if witness is not None and flips(witness, margin, x):
                 (row,) = job.reached(np.array([one]), np.zeros(1), np.ones(1, dtype=bool), stage)
                 job.outcome.evidence.networks[int(row)] = (margin, witness)

@@ -378,8 +378,8 @@ class Leaves:
 
     row: Rows
     decided: NDArray[np.int8]
-    lower: NDArray[np.float32]
-    upper: NDArray[np.float32]
+    lower: Floats
+    upper: Floats
 
 
 @dataclass
@@ -578,8 +578,7 @@ class Search:
     def _close(self, rows: Rows, decided: Array, lower: Array, upper: Array, bound: Floats) -> None:
         np.minimum.at(self.found.lower, rows, bound)
         if self.keep:
-            parts = [to_numpy(part) for part in (lower, upper)]
-            self.found.leaves.append(Leaves(rows, to_numpy(decided), *(part.astype(np.float32) for part in parts)))
+            self.found.leaves.append(Leaves(rows, to_numpy(decided), to_numpy(lower), to_numpy(upper)))
 
     def _children(self, nodes: _Nodes) -> _Nodes:
         """Two branches for each node, on the neuron that promises most; where none does, as a program says."""
