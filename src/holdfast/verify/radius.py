@@ -160,17 +160,19 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
         engine = Engine(unit.network, unit.changes.scaled(radius))
         return int(engine.settle(point, target, deadline=Deadline.after(_PATIENCE), keep=False).verdict[0])
 
+    far = _far(unit.network)
     # What is neither proven nor broken lies in [start, end].
     start, end = math.inf, -math.inf
     for _ in range(_HALVES):
         below, above = min(start, high), max(end, low)
         if below - low > tol:
-            radius = max(below - 0.75 * tol, 0.5 * (low + below)) if below < math.inf else max(4.0 * low, 0.02)
+            radius = 0.5 * (low + below) if below < math.inf else max(4.0 * low, 0.02)
+            radius = below - 0.75 * tol if radius < below - 0.75 * tol < below < math.inf else radius
         elif high - above > tol:
             radius = 0.5 * (above + high) if high < math.inf else max(4.0 * above, 0.02)
         else:
             break
-        if not low < radius < high or radius in (start, end) or radius > _FAR:
+        if not low < radius < high or radius in (start, end) or radius > far:
             break
         found = verdict(radius)
         if found == ROBUST:
@@ -180,6 +182,11 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
         else:
             start, end = min(start, radius), max(end, radius)
     return low, high
+
+
+def _far(network: Network) -> float:
+    """A radius beyond which no counter-model is looked for."""
+    return _FAR * max(1.0, *(float(np.abs(part).max()) for part in (*network.weights, *network.biases)))
 
 
 class _Rays:
@@ -196,8 +203,7 @@ class _Rays:
         self.lower, self.upper = np.zeros(n), np.full(n, np.inf)
         # The rival that breaks a row at `upper`, and how: each hidden neuron's side.
         self.rival, self.sides = np.zeros(n, dtype=np.intp), np.zeros((n, sum(engine.network.hidden)))
-        largest = max(float(np.abs(part).max()) for part in (*engine.network.weights, *engine.network.biases))
-        self.far = _FAR * max(largest, 1.0)
+        self.far = _far(engine.network)
 
     def run(self) -> tuple[Floats, Floats]:
         """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
