@@ -91,7 +91,7 @@ class _Ball:
     @classmethod
     def of(cls, changes: PlausibleChanges) -> _Ball:
         shared = math.inf if isinstance(changes.delta, tuple) else changes.delta
-        return cls(changes.norm, changes.dual_norm, shared, changes.biases)
+        return cls(changes.norm, changes.dual_norm, shared, bool(changes.biases))
 
     def size(self, values: Floats) -> Floats:
         """||(v, 1)||_q from above; without the 1 where biases stay."""

@@ -19,7 +19,7 @@ from holdfast.bounds import balls
 from holdfast.bounds.layers import Layers, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
-from holdfast.network import CHUNK, Floats
+from holdfast.network import CHUNK, Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.engine import Engine
