@@ -8,7 +8,6 @@ import torch
 from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
-from holdfast.errors import UnsupportedModelError
 
 
 def _network(rng: np.random.Generator, sizes: list[int], activations: list[str]) -> hf.Network:
@@ -116,7 +115,26 @@ def test_saved_and_compared_with_its_activations(tmp_path):
     assert network != hf.Network(network.weights, network.biases)
 
 
-def test_the_radius_is_refused_by_name():
-    network = _network(np.random.default_rng(0), [2, 3, 1], ["identity"])
-    with pytest.raises(UnsupportedModelError, match="identity"):
-        hf.certified_radius(network, [[0.1, 0.2]], 1)
+@pytest.mark.parametrize(("sizes", "activations"), SHAPES)
+def test_the_radius_is_where_certify_changes_its_mind(sizes: list[int], activations: list[str]):
+    rng = np.random.default_rng(9)
+    network = _network(rng, sizes, activations)
+    X = rng.normal(size=(6, sizes[0]))
+    classes = network.predict(X)
+    radius = hf.certified_radius(network, X, classes)
+    assert radius.met.all()
+    for x, label, low, high in zip(X, classes, radius.lower, radius.upper, strict=True):
+        assert low > 0.0
+        assert hf.certify(network, x[None], label, hf.PlausibleChanges(float(low) * (1.0 - 1e-6))).robust[0]
+        changes = hf.PlausibleChanges(float(high) * (1.0 + 1e-6))
+        witness = hf.certify(network, x[None], label, changes).witness(0)
+        assert changes.contains(network, witness)
+        assert witness.predict(x[None])[0] != label
+
+
+def test_the_radius_of_the_smallest_case_by_hand():
+    """z = w u x at x = -1 with w = -1, u = 1: |u| falls to 1 - r and |w| to 1 - r, and the product is 0 at r = 1."""
+    network = hf.Network([[[1.0]], [[-1.0]]], [[0.0], [0.0]], activations=["identity"])
+    radius = hf.certified_radius(network, [[-1.0]], 1, biases=False)
+    assert radius.lower[0] <= 1.0 <= radius.upper[0]
+    assert radius.met.all()

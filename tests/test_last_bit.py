@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.verify.attack import best_response
-from holdfast.verify.branch import branch_and_bound
-from holdfast.verify.cascade import Question
-from holdfast.verify.problem import Problem
+from holdfast.deadline import Deadline
+from holdfast.verify.attack import attack
+from holdfast.verify.engine import Engine
+from holdfast.verify.search import Search
 from oracle import exact_class, inside_exactly, least_margins_exact, radii_of, robust_exactly
 from random_networks import random_network
 
@@ -182,19 +182,19 @@ def test_margins_are_bounds_at_the_last_bit():
 def test_every_stage_is_sound_by_itself(seed: int):
     """What each stage alone believes of the least margin, with its allowance for rounding, against the fraction."""
     for edge in _edges(seed, 100, [(2,), (4,), (2, 2), (3, 3), (2, 3)]):
-        question = Question.of(edge.network, edge.changes, edge.target)
-        points = edge.x[None]
-        interval = question.interval.lower(points, nonnegative=bool((points >= 0).all()))[0]
-        for k, margin in enumerate(question.margins):
-            exact = edge.margins[None if edge.network.n_outputs == 1 else margin.below]
-            problem = Problem.of(edge.network, question.net, margin, points)
-            error = float(problem.error[0])
-            assert Fraction(float(interval[k]) - error) <= exact
-            assert Fraction(float(best_response(problem).margin[0]) + error) >= exact
+        prepared, points = Engine(edge.network, edge.changes).prepared(edge.target), edge.x[None]
+        interval = prepared.least(points)[0]
+        for k, margin in enumerate(prepared.margins):
+            exact, layers = edge.margins[None if edge.network.n_outputs == 1 else margin.below], prepared.layers[k]
+            error = np.asarray(layers.forward_error(np.abs(points).max(axis=1)))
+            assert Fraction(float(interval[k] - error[0])) <= exact
+            assert Fraction(float(attack(layers, points).margin[0] + error[0])) >= exact
             if len(edge.network.hidden) > 1:
-                found = branch_and_bound(problem, np.array([np.inf]), gap=1e-9)
-                assert found.lower[0] == -np.inf or Fraction(float(found.lower[0])) <= exact
-                assert Fraction(float(found.upper[0]) + error) >= exact
+                search = Search(layers, layers.start(points), np.array([np.inf]), error, gap=np.array([1e-9]))
+                found = search.run(2**12, Deadline.after(None))
+                assert Fraction(float(search.root_bound[0])) <= exact
+                assert Fraction(float(found.lower[0])) <= exact <= Fraction(float(found.upper[0]))
+                assert found.upper[0] - found.lower[0] <= 1e-8
 
 
 @pytest.mark.parametrize("method", ["joint", "separate", "interval"])

@@ -1,5 +1,6 @@
-"""The leaves behind a ROBUST verdict: they cover every case, and each proves its bound in exact arithmetic."""
+"""What a ROBUST verdict stands on: the checker accepts it, its trees cover every case, and no part is searched for twice."""
 
+from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
 
@@ -7,29 +8,65 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.bounds.abstraction import IntervalNetwork
-from holdfast.bounds.linear import FREE
+from holdfast import checker
 from holdfast.errors import InvalidInputError
-from holdfast.verify.problem import Problem
-from holdfast.verify.rational import RationalNetwork
+from holdfast.verify.exact import Exact, NoProofError, checker_model
+
+SIZES = [(6, 14, 14, 1), (3, 6, 6, 3), (4, 6, 6, 6, 1)]
 
 
-def _network(rng: np.random.Generator, *sizes: int) -> hf.Network:
+def _network(rng: np.random.Generator, *sizes: int, activations: tuple[str, ...] = ()) -> hf.Network:
     weights = [1.3 * rng.normal(size=(b, a)) / np.sqrt(a) for a, b in pairwise(sizes)]
-    return hf.Network(weights, [0.3 * rng.normal(size=size) for size in sizes[1:]])
+    biases = [0.3 * rng.normal(size=size) for size in sizes[1:]]
+    return hf.Network(weights, biases, activations=activations or None)
 
 
-def _cases_covered(leaves) -> Fraction:
-    """The share of all cases that the leaves cover, given that no two share one."""
-    choices = [np.concatenate(leaf.decided) for leaf in leaves]
-    for i, mine in enumerate(choices):
-        for other in choices[:i]:
-            assert ((mine != other) & (mine != FREE) & (other != FREE)).any(), "two leaves share a case"
-    return sum((Fraction(1, 2 ** int((choice != FREE).sum())) for choice in choices), Fraction(0))
+def _question(certs: hf.Certificates, row: int) -> checker.Question:
+    model = checker_model(certs.network)
+    changes = checker.read_changes(certs.changes.to_dict(), model)
+    return checker.Question(model, changes, certs.points[row].tolist(), int(certs.targets[row]))
 
 
-@pytest.mark.parametrize("sizes", [(6, 14, 14, 1), (3, 6, 6, 3), (4, 6, 6, 6, 1)])
-def test_leaves_cover_every_case_and_prove_it_in_fractions(sizes):
+def _assert_accepted(certs: hf.Certificates, row: int) -> list[dict]:
+    """Every rival has its part, and in exact arithmetic each part proves what it states, which is enough."""
+    question, parts = _question(certs, row), certs.proof(row)
+    outputs = max(certs.network.n_outputs, 2)
+    assert [part["rival"] for part in parts] == [c for c in range(outputs) if c != certs.targets[row]]
+    for part in parts:
+        bound = question.bound(part)
+        assert Fraction(part["bound"]) <= bound
+        assert question.suffices(part["rival"], Fraction(part["bound"]))
+    return parts
+
+
+def _covered(node: dict, decided: frozenset[tuple[int, int]] = frozenset()) -> Fraction:
+    """The share of all cases that the leaves cover: each split has both of its cases, and none comes twice on a way."""
+    if "tighten" in node:
+        return _covered(node["tighten"], decided)
+    if "split" not in node:
+        return Fraction(1, 2 ** len(decided))
+    place = tuple(node["split"])
+    assert place not in decided
+    return sum((_covered(node[side], decided | {place}) for side in ("below", "above")), Fraction(0))
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """How often a proof had to be searched for."""
+    found: Counter[str] = Counter()
+    for name in ("settle", "tree_of"):
+        plain = getattr(Exact, name)
+
+        def counted(self, *args, plain=plain, name=name):
+            found[name] += 1
+            return plain(self, *args)
+
+        monkeypatch.setattr(Exact, name, counted)
+    return found
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_trees_cover_every_case_and_the_checker_accepts_them(sizes, searches):
     rng = np.random.default_rng(11)
     network = _network(rng, *sizes)
     X = rng.normal(size=(300, sizes[0]))
@@ -38,30 +75,76 @@ def test_leaves_cover_every_case_and_prove_it_in_fractions(sizes):
     # Just inside the radius interval bounds no longer suffice, so the proofs have something to say.
     branched = 0
     for row in np.argsort(-radius)[:25]:
-        changes = hf.PlausibleChanges(0.999 * radius[row])
-        certs = hf.certify(network, X[row : row + 1], targets[row], changes)
+        certs = hf.certify(network, X[row : row + 1], targets[row], hf.PlausibleChanges(0.999 * radius[row]))
         assert certs.robust[0]
-        for part in certs.proof(0):
-            assert part.bound > 0.0
-            if not part.leaves:
-                continue
-            assert _cases_covered(part.leaves) == 1
-            branched += len(part.leaves) > 1
-            problem = Problem.of(network, IntervalNetwork.of(network, changes), part.margin, X[row : row + 1])
-            exact = RationalNetwork(problem, changes.layer_radii(network))
-            for leaf in part.leaves:
-                proven = exact.bound(X[row], leaf.decided, leaf.alphas, leaf.stretches)
-                if len(network.hidden) == 2:
-                    assert proven >= Fraction(leaf.bound)
+        searches.clear()
+        for part in _assert_accepted(certs, 0):
+            assert part["method"] in ("interval", "cases")
+            if part["method"] == "cases":
+                assert _covered(part["tree"]) == 1
+                branched += "split" in part["tree"]
+        assert searches.total() == 0
     assert branched >= 3
 
 
-def test_an_interval_bound_needs_no_leaves():
+@pytest.mark.parametrize(
+    "changes", [hf.PlausibleChanges((0.01, 0.03, 0.02)), hf.PlausibleChanges(0.02, biases=False)], ids=str
+)
+@pytest.mark.parametrize("activations", [("relu", "relu"), ("relu", "identity"), ("identity", "relu")], ids=str)
+def test_every_robust_row_has_a_proof_that_needs_no_search(changes, activations, searches):
+    rng = np.random.default_rng(3)
+    network = _network(rng, 4, 8, 7, 1, activations=activations)
+    X = rng.normal(size=(80, 4))
+    certs = hf.certify(network, X, network.predict(X), changes)
+    robust = np.flatnonzero(certs.robust)
+    assert robust.size >= 10
+    searches.clear()
+    for row in robust:
+        _assert_accepted(certs, int(row))
+    assert searches.total() == 0
+
+
+@pytest.mark.parametrize(("norm", "delta"), [(1.0, 0.03), (2.0, 0.025)])
+def test_in_a_ball_what_the_checker_knows_is_accepted_and_the_rest_is_refused(norm, delta):
+    """The ball's own bound is finer than the checker's: a row that only it proves has no certificate, and says so."""
+    rng = np.random.default_rng(3)
+    network = _network(rng, 4, 8, 7, 1)
+    X = rng.normal(size=(80, 4))
+    certs = hf.certify(network, X, network.predict(X), hf.PlausibleChanges(delta, norm))
+    accepted = Counter()
+    for row in np.flatnonzero(certs.robust).tolist():
+        try:
+            _assert_accepted(certs, row)
+            accepted[certs.decided_by[row]] += 1
+        except NoProofError as error:
+            assert certs.decided_by[row] == "ball bound"
+            assert "no form for the checker" in str(error)
+    assert accepted["interval"] == certs.stages["interval"] > 0
+    assert 0 < accepted["ball bound"] < certs.stages["ball bound"]
+
+
+def test_with_the_branches_forgotten_a_proof_is_searched_for(searches):
+    rng = np.random.default_rng(11)
+    network = _network(rng, *SIZES[0])
+    X = rng.normal(size=(200, SIZES[0][0]))
+    targets = network.predict(X)
+    certs = hf.certify(network, X, targets, hf.PlausibleChanges(0.02))
+    row = int(np.flatnonzero(certs.robust & (certs.decided_by == "linear bound"))[0])
+    certs.outcome.evidence.leaves.clear()
+    searches.clear()
+    (part,) = _assert_accepted(certs, row)
+    assert part["method"] == "cases"
+    assert searches["settle"] == 1
+    with pytest.raises(NoProofError, match="max_cases= allows more"):
+        certs.proof(row, max_cases=0)
+
+
+def test_an_interval_bound_is_named_and_no_more():
     network = hf.Network([[[1.0, 0.0], [0.0, 1.0]], [[1.0, -1.0]]], [[0.0, 0.0], [0.0]])
     certs = hf.certify(network, [[3.0, 1.0]], 1, hf.PlausibleChanges(0.05))
     (part,) = certs.proof(0)
-    assert part.leaves == ()
-    assert part.bound == pytest.approx(float(certs.margin_lower[0]))
+    assert part == {"rival": 0, "method": "interval", "bound": part["bound"]}
+    assert part["bound"] == pytest.approx(float(certs.margin_lower[0]))
 
 
 def test_only_a_robust_row_has_a_proof():

@@ -135,12 +135,45 @@ def test_radii_in_a_ball_are_larger_than_the_boxs_and_hold_against_search(norm: 
         assert search_counter_model(network, outside, x, int(t), steps=30)[0] is not None
 
 
-@pytest.mark.parametrize("norm", [1.0, 2.0, 3.0])
-def test_a_radius_that_cannot_be_bracketed_is_refused(norm: float):
-    """With hidden layers only the box has a counter-model at `upper`; other norms are refused, and say so."""
+@pytest.mark.parametrize("norm", [1.0, 2.0])
+@pytest.mark.parametrize(("hidden", "outputs"), [((5,), 1), ((4,), 3), ((4, 3), 1)], ids=str)
+def test_radii_in_a_ball_with_hidden_layers_are_brackets(hidden: tuple[int, ...], outputs: int, norm: float):
+    """At `lower` no search breaks the point and certify proves it, at `upper` certify breaks it; wider than the box's."""
+    rng = np.random.default_rng([8, len(hidden), outputs])
+    network = random_network(rng, 3, hidden, outputs)
+    X = random_points(rng, 4, 3)
+    target = network.predict_index(X)
+    box, ball = (hf.certified_radius(network, X, target, norm=p, tol=1e-4) for p in (math.inf, norm))
+    assert (ball.lower >= box.lower - 1e-4).all()
+    assert (ball.lower > 0.0).all()
+    np.testing.assert_array_equal(ball.met, ball.upper - ball.lower <= 1e-4)
+    for x, t, low, high in zip(X, target, ball.lower, ball.upper, strict=True):
+        inside, broken = (hf.PlausibleChanges(float(delta), norm=norm) for delta in (low, high))
+        assert search_counter_model(network, inside, x, int(t), steps=30)[0] is None
+        assert hf.certify(network, x[None], int(t), inside).robust[0]
+        witness = hf.certify(network, x[None], int(t), broken).witness(0)
+        assert broken.contains(network, witness)
+        assert exact_class(witness, x) != t
+
+
+def test_met_says_where_the_tolerance_is_kept():
+    """In the 3-norm two hidden layers are bounded, not searched: some brackets stay open, and none is called met."""
     network = random_network(np.random.default_rng(6), 3, (5, 4), 1)
-    with pytest.raises(hf.HoldfastError, match=f"expected inf for a network with hidden layers, got {norm}"):
-        hf.certified_radius(network, [[0.1, 0.2, 0.3]], 1, norm=norm)
+    X = random_points(np.random.default_rng(6), 4, 3)
+    target = network.predict_index(X)
+    radius = hf.certified_radius(network, X, target, norm=3.0, tol=1e-6)
+    assert (radius.lower < radius.upper).all()
+    assert not radius.met.all()
+    np.testing.assert_array_equal(radius.met, radius.upper - radius.lower <= 1e-6)
+    assert hf.certified_radius(network, X, target).met.all()
+
+
+def test_where_nothing_breaks_there_is_nothing_to_meet():
+    """At x = 0 with fixed biases the logit is 1 whatever the weights."""
+    radius = hf.certified_radius(hf.Network([[[1.0]], [[1.0]]], [[0.0], [1.0]]), [[0.0]], 1, biases=False)
+    assert radius.upper.tolist() == [math.inf]
+    assert radius.lower[0] > 1e5
+    assert radius.met.all()
 
 
 def test_linear_radius_in_fractions():

@@ -135,14 +135,14 @@ def test_one_weight_that_moves_one_way():
 
 @pytest.mark.parametrize("hidden", [(), (4,), (4, 3)])
 def test_certificates_are_accepted_and_a_larger_radius_is_not(hidden):
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(12)
     network = random_network(rng, 3, hidden, 1, awkward=False)
     points, changes = random_points(rng, 30, 3), random_sides(network, rng, 0.05)
     network = shift_last_bias(network, 0, -float(np.median(network.logits(points))))
     certificates = hf.certify(network, points, 1, changes)
-    rows = [np.flatnonzero(certificates.verdict == verdict)[:3] for verdict in ("ROBUST", "NOT_ROBUST")]
-    assert all(found.size for found in rows)
-    for row in np.concatenate(rows):
+    assert set(certificates.verdict) == {"ROBUST", "NOT_ROBUST"}
+    assert len(hidden) < 2 or {"interval", "linear bound", "branch and bound"} <= set(certificates.stages)
+    for row in range(len(points)):
         document = hf.certificate(certificates, row)
         assert hf.PlausibleChanges.from_dict(document["changes"]) == changes
         assert hf.check_certificate(json.loads(json.dumps(document)), network).accepted

@@ -103,6 +103,5 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     reach = xp.where(corner < center, center - bottom, top - center)
     share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
     share = xp.where(corner <= bottom, -1.0, xp.where(corner >= top, 1.0, share))
-    return xp.concat(
-        [xp.minimum(xp.maximum(share, -1.0), 1.0), xp.where(low, -1.0, 1.0) if low.dtype == xp.bool else low], axis=1
-    )
+    low = 1.0 - 2.0 * xp.astype(low, share.dtype) if low.dtype == xp.bool else low
+    return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), low], axis=1)

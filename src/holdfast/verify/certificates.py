@@ -14,8 +14,6 @@ from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.engine import Engine
-from holdfast.verify.exact import MAX_CASES
-from holdfast.verify.proof import proof
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Stage, Verdict
 from holdfast.verify.witness import build_witness
 
@@ -96,8 +94,11 @@ class Certificates:
             raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
         return witness
 
-    def proof(self, row: int, max_cases: int = 10 * MAX_CASES) -> list[dict[str, Any]]:
+    def proof(self, row: int, max_cases: int = 5000) -> list[dict[str, Any]]:
         """What the row's ROBUST verdict stands on, as `holdfast.checker` reads it: a part for each rival."""
+        # As in the engine: the checker is imported when it is asked for.
+        from holdfast.verify.proof import proof
+
         row = int(np.arange(len(self))[row])
         if self.outcome.verdict[row] != ROBUST:
             raise InvalidInputError(f"proof: expected a robust row, got row {row}, which is {self.verdict[row].name}")

@@ -25,7 +25,6 @@ from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import attack, sides
-from holdfast.verify.exact import Exact
 from holdfast.verify.search import WITNESS_SAFETY, Search
 from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
 from holdfast.verify.witness import flips
@@ -107,7 +106,8 @@ class Engine:
         import torch
 
         device = self.device
-        return lambda array: torch.as_tensor(array, dtype=torch.float64, device=device)
+        # Always a copy: a network's arrays are read-only, and torch warns of sharing such memory.
+        return lambda array: torch.tensor(array, dtype=torch.float64, device=device)
 
     @cached_property
     def parameters(self) -> list[tuple[Array, Array, bool]]:
@@ -435,6 +435,9 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
 
 def _exact(job: Job, deadline: Deadline) -> None:
     """Row by row in integers, where floats cannot tell: the margin is nearer to 0 than rounding allows."""
+    # Not before it is asked for: `python -m holdfast.checker` has to come before whoever imports the checker.
+    from holdfast.verify.exact import Exact
+
     engine = job.engine
     for k, margin in enumerate(job.prepared.margins):
         layers = job.prepared.layers[k]

@@ -217,28 +217,27 @@ class _Rays:
                 break
             self._shrink(rows)
             rows = rows[self._broken_at(rows, np.maximum(self.upper[rows] - 0.25 * self.tol, 0.0))]
-        for _ in range(_ROUNDS):
-            rows = self._open()
-            rows = rows[self._between(rows)]
+        rows = self._open()
+        for step in range(2 * _ROUNDS):
+            # Just below `upper`; where that was broken, again and again, further below, and in the end by halves.
+            middle = 0.5 * (self.lower[rows] + self.upper[rows])
+            radius = np.maximum(self.upper[rows] - 0.75 * self.tol * 4.0**step, middle)
+            between = (radius > self.lower[rows]) & (radius < self.upper[rows])
+            rows, radius = rows[between], radius[between]
             if not rows.size:
                 break
-            broken = self._prove(rows, self._just_below(rows))
-            if not broken.size:
-                break
+            broken = self._prove(rows, radius)
+            moved = (self.lower[rows] == radius) | (self.upper[rows] == radius)
             self._shrink(broken)
+<<<<<<< HEAD
+=======
+            rows = np.intersect1d(rows[moved], self._open())
+        self._fall_back()
+>>>>>>> tests
         return self.lower, self.upper
 
     def _open(self) -> Rows:
         return np.flatnonzero((self.upper - self.lower > self.tol) & np.isfinite(self.upper))
-
-    def _just_below(self, rows: Rows) -> Floats:
-        middle = 0.5 * (self.lower[rows] + self.upper[rows])
-        return np.asarray(np.maximum(self.upper[rows] - 0.75 * self.tol, middle))
-
-    def _between(self, rows: Rows) -> NDArray[np.bool_]:
-        """Whether there is a number to try between the bounds."""
-        radius = self._just_below(rows)
-        return np.asarray((radius > self.lower[rows]) & (radius < self.upper[rows]))
 
     def _at(self, k: int, radius: Floats) -> Layers:
         return self.layers[k].scaled(radius[:, None])
