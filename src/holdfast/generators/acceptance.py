@@ -221,9 +221,7 @@ def slopes_at(network: Network, ends: Floats, point: Floats) -> tuple[list[Float
     return values, active, slopes[::-1]
 
 
-def counter_model(
-    network: Network, radii: list[LayerRadius], x: Floats, sides: list[Floats], signs: Floats
-) -> Network:
+def counter_model(network: Network, radii: list[LayerRadius], x: Floats, sides: list[Floats], signs: Floats) -> Network:
     """The model in Δ whose neurons, the outputs too, sit on `sides`, layer by layer.
 
     `signs` are those of x, with a choice where x is 0. Rounding goes towards today's parameters: a model that leaves Δ
@@ -252,7 +250,8 @@ def ball_model(network: Network, changes: PlausibleChanges, values: list[Floats]
         for i in group:
             # The direction of the unit p-ball with the greatest product; for p = 1 all goes into the largest slopes.
             size = np.abs(steps[i]) / largest
-            steps[i] = np.sign(steps[i]) * (size == 1.0 if changes.norm == 1.0 else size ** (1.0 / (changes.norm - 1.0)))
+            power = math.inf if changes.norm == 1.0 else 1.0 / (changes.norm - 1.0)
+            steps[i] = np.sign(steps[i]) * size**power
         length = p_norm(np.concatenate([steps[i].ravel() for i in group]), changes.norm)
         for i in group:
             steps[i] = -radii[i].weight * (1.0 - 1e-12) / length * steps[i]

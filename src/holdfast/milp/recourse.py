@@ -75,7 +75,7 @@ class RecourseProgram:
     def fits(self, points: Floats) -> NDArray[np.bool_]:
         """Which points the acceptors accept, up to the solver's tolerances."""
         short = [(one.acceptor.layers(points)[1] < -NEARLY * one.size).any(axis=1) for one in self._written]
-        return ~np.logical_or.reduce(short)
+        return np.asarray(~np.logical_or.reduce(short))
 
     def push(self, point: Floats, extra: float) -> Floats | None:
         """The cheapest point with the same steps and active neurons and, relatively, so much more margin."""
@@ -126,7 +126,7 @@ class RecourseProgram:
         span: LayerRange,
         needed: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The variables of a layer's values, -1 for a neuron that is surely 0 or that nothing looks at; its binaries."""
+        """The variables of a layer's values, -1 where one is surely 0 or nothing looks at it; and its binaries."""
         weight, bias, relu = acceptor.weights[i], acceptor.biases[i], acceptor.rectified[i]
         alive = inputs >= 0
         inputs, weight = inputs[alive], weight[:, alive]

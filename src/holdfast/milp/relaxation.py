@@ -2,7 +2,7 @@
 
 For any multipliers y of the rows, whoever names them,
 
-    cost . x  =  y . A x + (cost - A' y) . x  >=  sum of y_i times the row's bound  +  least of (cost - A' y) . x  in the box
+    cost . x  =  y . A x + (cost - A' y) . x  >=  y . bounds of the rows + least (cost - A' y) . x in the box
 
 so the solver only suggests y; the right-hand side is added up here, with an allowance for its rounding. With cost 0 and
 a right-hand side above 0 (Farkas), no point satisfies the rows.
