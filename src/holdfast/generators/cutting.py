@@ -134,8 +134,7 @@ class CuttingPlanes:
         """Search the part of the domain within the radius; whether to search again, further out or with more margin."""
         self.limit = min(self.best.cost, self.radius)
         self.region = self.domain.within(self.limit)
-        self.program = RecourseProgram(self.region, self.limits, self.demand)
-        self.program.write(self.cuts)
+        self.program = RecourseProgram(self.region, self.limits, self.cuts, self.demand)
         serial = itertools.count()
         heap: list[tuple[float, int, _Node | None]] = [(self.bound, next(serial), None)]
         # The least bound of the parts that are given up undecided.
@@ -189,12 +188,10 @@ class CuttingPlanes:
         columns = self.program.columns
         point = np.clip(solved.values[columns], lower[columns], upper[columns])
         fits = bool(self.program.fits(point[None, :])[0])
-        if fits and not self._closed(bound):
-            self._offer(self._settled(point))
-        if self._closed(bound):
-            return bound, []
         split = self._split(solved, point, lower, upper, fits)
-        if split is None:
+        if fits and split is not None:
+            self._offer(self._settled(point))
+        if split is None and not self._closed(bound):
             if self._consider(point, bound):
                 return bound, [node]
             split = self._split(solved, point, lower, upper, fits, apart=True)
@@ -267,9 +264,8 @@ class CuttingPlanes:
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
         gaps = [(i, region.gap(i, float(point[i]))) for i in np.flatnonzero(region.between(point)).tolist()]
         choices = [(i, gap) for i, gap in gaps if gap is not None][:_MOST_ROUNDINGS]
-        options = np.repeat(point[None, :], 1 + 2 ** len(choices), axis=0)
-        for option, values in zip(options[1:], itertools.product(*(gap for _, gap in choices)), strict=True):
-            option[[i for i, _ in choices]] = values
+        options = np.repeat(point[None, :], 2 ** len(choices), axis=0)
+        options[:, [i for i, _ in choices]] = list(itertools.product(*(gap for _, gap in choices)))
         return np.unique(self.space.project(options, self.person), axis=0)
 
     def _offer(self, points: Floats, *, judged: bool = False, hairline: bool = False) -> bool:

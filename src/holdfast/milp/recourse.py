@@ -42,14 +42,14 @@ class RecourseProgram:
     `demand`, only those that they accept by so much, relatively.
     """
 
-    def __init__(self, domain: Domain, limits: Limits, demand: float = 0.0) -> None:
+    def __init__(self, domain: Domain, limits: Limits, acceptors: list[Acceptor], demand: float = 0.0) -> None:
         self.domain, self.demand = domain, demand
         self.builder = ProgramBuilder()
         self.columns = np.array(add_person(self.builder, domain, limits))
         self._written: list[_Written] = []
         self._absolute: dict[int, int] = {}
         self._neurons: dict[tuple[bytes, ...], tuple[int, int]] = {}
-        self.write([])
+        self.write(acceptors)
 
     def write(self, acceptors: list[Acceptor]) -> None:
         """Add acceptors; what is known about the program without them stays true."""
