@@ -164,7 +164,8 @@ class EveryModel(Judge):
         found.sort(key=lambda objection: objection.margin)
         if thorough and found[0].margin >= 0.0 and seconds != 0.0:
             witness = self._certified(point[None, :], seconds).witness(0)
-            found = found if witness is None else [self._objection(witness, point), *found]
+            if witness is not None and self.changes.contains(self.network, witness):
+                found.insert(0, self._objection(witness, point))
         return found
 
     def _objection(self, network: Network, point: Floats) -> Objection:

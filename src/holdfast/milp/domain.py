@@ -136,7 +136,7 @@ class Domain:
 
     def within(self, radius: float) -> Domain:
         """The part that costs at most `radius`."""
-        radius = min(self.radius, radius * (1.0 + _SLACK) + _SLACK)
+        radius = min(self.radius, radius * (1.0 + _SLACK))
         with np.errstate(divide="ignore"):
             span = np.where(self.weights > 0.0, radius / self.weights, np.inf)
         for group in self.groups:

@@ -43,7 +43,7 @@ class RecourseProgram:
     """
 
     def __init__(self, domain: Domain, limits: Limits, acceptors: list[Acceptor], demand: float = 0.0) -> None:
-        self.domain, self.demand = domain, demand
+        self.domain, self.limits, self.demand = domain, limits, demand
         self.builder = ProgramBuilder()
         self.columns = np.array(add_person(self.builder, domain, limits))
         self._written: list[_Written] = []
@@ -73,9 +73,17 @@ class RecourseProgram:
         return NEARLY * max(float(one.size.max()) for one in self._written)
 
     def fits(self, points: Floats) -> NDArray[np.bool_]:
-        """Which points the acceptors accept, up to the solver's tolerances."""
+        """Which points the acceptors accept, with no more columns changed than may, up to the solver's tolerances."""
         short = [(one.acceptor.layers(points)[1] < -NEARLY * one.size).any(axis=1) for one in self._written]
+        if self.limits.max_changed is not None:
+            moved = self._moved(points)
+            changed = [moved[:, variables].any(axis=1) for variables in self.domain.features]
+            short.append(np.sum(changed, axis=0) > self.limits.max_changed)
         return np.asarray(~np.logical_or.reduce(short))
+
+    def _moved(self, points: Floats) -> NDArray[np.bool_]:
+        """Which variables are off the own values by more than the solver's tolerances."""
+        return np.asarray(np.abs(points - self.domain.own) > NEARLY * (self.domain.upper - self.domain.lower))
 
     def push(self, point: Floats, extra: float) -> Floats | None:
         """The cheapest point with the same steps and active neurons and, relatively, so much more margin."""
@@ -85,6 +93,8 @@ class RecourseProgram:
                 there = inactive >= 0
                 lower[inactive[there]] = upper[inactive[there]] = before[0, there] < 0.0
         fixed = (self.domain.step > 0.0) | self.domain.detached
+        if self.limits.max_changed is not None:
+            fixed |= ~self._moved(point)
         lower[self.columns[fixed]] = upper[self.columns[fixed]] = point[fixed]
         rows = np.array([row for one in self._written for row in one.rows], dtype=np.intp)
         sizes = np.concatenate([one.size for one in self._written])

@@ -16,7 +16,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.milp.solve import Program, open_solver
+from holdfast.milp.solve import Program, open_solver, scaled
 from holdfast.network import Floats
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -54,25 +54,15 @@ class Relaxation:
     """
 
     def __init__(self, program: Program) -> None:
-        self.units, self.row_units, self.cost_unit = _units(program)
-        columns = np.repeat(self.row_units, np.diff(program.starts)) * self.units[program.columns]
-        self.program = replace(
-            program,
-            cost=program.cost * self.units * self.cost_unit,
-            lower=program.lower / self.units,
-            upper=program.upper / self.units,
-            values=program.values * columns,
-            row_lower=program.row_lower * self.row_units,
-            row_upper=program.row_upper * self.row_units,
-            integer=np.zeros_like(program.integer),
-        )
+        self.program, self.units, self.row_units, self.cost_unit = scaled(program)
         rows = np.repeat(np.arange(program.row_lower.size), np.diff(program.starts))
         self.transposed = np.zeros((program.cost.size, program.row_lower.size))
         self.transposed[program.columns, rows] = self.program.values
         self.absolute = np.abs(self.transposed)
         self.gamma = (program.cost.size + program.row_lower.size + 16) * _EPSILON
         self.numbers = np.arange(program.cost.size, dtype=np.int32)
-        self.solver = open_solver(self.program, presolve="off")
+        whole = np.zeros_like(program.integer)
+        self.solver = open_solver(replace(self.program, integer=whole), presolve="off")
 
     def solve(self, lower: Floats, upper: Floats) -> Relaxed:
         """The least cost for these ranges of the variables."""
@@ -125,25 +115,3 @@ class Relaxation:
         bound = paid.sum() + terms.sum() - self.gamma * (np.abs(paid).sum() + np.abs(terms).sum()) - _TINY
         return (float(bound) if np.isfinite(bound) else -np.inf), weights
 
-
-def _units(program: Program) -> tuple[Floats, Floats, float]:
-    """Powers of two by which variables, rows and the cost are measured, so that none is far from 1 in size.
-
-    HiGHS drops coefficients below 1e-9 and takes rows for satisfied that are short by 1e-9. Multiplying by a power of
-    two rounds nothing.
-    """
-    largest = np.maximum(np.abs(program.lower), np.abs(program.upper))
-    units = _power(largest)
-    sizes = np.abs(program.values) * units[program.columns]
-    filled = np.flatnonzero(np.diff(program.starts))
-    rows = np.zeros(program.row_lower.size)
-    if filled.size:
-        rows[filled] = np.maximum.reduceat(sizes, program.starts[filled])
-    return units, 1.0 / _power(rows), 1.0 / float(_power(np.abs(program.cost * units).max(initial=0.0)))
-
-
-def _power(sizes: Floats) -> Floats:
-    """The power of two at or above each size; 1 where that could lead out of the range of floats."""
-    exponents = np.frexp(sizes)[1]
-    usual = (sizes > 0.0) & np.isfinite(sizes) & (np.abs(exponents) < 300)
-    return np.ldexp(1.0, np.where(usual, exponents, 0))
