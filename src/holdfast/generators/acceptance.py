@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.abstraction import IntervalNetwork, Margin, margins_for
+from holdfast.bounds.rounding import RoundingModel, magnitude
 from holdfast.changes import LayerRadius, PlausibleChanges, move_within, p_norm
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain
@@ -130,9 +131,13 @@ class EveryModel(Judge):
     changes: PlausibleChanges
 
     @cached_property
-    def _questions(self) -> tuple[IntervalNetwork, list[Margin], list[LayerRadius]]:
+    def _margins(self) -> list[Margin]:
+        return margins_for(self.network, self.target)
+
+    @cached_property
+    def _interval(self) -> tuple[IntervalNetwork, RoundingModel]:
         net = IntervalNetwork.of(self.network, self.changes)
-        return net, margins_for(self.network, self.target), self.changes.layer_radii(self.network)
+        return net, RoundingModel.of(self.network, net)
 
     def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
         """Which points are proven Δ-robust."""
@@ -146,21 +151,22 @@ class EveryModel(Judge):
 
     def clears(self, points: Floats) -> NDArray[np.bool_]:
         """Which points keep a margin under best responses."""
-        net, margins, _ = self._questions
-        if self.changes.norm == math.inf and net.depth and self.network.rectified:
-            reached = [best_response(Problem.of(self.network, net, margin, points)).margin for margin in margins]
+        if self.changes.norm == math.inf and self.network.hidden and self.network.rectified:
+            net, rounding = self._interval
+            sizes = magnitude(points)
+            problems = [Problem(self.network, net, margin, rounding, points, sizes) for margin in self._margins]
+            reached = [best_response(problem).margin for problem in problems]
         else:
-            reached = [np.array([self._worst(margin, x, np.sign(x))[1] for x in points]) for margin in margins]
+            reached = [np.array([self._worst(margin, x, np.sign(x))[1] for x in points]) for margin in self._margins]
         return np.asarray(np.min(reached, axis=0) > _HAIRLINE * rounding_of_margins(self.network, points))
 
     def objections(
         self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None
     ) -> list[Objection]:
         """For each rival the worst model that best responses reach; then, if need be, the certificate's witness."""
-        _, margins, _ = self._questions
         # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
         signs = np.where((point > 0.0) | ((point == 0.0) & (domain.upper > 0.0)), 1.0, -1.0)
-        found = [self._objection(self._worst(margin, point, signs)[0], point) for margin in margins]
+        found = [self._objection(self._worst(margin, point, signs)[0], point) for margin in self._margins]
         found.sort(key=lambda objection: objection.margin)
         if thorough and found[0].margin >= 0.0 and seconds != 0.0:
             witness = self._certified(point[None, :], seconds).witness(0)
@@ -196,7 +202,7 @@ class EveryModel(Judge):
             moved = ball_model(self.network, self.changes, values, [*signals, ends])
             return moved if self.changes.contains(self.network, moved) else self.network
         sides = [np.where(slope > 0.0, -1.0, 1.0) for slope in slopes]
-        return counter_model(self.network, self._questions[2], point, [*sides, -ends], signs)
+        return counter_model(self.network, self.changes.layer_radii(self.network), point, [*sides, -ends], signs)
 
     def opening(self, domain: Domain) -> list[Acceptor]:
         """The interval bound where it is exact; else counter-models will tell."""

@@ -114,4 +114,3 @@ class Relaxation:
         terms = np.minimum(reduced * low, reduced * high) - doubt * np.maximum(np.abs(low), np.abs(high))
         bound = paid.sum() + terms.sum() - self.gamma * (np.abs(paid).sum() + np.abs(terms).sum()) - _TINY
         return (float(bound) if np.isfinite(bound) else -np.inf), weights
-

@@ -84,8 +84,8 @@ def solve(program: Program, *, time_limit: float | None = None) -> Solution:
 def scaled(program: Program) -> tuple[Program, Floats, Floats, float]:
     """The program with its variables, rows and cost in other units, and these, so that no number is far from 1 in size.
 
-    HiGHS drops coefficients below 1e-9 and takes rows for satisfied that are short by 1e-9. The units are powers of two,
-    so that nothing is rounded: x = units * scaled x, scaled row = row_units * row, scaled cost = cost_unit * cost.
+    HiGHS drops coefficients below 1e-9 and takes rows for satisfied that are short by 1e-9. Units are powers of two, so
+    that nothing is rounded: x = units * scaled x, scaled row = row_units * row, scaled cost = cost_unit * cost.
     """
     units = np.where(program.integer, 1.0, _power(np.maximum(np.abs(program.lower), np.abs(program.upper))))
     sizes = np.abs(program.values) * units[program.columns]
