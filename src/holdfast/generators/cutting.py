@@ -114,10 +114,10 @@ class CuttingPlanes:
         elif found.point is not None:
             self._offer(found.point[None, :], judged=True)
         at = self.domain.own if self.best.point is None else self.best.point
-        known = {objection.network for objection in found.objections[-2:]}
-        known |= {objection.network for objection in self.judge.objections(at, self.domain)[:1]}
+        known = [*found.objections[-2:], *self.judge.objections(at, self.domain)[:1]]
         if not self.cuts:
-            self.cuts = [self.judge.cut(network) for network in known]
+            # Each once, and in an order that is the same in every run.
+            self.cuts = [self.judge.cut(network) for network in dict.fromkeys(one.network for one in known)]
 
     def _done(self) -> bool:
         found = self.best.point is not None
@@ -209,8 +209,9 @@ class CuttingPlanes:
     ) -> tuple[int, float, float] | None:
         """The variable whose doubt matters most, and the values on either side of it; None where there is no doubt.
 
-        Neurons are in doubt only where some model rejects the point. `apart`: the point is nothing to go by, so set it
-        apart from the other steps.
+        Neurons are in doubt only where some model rejects the point, and come first: a step decided before them leaves
+        them to be decided on either side of it. `apart`: the point is nothing to go by, so set it apart from the other
+        steps.
         """
         options: list[tuple[float, int, float, float]] = []
         assert solved.values is not None
@@ -222,7 +223,7 @@ class CuttingPlanes:
                 column = int(binaries[k])
                 options.append((solved.weights[column] * share[k] * (1.0 - share[k]), column, 0.0, 1.0))
         loose = self.region.step > 0.0 if apart else self.region.between(point) > 0.0
-        for i in np.flatnonzero(loose).tolist():
+        for i in np.flatnonzero(loose).tolist() if not options else ():
             column, value = int(self.program.columns[i]), float(point[i])
             if apart and lower[column] < upper[column] and self.region.gap(i, value) is None:
                 value = float(np.nextafter(value, np.inf if value < upper[column] else -np.inf))
