@@ -23,7 +23,7 @@ from holdfast.verify.margins import least_margins, rounding_of_margins
 from holdfast.verify.problem import Problem
 
 # Margins nearer to zero than so many rounding errors are left to fractions by `certify`, which takes its time.
-_HAIRLINE = 1e5
+_HAIRLINE = 2e3
 _RESPONSES = 4
 
 

@@ -32,7 +32,7 @@ from holdfast.network import Floats
 # A gap below this, relatively, is none.
 PROVEN = 1e-6
 # Margins asked for on top where rounding is in the way, one after the other, relative to the numbers they are made of.
-_EXTRA = (1e-9, 1e-8, 1e-7, 1e-6)
+_EXTRA = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 # With infinite ranges the search grows from a small radius.
 _FIRST_RADIUS, _LAST_RADIUS = 1.0, 1e6
 _MOST_ROUNDINGS = 6
