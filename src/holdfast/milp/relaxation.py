@@ -10,6 +10,7 @@ a right-hand side above 0 (Farkas), no point satisfies the rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import highspy
@@ -69,14 +70,12 @@ class Relaxation:
         low, high = lower / self.units, upper / self.units
         values = self._run(low, high)
         if values is not None:
-            multipliers, cost = np.array(self.solver.getSolution().row_dual), self.program.cost
-        else:
-            known, ray = self._ray()
-            multipliers, cost = ray if known else np.zeros(self.transposed.shape[1]), np.zeros_like(self.program.cost)
-        bound, weights = self._bound(multipliers, cost, low, high)
-        if values is None:
-            bound = np.inf if max(bound, self._bound(-multipliers, cost, low, high)[0]) > 0.0 else -np.inf
-        return Relaxed(bound / self.cost_unit, values, weights / self.units)
+            multipliers = np.array(self.solver.getSolution().row_dual)
+            bound, weights = self._bound(multipliers, self.program.cost, low, high)
+            return Relaxed(bound / self.cost_unit, values, weights / self.units)
+        nothing = np.zeros_like(low)
+        impossible = any(self._bound(ray, nothing, low, high)[0] > 0.0 for ray in self._rays())
+        return Relaxed(np.inf if impossible else -np.inf, None, nothing)
 
     def push(self, lower: Floats, upper: Floats, rows: NDArray[np.intp], extra: Floats) -> Floats | None:
         """The solver's point with so much more asked of some rows; nothing is proven by it."""
@@ -94,11 +93,13 @@ class Relaxation:
             return None
         return np.array(self.solver.getSolution().col_value) * self.units
 
-    def _ray(self) -> tuple[bool, Floats]:
-        if self.solver.getModelStatus() != highspy.HighsModelStatus.kInfeasible:
-            return False, np.empty(0)
-        _, known, ray = self.solver.getDualRay()
-        return bool(known), np.asarray(ray)
+    def _rays(self) -> Iterator[Floats]:
+        """Multipliers that may show that no point exists: the solver's, of either sign, or one row alone."""
+        known, ray = False, np.empty(0)
+        if self.solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+            _, known, ray = self.solver.getDualRay()
+        rays = np.asarray(ray)[None, :] if known else np.eye(self.row_units.size)
+        yield from (side * row for row in rays for side in (1.0, -1.0))
 
     def _bound(self, multipliers: Floats, cost: Floats, low: Floats, high: Floats) -> tuple[float, Floats]:
         """The proven bound that these multipliers give, and the variables' weights."""
