@@ -229,11 +229,7 @@ class _Rays:
             broken = self._prove(rows, radius)
             moved = (self.lower[rows] == radius) | (self.upper[rows] == radius)
             self._shrink(broken)
-<<<<<<< HEAD
-=======
             rows = np.intersect1d(rows[moved], self._open())
-        self._fall_back()
->>>>>>> tests
         return self.lower, self.upper
 
     def _open(self) -> Rows:
