@@ -58,13 +58,16 @@ def cases(data: Path, store: Path, *, quick: bool, deep_rows: int) -> Iterator[C
     """Every case; networks are trained on first use and kept in `store`."""
     for name in ("compas", "heloc") if quick else DATASETS:
         for hidden in PAPER_SIZES[-1:] if quick else PAPER_SIZES:
-            yield _case(data, store, name, hidden, "class 1")
-    yield _case(data, store, "adult", PAPER_SIZES[-1], "all")
+            yield case(data, store, name, hidden, "class 1")
+    yield case(data, store, "adult", PAPER_SIZES[-1], "all")
     for name in ("compas",) if quick else DATASETS:
-        yield _case(data, store, name, DEEP, "class 1", at_most=deep_rows)
+        yield case(data, store, name, DEEP, "class 1", at_most=deep_rows)
 
 
-def _case(data: Path, store: Path, name: str, hidden: tuple[int, ...], rows: str, at_most: int | None = None) -> Case:
+def case(
+    data: Path, store: Path, name: str, hidden: tuple[int, ...], rows: str = "class 1", at_most: int | None = None
+) -> Case:
+    """A network of this size for a table, and the rows to certify."""
     points, labels = _table(data, name)
     network = _network(data, store, name, hidden)
     _, held_out = _split(labels)
@@ -98,7 +101,7 @@ def _network(data: Path, store: Path, name: str, hidden: tuple[int, ...]) -> hf.
         return hf.Network.load(path)
     points, labels = _table(data, name)
     train, _ = _split(labels)
-    settings = _COMMON | (_DEEP_TRAINING if hidden == DEEP else _PAPER_TRAINING)
+    settings = _COMMON | (_DEEP_TRAINING if len(hidden) > 2 else _PAPER_TRAINING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier = MLPClassifier(hidden, **settings).fit(points[train], labels[train])
