@@ -160,6 +160,8 @@ class Engine:
         """
         self.check_scale(points)
         outcome = Outcome.empty(points.shape[0])
+        if points.shape[0] == 1 and self._at_once(points, int(target if isinstance(target, int) else target[0]), outcome):
+            return outcome
         for one, rows in _by_target(target, points.shape[0]):
             waiting: list[Job] = []
             for start in range(0, len(rows), _BLOCK):
@@ -173,6 +175,21 @@ class Engine:
                 for job in _gathered(waiting):
                     job.run(LATER, deadline, until)
         return outcome
+
+    def _at_once(self, point: Floats, target: int, outcome: Outcome) -> bool:
+        """Whether forward pass or interval bound settle a single point: the same as the stages, without their ado."""
+        prepared, there = self.prepared(target), self.convert(point)
+        error = prepared.error(max(float(point.max()), -float(point.min())))
+        least = float(self.margins(there, prepared).min())
+        outcome.upper[0] = least + error
+        if least < -error:
+            outcome.verdict[0], outcome.stage[0] = NOT_ROBUST, PLACES[Stage.FORWARD]
+            return True
+        outcome.lower[0] = lower = float(prepared.least(there).min()) - error
+        if lower > 0.0:
+            stage = Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM
+            outcome.verdict[0], outcome.stage[0] = ROBUST, PLACES[stage]
+        return lower > 0.0
 
     def least(self, points: Floats, margin: Margin, tol: float, *, exact: bool) -> tuple[Floats, Floats]:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""

@@ -122,6 +122,8 @@ class CaseProgram:
 
     def solve(self) -> Proposal | None:
         """What HiGHS makes of it; None if it has no answer."""
+        if not self.finite:
+            return None
         size = 2.0 ** -round(math.log2(max(map(abs, self.cost.values()), default=1.0) or 1.0))
         for column, value in self.cost.items():
             self.builder.pay_from(column, 0.0, value * size)

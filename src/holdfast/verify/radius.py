@@ -36,8 +36,8 @@ Rows = NDArray[np.intp]
 _ROUNDS = 12
 # Branches that a proof may take, and values of searched layers that are searched together.
 _PROOF_NODES, _WIDE = 50_000, 2**15
-# How often a stubborn row's bounds are halved, and seconds for each attempt.
-_HALVES, _PATIENCE = 60, 1.0
+# Seconds in which a stubborn row's bounds are halved.
+_PATIENCE = 2.0
 # Where no counter-model is met up to this radius (times the largest parameter), what is proven there is all there is.
 _FAR = 2.0**20
 
@@ -53,8 +53,8 @@ class CertifiedRadius:
 
     @property
     def met(self) -> NDArray[np.bool_]:
-        """Where the radius is as tight as was asked; without a counter-model at any radius there is nothing to meet."""
-        return np.asarray(~np.isfinite(self.upper) | (self.upper - self.lower <= self.tol))
+        """Where the radius is as tight as was asked; or infinite, and proven to be."""
+        return np.asarray((self.lower == np.inf) | (self.upper <= self.lower + self.tol))
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
@@ -156,14 +156,16 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
     Where a radius in between is neither, on either side of it as far as that goes.
     """
 
+    deadline = Deadline.after(_PATIENCE)
+
     def verdict(radius: float) -> int:
         engine = Engine(unit.network, unit.changes.scaled(radius))
-        return int(engine.settle(point, target, deadline=Deadline.after(_PATIENCE), keep=False).verdict[0])
+        return int(engine.settle(point, target, deadline=deadline, keep=False).verdict[0])
 
     far = _far(unit.network)
     # What is neither proven nor broken lies in [start, end].
     start, end = math.inf, -math.inf
-    for _ in range(_HALVES):
+    while not deadline.over:
         below, above = min(start, high), max(end, low)
         if below - low > tol:
             radius = 0.5 * (low + below) if below < math.inf else max(4.0 * low, 0.02)
