@@ -65,8 +65,8 @@ def cases(data: Path, store: Path, *, quick: bool, deep_rows: int) -> Iterator[C
 
 
 def _case(data: Path, store: Path, name: str, hidden: tuple[int, ...], rows: str, at_most: int | None = None) -> Case:
-    points, labels = _table(data, name)
-    network = _network(data, store, name, hidden)
+    points, labels = read_points(data, name)
+    network = trained_network(data, store, name, hidden)
     _, held_out = _split(labels)
     accuracy = float((network.predict(points[held_out]) == labels[held_out]).mean())
     chosen = points if rows == "all" else points[labels == TARGET]
@@ -78,7 +78,7 @@ def _case(data: Path, store: Path, name: str, hidden: tuple[int, ...], rows: str
 
 
 @cache
-def _table(data: Path, name: str) -> tuple[Floats, NDArray[np.int64]]:
+def read_points(data: Path, name: str) -> tuple[Floats, NDArray[np.int64]]:
     """The table in the model's variables, scaled to [0, 1] by the schema's ranges, and its labels."""
     schema = data / f"{name}.schema.json"
     frame = pd.read_csv(data / f"{name}.csv.gz")
@@ -92,11 +92,12 @@ def _split(labels: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp
     return train, held_out
 
 
-def _network(data: Path, store: Path, name: str, hidden: tuple[int, ...]) -> hf.Network:
+def trained_network(data: Path, store: Path, name: str, hidden: tuple[int, ...]) -> hf.Network:
+    """A network of this size for a table, from `store` where it was trained before."""
     path = store / f"{name}-{'-'.join(map(str, hidden))}.npz"
     if path.exists():
         return hf.Network.load(path)
-    points, labels = _table(data, name)
+    points, labels = read_points(data, name)
     train, _ = _split(labels)
     settings = _COMMON | (_DEEP_TRAINING if hidden == DEEP else _PAPER_TRAINING)
     with warnings.catch_warnings():
