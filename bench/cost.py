@@ -18,6 +18,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from threadpoolctl import threadpool_limits
 
 import holdfast as hf
@@ -67,7 +68,7 @@ def panels(rows: int) -> dict[str, dict[float, Setting]]:
     sizes = [n for n in (1, 10, 100, 1000, 10_000, 100_000) if n <= 100 * rows]
     return {
         "rows": {n: replace(plain, rows=n) for n in sizes},
-        "neurons in each of two hidden layers": {n: replace(plain, hidden=(n, n)) for n in (5, 10, 20, 40, 64)},
+        "neurons in each of 2 layers": {n: replace(plain, hidden=(n, n)) for n in (5, 10, 20, 40, 64)},
         "hidden layers of 20": {n: replace(plain, hidden=(20,) * n) for n in (1, 2, 3, 4)},
         "delta": {delta: replace(plain, delta=delta) for delta in (0.001, 0.003, 0.01, 0.03, 0.1)},
     }
@@ -84,10 +85,11 @@ def draw(curves: dict[str, dict[float, Cost]], limit: float) -> Figure:
         late = [(value, 1e6 * cost.certify) for value, cost in curve.items() if cost.settled < 1.0]
         if late:
             ax.plot(*zip(*late, strict=True), "o", color="#0b6e4f", mfc="white", ms=5)
-        if name == "hidden layers of 20":
-            ax.set_xticks(x)
-        else:
+        if name != "hidden layers of 20":
             ax.set_xscale("log")
+        ticks = x[::2] if name == "rows" else x
+        ax.set_xticks(ticks, labels=[f"{value:,g}" for value in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
         ax.set_yscale("log")
         ax.set_xlabel(name)
         ax.grid(visible=True, color="#e5e5e5", lw=0.5)
