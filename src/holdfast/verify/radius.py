@@ -215,7 +215,7 @@ class _Rays:
         for step in range(2 * _ROUNDS):
             # Just below `upper`; where that was broken, again and again, further below, and in the end by halves.
             middle = 0.5 * (self.lower[rows] + self.upper[rows])
-            radius = np.maximum(self.upper[rows] - 0.75 * self.tol * 4.0**step, middle)
+            radius = np.maximum(self.upper[rows] - 0.75 * self.tol * 4.0 ** max(step - 4, 0), middle)
             between = (radius > self.lower[rows]) & (radius < self.upper[rows])
             rows, radius = rows[between], radius[between]
             if not rows.size:
