@@ -58,15 +58,18 @@ def cases(data: Path, store: Path, *, quick: bool, deep_rows: int) -> Iterator[C
     """Every case; networks are trained on first use and kept in `store`."""
     for name in ("compas", "heloc") if quick else DATASETS:
         for hidden in PAPER_SIZES[-1:] if quick else PAPER_SIZES:
-            yield _case(data, store, name, hidden, "class 1")
-    yield _case(data, store, "adult", PAPER_SIZES[-1], "all")
+            yield case(data, store, name, hidden, "class 1")
+    yield case(data, store, "adult", PAPER_SIZES[-1], "all")
     for name in ("compas",) if quick else DATASETS:
-        yield _case(data, store, name, DEEP, "class 1", at_most=deep_rows)
+        yield case(data, store, name, DEEP, "class 1", at_most=deep_rows)
 
 
-def _case(data: Path, store: Path, name: str, hidden: tuple[int, ...], rows: str, at_most: int | None = None) -> Case:
-    points, labels = read_points(data, name)
-    network = trained_network(data, store, name, hidden)
+def case(
+    data: Path, store: Path, name: str, hidden: tuple[int, ...], rows: str = "class 1", at_most: int | None = None
+) -> Case:
+    """A network of this size for a table, and the rows to certify."""
+    points, labels = _table(data, name)
+    network = _network(data, store, name, hidden)
     _, held_out = _split(labels)
     accuracy = float((network.predict(points[held_out]) == labels[held_out]).mean())
     chosen = points if rows == "all" else points[labels == TARGET]
@@ -78,7 +81,7 @@ def _case(data: Path, store: Path, name: str, hidden: tuple[int, ...], rows: str
 
 
 @cache
-def read_points(data: Path, name: str) -> tuple[Floats, NDArray[np.int64]]:
+def _table(data: Path, name: str) -> tuple[Floats, NDArray[np.int64]]:
     """The table in the model's variables, scaled to [0, 1] by the schema's ranges, and its labels."""
     schema = data / f"{name}.schema.json"
     frame = pd.read_csv(data / f"{name}.csv.gz")
@@ -92,14 +95,13 @@ def _split(labels: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp
     return train, held_out
 
 
-def trained_network(data: Path, store: Path, name: str, hidden: tuple[int, ...]) -> hf.Network:
-    """A network of this size for a table, from `store` where it was trained before."""
+def _network(data: Path, store: Path, name: str, hidden: tuple[int, ...]) -> hf.Network:
     path = store / f"{name}-{'-'.join(map(str, hidden))}.npz"
     if path.exists():
         return hf.Network.load(path)
-    points, labels = read_points(data, name)
+    points, labels = _table(data, name)
     train, _ = _split(labels)
-    settings = _COMMON | (_DEEP_TRAINING if hidden == DEEP else _PAPER_TRAINING)
+    settings = _COMMON | (_DEEP_TRAINING if len(hidden) > 2 else _PAPER_TRAINING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier = MLPClassifier(hidden, **settings).fit(points[train], labels[train])

@@ -22,7 +22,7 @@ from matplotlib.ticker import NullLocator
 from threadpoolctl import threadpool_limits
 
 import holdfast as hf
-from cases import TARGET, read_points, trained_network
+from cases import TARGET, case
 from stopwatch import race
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,8 +48,8 @@ class Cost:
 
 def measure(setting: Setting, data: Path, store: Path, limit: float) -> Cost:
     """One point of a curve."""
-    points, _ = read_points(data, "heloc")
-    network = trained_network(data, store, "heloc", setting.hidden)
+    heloc = case(data, store, "heloc", setting.hidden, "all")
+    network, points = heloc.network, heloc.points
     rows = np.random.default_rng(4).choice(points.shape[0], setting.rows, replace=setting.rows > points.shape[0])
     X, changes = np.ascontiguousarray(points[rows]), hf.PlausibleChanges(setting.delta)
     kept: list[hf.Certificates] = []

@@ -3,7 +3,7 @@
 Three kinds of evidence, none of which trusts another:
 
     least_margins_milp       a plain mixed-integer programme, one binary for every neuron, for the box (norm inf)
-    least_margins_exact      the least margin in fractions, by closed form or by visiting every vertex: no rounding
+    least_margins_exact      the least margin in fractions, without rounding: see `reference`
     search_counter_model     a hunt for a changed network that breaks a point, over the actual parameters
 
 Targets are class *indices* here. A margin is a logit difference that must stay >= 0, or > 0 where a tie is lost.
@@ -12,15 +12,16 @@ Targets are class *indices* here. A margin is a logit difference that must stay 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from holdfast import Network, PlausibleChanges
+from reference import exact_class, least_margins, rivals_of, robust
+from reference import inside as inside_exactly
 
 # What the MILP's answer is good to, for nets whose numbers are of order one to ten.
 MILP_TOLERANCE = 1e-6
@@ -50,16 +51,6 @@ def radii_of(network: Network, changes: PlausibleChanges) -> Radii:
     weights = changes.delta if isinstance(changes.delta, tuple) else (changes.delta,) * layers
     assert len(weights) == layers
     return Radii(weights, weights if changes.biases else (0.0,) * layers)
-
-
-def rivals_of(network: Network, target: int) -> list[int | None]:
-    """The classes to compare with; [None] for a single logit."""
-    return [None] if network.n_outputs == 1 else [c for c in range(network.n_outputs) if c != target]
-
-
-def tie_is_kept(target: int, rival: int | None) -> bool:
-    """Whether a margin of exactly zero keeps the target: z >= 0 is class 1, and the lower index wins among several."""
-    return target == 1 if rival is None else target < rival
 
 
 def margin_row(network: Network, target: int, rival: int | None) -> OutputRow:
@@ -185,232 +176,24 @@ def _preactivation_intervals(network: Network, x: np.ndarray, radii: Radii) -> l
     return intervals
 
 
-# --- exact fractions -------------------------------------------------------------------------------------------------
-
-Vector = list[Fraction]
-Matrix = list[Vector]
-
-
-class Plane(NamedTuple):
-    """All v with normal · v = level."""
-
-    normal: Vector
-    level: Fraction
-
-
-def exact_logits(network: Network, x: np.ndarray) -> Vector:
-    """The logits of the network in fractions."""
-    values = _fractions(x)
-    for i, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
-        rows = zip(_matrix(weight), _fractions(bias), strict=True)
-        values = [_dot(row, values) + b for row, b in rows]
-        if i < len(network.hidden):
-            values = [_relu(value) for value in values]
-    return values
-
-
-def exact_class(network: Network, x: np.ndarray) -> int:
-    """The index of the class that the network gives x, in fractions."""
-    logits = exact_logits(network, x)
-    if len(logits) == 1:
-        return int(logits[0] >= 0)
-    return logits.index(max(logits))
-
-
-def inside_exactly(network: Network, changes: PlausibleChanges, other: Network) -> bool:
-    """Whether `other` lies in the set of changes, for norms 1, 2 and inf, in fractions."""
-    radii = radii_of(network, changes)
-    layers = []
-    for i in range(len(network.weights)):
-        weight_steps = _steps(network.weights[i], other.weights[i])
-        bias_steps = _steps(network.biases[i], other.biases[i])
-        if not changes.biases and any(bias_steps):
-            return False
-        layers.append((weight_steps + bias_steps, Fraction(radii.weights[i])))
-    if changes.norm == math.inf:
-        return all(step <= radius for steps, radius in layers for step in steps)
-    power = {1.0: 1, 2.0: 2}[changes.norm]
-    if not isinstance(changes.delta, tuple):
-        layers = [([step for steps, _ in layers for step in steps], Fraction(changes.delta))]
-    return all(sum((step**power for step in steps), Fraction(0)) <= radius**power for steps, radius in layers)
+# --- exact fractions: `reference`, as this file's readers know it -----------------------------------------------------
 
 
 def least_margins_exact(
     network: Network, x: np.ndarray, target: int, changes: PlausibleChanges
 ) -> dict[int | None, Fraction]:
-    """For each rival the least margin over the box, in fractions: at most three hidden layers of a few neurons."""
-    radii = radii_of(network, changes)
-    return {
-        rival: least_row_exact(network, x, margin_row(network, target, rival), radii)
-        for rival in rivals_of(network, target)
-    }
+    """For each rival the least margin over the box, in fractions."""
+    return {rival: low for rival, (low, _) in least_margins(network, x, target, changes).items()}
 
 
 def robust_exactly(margins: dict[int | None, Fraction], target: int) -> bool:
     """Whether these least margins keep the target, ties included."""
-    return all(margin > 0 or (margin == 0 and tie_is_kept(target, rival)) for rival, margin in margins.items())
+    return bool(robust({rival: (margin, margin) for rival, margin in margins.items()}, target))
 
 
 def robust_linear_exactly(network: Network, x: np.ndarray, target: int, changes: PlausibleChanges) -> bool:
-    """Robustness of a model without hidden layer for norms 1, 2 and inf: margin against delta * ||(x, 1, ...)||_q."""
-    assert not network.hidden
-    point, delta = _fractions(x), radii_of(network, changes).weights[0]
-    for rival in rivals_of(network, target):
-        row = margin_row(network, target, rival)
-        margin = _dot(row.weights, point) + row.bias
-        inputs = [*point, Fraction(1)] if changes.biases else point
-        moved = [abs(value) for value in inputs] * row.moving
-        if changes.norm == 2.0:
-            squared = Fraction(delta) ** 2 * sum((value**2 for value in moved), Fraction(0))
-            difference = margin**2 - squared if margin >= 0 else Fraction(-1)
-        else:
-            dual = sum(moved, Fraction(0)) if changes.norm == math.inf else max(moved)
-            difference = margin - Fraction(delta) * dual
-        if difference < 0 or (difference == 0 and not tie_is_kept(target, rival)):
-            return False
-    return True
-
-
-def least_row_exact(network: Network, x: np.ndarray, row: OutputRow, radii: Radii) -> Fraction:
-    """The least value of an output row over the box, in fractions.
-
-    Each neuron owns its parameters, so given v the next preactivation is free in W v + b ± (dw sum(v) + db), and the
-    sign of a coefficient says which end of that range the minimum uses.
-    """
-    point = _fractions(x)
-    weight_radii, bias_radii = _fractions(radii.weights), _fractions(radii.biases)
-    offset = row.bias - row.moving * bias_radii[-1]
-    if not network.hidden:
-        return _dot(row.weights, point) + offset - row.moving * weight_radii[-1] * sum(map(abs, point))
-    cost = [w - row.moving * weight_radii[-1] for w in row.weights]
-    spread = weight_radii[0] * sum(map(abs, point)) + bias_radii[0]
-    centers = [
-        _dot(w, point) + b for w, b in zip(_matrix(network.weights[0]), _fractions(network.biases[0]), strict=True)
-    ]
-    box = [(_relu(center - spread), _relu(center + spread)) for center in centers]
-    if len(network.hidden) == 1:
-        return offset + sum(c * (low if c >= 0 else high) for c, (low, high) in zip(cost, box, strict=True))
-
-    last = len(network.hidden) - 1
-    chosen = _ends(network, last, [-1 if c >= 0 else 1 for c in cost], weight_radii[last], bias_radii[last])
-
-    def value_from(v: Vector) -> Fraction:
-        return offset + sum(c * _relu(_dot(w, v) + b) for c, (w, b) in zip(cost, chosen, strict=True))
-
-    walls = [Plane(_unit(len(box), j), end) for j, ends in enumerate(box) for end in sorted(set(ends))]
-    if last == 1:
-        kinks = [Plane(w, -b) for w, b in chosen if _changes_sign(w, b, box)]
-        return min(value_from(v) for v in _vertices(walls + kinks) if _inside_box(v, box))
-    assert last == 2, "fractions go no deeper than three hidden layers"
-    return _least_three_hidden(network, box, chosen, value_from, weight_radii[1], bias_radii[1])
-
-
-def _least_three_hidden(
-    network: Network,
-    box: list[tuple[Fraction, Fraction]],
-    chosen: list[tuple[Vector, Fraction]],
-    value_from: Callable[[Vector], Fraction],
-    weight_radius: Fraction,
-    bias_radius: Fraction,
-) -> Fraction:
-    """The variables are v of the first layer and z of the second; for each sign pattern of z all is linear."""
-    first, second = network.hidden[:2]
-    lower = _ends(network, 1, [-1] * second, weight_radius, bias_radius)
-    upper = _ends(network, 1, [1] * second, weight_radius, bias_radius)
-    walls = [Plane(_unit(first + second, j), end) for j, ends in enumerate(box) for end in sorted(set(ends))]
-    for j in range(second):
-        for w, b in {(tuple(lower[j][0]), lower[j][1]), (tuple(upper[j][0]), upper[j][1])}:
-            walls.append(Plane([-value for value in w] + _unit(second, j), b))
-        walls.append(Plane(_unit(first + second, first + j), Fraction(0)))
-    best: list[Fraction] = []
-    for active in product((0, 1), repeat=second):
-
-        def inside(point: Vector, active: tuple[int, ...] = active) -> bool:
-            v, z = point[:first], point[first:]
-            return _inside_box(v, box) and all(
-                _dot(low, v) + low_b <= value <= _dot(high, v) + high_b and (value >= 0 if on else value <= 0)
-                for (low, low_b), (high, high_b), value, on in zip(lower, upper, z, active, strict=True)
-            )
-
-        kinks = [
-            Plane([Fraction(0)] * first + [w_j * on for w_j, on in zip(w, active, strict=True)], -b) for w, b in chosen
-        ]
-        best += [
-            value_from([_relu(value) for value in point[first:]]) for point in _vertices(walls + kinks) if inside(point)
-        ]
-    return min(best)
-
-
-def _ends(
-    network: Network, layer: int, sides: Sequence[int], weight_radius: Fraction, bias_radius: Fraction
-) -> list[tuple[Vector, Fraction]]:
-    """Each neuron of a hidden layer with all its parameters at the lower (-1) or the upper (1) end."""
-    weight, bias = _matrix(network.weights[layer]), _fractions(network.biases[layer])
-    return [
-        ([value + side * weight_radius for value in w], b + side * bias_radius)
-        for w, b, side in zip(weight, bias, sides, strict=True)
-    ]
-
-
-def _vertices(planes: list[Plane]) -> Iterator[Vector]:
-    """Every point where as many planes as dimensions meet: the minimum of a piecewise linear function is at one."""
-    dimensions = len(planes[0].normal)
-    for subset in combinations(planes, dimensions):
-        point = _solve([list(plane.normal) for plane in subset], [plane.level for plane in subset])
-        if point is not None:
-            yield point
-
-
-def _solve(matrix: Matrix, right: Vector) -> Vector | None:
-    """Gauss-Jordan elimination in fractions; None if the planes do not meet in one point."""
-    size = len(matrix)
-    table = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    for column in range(size):
-        pivot = next((r for r in range(column, size) if table[r][column] != 0), None)
-        if pivot is None:
-            return None
-        table[column], table[pivot] = table[pivot], table[column]
-        inverse = 1 / table[column][column]
-        table[column] = [value * inverse for value in table[column]]
-        for r in range(size):
-            factor = table[r][column]
-            if r != column and factor != 0:
-                table[r] = [a - factor * b for a, b in zip(table[r], table[column], strict=True)]
-    return [row[-1] for row in table]
-
-
-def _changes_sign(w: Vector, b: Fraction, box: list[tuple[Fraction, Fraction]]) -> bool:
-    least = b + sum(c * (low if c >= 0 else high) for c, (low, high) in zip(w, box, strict=True))
-    most = b + sum(c * (high if c >= 0 else low) for c, (low, high) in zip(w, box, strict=True))
-    return least < 0 < most
-
-
-def _inside_box(v: Vector, box: list[tuple[Fraction, Fraction]]) -> bool:
-    return all(low <= value <= high for value, (low, high) in zip(v, box, strict=True))
-
-
-def _unit(size: int, position: int) -> Vector:
-    return [Fraction(int(i == position)) for i in range(size)]
-
-
-def _relu(value: Fraction) -> Fraction:
-    return max(value, Fraction(0))
-
-
-def _dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
-
-
-def _fractions(values: np.ndarray | Sequence[float]) -> Vector:
-    return [Fraction(float(value)) for value in values]
-
-
-def _matrix(values: np.ndarray) -> Matrix:
-    return [_fractions(row) for row in values]
-
-
-def _steps(ours: np.ndarray, theirs: np.ndarray) -> Vector:
-    return [abs(Fraction(a) - Fraction(b)) for a, b in zip(ours.ravel().tolist(), theirs.ravel().tolist(), strict=True)]
+    """Robustness of a model without hidden layer in any norm."""
+    return robust(least_margins(network, x, target, changes), target) is True
 
 
 # --- many changed networks at once, and the hunt ---------------------------------------------------------------------
@@ -421,16 +204,17 @@ class ChangedNetworks(NamedTuple):
 
     weights: list[np.ndarray]
     biases: list[np.ndarray]
+    activations: tuple[str, ...]
 
     def pick(self, i: int, classes: np.ndarray) -> Network:
-        return Network([w[i] for w in self.weights], [b[i] for b in self.biases], classes)
+        return Network([w[i] for w in self.weights], [b[i] for b in self.biases], classes, self.activations)
 
     def logits(self, X: np.ndarray) -> np.ndarray:
         """(n, points, outputs)."""
         values = np.broadcast_to(X, (len(self.weights[0]), *X.shape))
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             values = values @ weight.transpose(0, 2, 1) + bias[:, None, :]
-            if i < len(self.weights) - 1:
+            if i < len(self.activations) and self.activations[i] == "relu":
                 values = np.maximum(values, 0.0)
         return values
 
@@ -455,6 +239,7 @@ def sample_changed(
     return ChangedNetworks(
         [moved(w, r) for w, r in zip(network.weights, radii.weights, strict=True)],
         [moved(b, r) for b, r in zip(network.biases, radii.biases, strict=True)],
+        network.activations,
     )
 
 
@@ -481,7 +266,7 @@ def adversarial_changed(
     origin = [*network.weights, *network.biases]
     for step in range(steps + 1):
         current = [p + s for p, s in zip(origin, shift, strict=True)]
-        changed = ChangedNetworks(current[:layers], current[layers:])
+        changed = ChangedNetworks(current[:layers], current[layers:], network.activations)
         yield changed
         gradients = _margin_gradients(changed, x, target, chosen)
         gradients = [g + rng.normal(0.0, 1e-3 if step else 1.0, g.shape) * _scale(g) for g in gradients]
@@ -498,8 +283,11 @@ def _margin_gradients(changed: ChangedNetworks, x: np.ndarray, target: int, riva
     """Gradient of each network's margin with respect to its own parameters, weights first and then biases."""
     n, layers = len(rivals), len(changed.weights)
     values = [np.broadcast_to(x, (n, len(x)))]
-    for weight, bias in zip(changed.weights[:-1], changed.biases[:-1], strict=True):
-        values.append(np.maximum(np.einsum("noi,ni->no", weight, values[-1]) + bias, 0.0))
+    passed = [np.ones_like(values[0], dtype=bool)]
+    for weight, bias, kind in zip(changed.weights[:-1], changed.biases[:-1], changed.activations, strict=True):
+        preactivation = np.einsum("noi,ni->no", weight, values[-1]) + bias
+        passed.append((preactivation > 0) | (kind == "identity"))
+        values.append(preactivation * passed[-1])
     outputs = changed.biases[-1].shape[1]
     back = np.zeros((n, outputs))
     if outputs == 1:
@@ -512,7 +300,7 @@ def _margin_gradients(changed: ChangedNetworks, x: np.ndarray, target: int, riva
         weight_gradients.append(back[:, :, None] * values[i][:, None, :])
         bias_gradients.append(back)
         if i:
-            back = np.einsum("no,noi->ni", back, changed.weights[i]) * (values[i] > 0)
+            back = np.einsum("no,noi->ni", back, changed.weights[i]) * passed[i]
     return weight_gradients[::-1] + bias_gradients[::-1]
 
 
@@ -534,10 +322,13 @@ def _best_response(gradients: list[np.ndarray], network: Network, changes: Plaus
     answer: list[np.ndarray] = [np.empty(0)] * (2 * layers)
     for members, radius in groups:
         whole = np.hstack([flat[i] for i in members])
-        if changes.norm == 2.0:
-            best = -radius * whole / (np.linalg.norm(whole, axis=1, keepdims=True) + 1e-300)
+        if changes.norm > 1.0:
+            # Where Hölder's inequality is an equality; in units of the largest entry, so that no power overflows.
+            ratio = np.abs(whole) / (np.abs(whole).max(axis=1, keepdims=True) + 1e-300)
+            size = ratio ** (1.0 / (changes.norm - 1.0))
+            length = (size**changes.norm).sum(axis=1, keepdims=True) ** (1.0 / changes.norm)
+            best = -radius * np.sign(whole) * size / (length + 1e-300)
         else:
-            assert changes.norm == 1.0
             best = np.zeros_like(whole)
             rows, columns = np.arange(len(whole)), np.abs(whole).argmax(axis=1)
             best[rows, columns] = -radius * np.sign(whole[rows, columns])

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pickle
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
 from holdfast.generators import explain
+from holdfast.generators.acceptance import EveryModel
 from holdfast.generators.closest import Closest
+from holdfast.generators.cutting import PROVEN
+from holdfast.milp.domain import Domain
+from odd_worlds import odd_world
 from random_networks import random_network
 from tiny_worlds import World, random_world
 
@@ -65,6 +71,82 @@ def test_at_most_k_columns_changed_equals_brute_force() -> None:
         assert cost == pytest.approx(expected, abs=CLOSE), f"world {seed}"
         dearer += cost > world.cheapest(robust) + CLOSE
     assert dearer >= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    [
+        ({"units": True}, range(1000, 1020)),
+        ({"identity": True}, range(1020, 1040)),
+        ({"units": True, "identity": True}, range(1040, 1050)),
+        ({"norm": 2.0}, range(1050, 1065)),
+        ({"norm": 1.0}, range(1065, 1075)),
+    ],
+    ids=str,
+)
+def test_nothing_false_is_said_of_odd_worlds(kind: dict[str, object], seeds: range) -> None:
+    proven = 0
+    for seed in seeds:
+        world = odd_world(seed, **kind)
+        if not len(world.points):
+            continue
+        expected = world.cheapest(_robust(world))
+        cost, result = _ask(world)
+        close = 1e-12 * (expected if np.isfinite(expected) else 1.0)
+        assert cost <= expected * (1.0 + PROVEN) + close, f"world {seed}"
+        assert not result.lower_bound[0] > expected + close, f"world {seed}"
+        assert np.isinf(expected) or not result.reason[0].startswith("proven"), f"world {seed}"
+        proven += result.reason[0].startswith("proven") or result.optimality_gap[0] <= PROVEN
+    assert proven >= 0.6 * len(seeds)
+
+
+def test_layers_without_activation_are_not_taken_for_relus() -> None:
+    data = hf.datasets.load("loans")
+    points, classes = data.space.encode(data.X), data.y.to_numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MLPClassifier((5, 5), activation="identity", random_state=0, max_iter=30).fit(points, classes)
+    network, changes = hf.load_network(model), hf.PlausibleChanges(0.01)
+    denied = data.X[network.predict_index(points) == 0].head(4)
+    options = {"target": 1, "changes": changes, "space": data.space}
+    rows = explain(network, denied, generator=hf.RNCE(data.X), **options)
+    closest = explain(network, denied, generator=Closest(), time_limit=1.0, **options)
+    nearest = explain(network, denied, generator=hf.MCE(), time_limit=1.0, **options)
+    assert rows.found.all()
+    assert closest.found.all()
+    assert (closest.cost_l1 <= rows.cost_l1).all()
+    assert (closest.lower_bound <= rows.cost_l1).all()
+    assert (nearest.lower_bound <= closest.cost_l1).all()
+    assert (nearest.optimality_gap <= PROVEN).all()
+
+
+def test_units_far_from_one_lose_no_coefficient() -> None:
+    # Class 1 from a = 1e9 on, reached by a weight that solvers take for 0.
+    network = hf.Network([[[1e-9]], [[1.0]]], [[0.0], [-1.0]])
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"a": [0.0, 5e9]}), scale="none")
+    person, changes = pd.DataFrame({"a": [1e6]}), hf.PlausibleChanges(1e-12)
+    result = explain(network, person, target=1, changes=changes, generator=Closest(), space=space)
+    # (1 - delta) ((1e-9 - delta) a - delta) = 1 + delta
+    wanted = ((1.0 + 1e-12) / (1.0 - 1e-12) + 1e-12) / (1e-9 - 1e-12) - 1e6
+    assert result.cost_l1[0] == pytest.approx(wanted, rel=1e-6)
+    assert result.lower_bound[0] <= wanted * (1.0 + 1e-9)
+    assert result.optimality_gap[0] <= PROVEN
+
+
+@pytest.mark.parametrize("norm", [np.inf, 2.0, 1.0, 3.0])
+def test_models_that_object_are_in_the_set(norm: float) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(15):
+        hidden = [(), (3,), (4, 3)][rng.integers(3)]
+        plain = random_network(rng, 3, hidden, int(rng.choice([1, 3])))
+        kinds = [str(rng.choice(["relu", "identity"])) for _ in hidden]
+        network = hf.Network(plain.weights, plain.biases, plain.classes, kinds)
+        changes = hf.PlausibleChanges(float(10.0 ** rng.uniform(-3.0, -1.0)), norm=norm, biases=bool(rng.integers(2)))
+        space = hf.FeatureSpace.from_frame(pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc")), scale="none")
+        judge = EveryModel(network, int(rng.integers(len(network.classes))), changes)
+        point = rng.normal(size=3) * (rng.random(3) < 0.8)
+        for objection in judge.objections(point, Domain.of(space, space.rows(point[None, :])), thorough=True):
+            assert changes.contains(network, objection.network)
 
 
 def _loans(seed: int = 0) -> tuple[hf.Network, hf.FeatureSpace, pd.DataFrame]:

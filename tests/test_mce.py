@@ -12,6 +12,7 @@ import holdfast as hf
 from holdfast.generators import GCE, Robust, explain
 from holdfast.generators.closest import Closest
 from holdfast.generators.mce import MCE
+from odd_worlds import odd_world
 from recourse_cases import make_case
 from tiny_worlds import random_world
 
@@ -40,6 +41,36 @@ def test_equals_brute_force_on_grids(block: int) -> None:
             assert result.reason[0].startswith("proven: "), f"world {seed}: {result.reason[0]}"
     assert none >= 1
     assert some >= 2
+
+
+@pytest.mark.parametrize("kind", [{"units": True}, {"identity": True}, {"units": True, "identity": True}], ids=str)
+def test_equals_brute_force_in_odd_worlds(kind: dict[str, bool]) -> None:
+    some = 0
+    for seed in range(800, 820):
+        world = odd_world(seed, **kind)
+        points, label = world.points, world.network.classes[world.target]
+        if not len(points):
+            continue
+        expected = world.cheapest(world.network.predict_index(points) == world.target)
+        result = explain(world.network, world.person, target=label, changes=None, generator=MCE(), space=world.space)
+        if np.isinf(expected):
+            assert result.reason[0].startswith("proven: "), f"world {seed}: {result.reason[0]}"
+        else:
+            some += 1
+            assert result.cost_l1[0] == pytest.approx(expected, rel=1e-9), f"world {seed}"
+            assert result.lower_bound[0] <= expected * (1.0 + 1e-12), f"world {seed}"
+            assert result.optimality_gap[0] <= 1e-6, f"world {seed}"
+    assert some >= 3
+
+
+def test_a_rule_about_a_flag_with_two_variables() -> None:
+    people = pd.DataFrame({"flag": [0, 1], "a": [0.0, 3.0]})
+    space = hf.FeatureSpace.from_frame(people, categorical=["flag"], steps={"a": 0.5}, rules=["a <= 1 + 2 * flag"])
+    weight = np.array([float(name == "a") for name in space.variables])
+    network = hf.Network([weight[None, :]], [[-0.7]])
+    result = explain(network, people.head(1), target=1, changes=None, generator=MCE(), space=space)
+    assert result.counterfactuals.iloc[0].to_dict() == {"flag": 1, "a": 2.5}
+    assert result.optimality_gap[0] <= 1e-6
 
 
 def test_margin_is_kept_and_costs_more() -> None:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from oracle import exact_logits, least_margins_exact
+from oracle import least_margins_exact
+from reference import exact_logits
 
 ROBUST, NOT_ROBUST = hf.Verdict.ROBUST, hf.Verdict.NOT_ROBUST
 

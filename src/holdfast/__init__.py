@@ -42,7 +42,7 @@ from holdfast.importers import load_model, load_network
 from holdfast.network import Network
 from holdfast.retraining import retrain
 from holdfast.study import benchmark
-from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds
+from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds, prepare
 
 if TYPE_CHECKING:
     from holdfast.promises import Audit, Ledger, check_certificate, promise_expiry, save_witness, write_certificates
@@ -88,6 +88,7 @@ __all__ = [
     "metrics",
     "output_bounds",
     "parameter_distance",
+    "prepare",
     "promise_expiry",
     "retrain",
     "save_witness",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -56,8 +57,15 @@ def take_rows(value: Array, rows: Array) -> Array:
 
 def row_sum(values: Array) -> Array:
     """Sums over the last axis, kept as a column."""
-    xp = array_namespace(values)
-    return xp.sum(values, axis=-1, keepdims=True)
+    if isinstance(values, np.ndarray):
+        # A product is several times faster than a sum along short rows.
+        return values @ _ones(values.shape[-1])
+    return array_namespace(values).sum(values, axis=-1, keepdims=True)
+
+
+@lru_cache(maxsize=64)
+def _ones(n: int) -> NDArray[np.float64]:
+    return np.ones((n, 1))
 
 
 def dot_rows(a: Array, b: Array) -> Array:

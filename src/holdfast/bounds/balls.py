@@ -6,10 +6,12 @@ Hölder's inequality a layer that reads v' moves by E_i (v', 1), and u . E_i (v'
 *Any depth.* Take the values v of today's network as centres. With D_i the slopes of the activations between centre and
 changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin is exactly
 
-    margin' = margin + sum_i g_i E_i (v'_{i-1}, 1) >= margin - sum_i ||E_i||_p s_i,   s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q
+    margin' = margin + sum_i g_i E_i (v'_{i-1}, 1) >= margin - sum_i ||E_i||_p s_i
 
-and sum_i ||E_i||_p s_i <= delta ||s||_q where the layers share one radius. Slopes and values are bounded layer by layer
-in the same way. Rounding errors of the centres are changes too: they go through the same slopes and weights.
+with sensitivities s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q; that is at most delta ||s||_q if the layers share a radius.
+Slopes and values are bounded layer by layer in the same way. Rounding errors of the centres are changes too: they go
+through the same slopes and weights. The output layer is treated as below, with chords in place of its gains, and where
+that is not enough the ball is cut: by the sign of a preactivation, or by how much of the radius a layer takes.
 
 *One hidden layer.* Neuron j moves by e_j = R s_j and its output weight by d rho_j, with sum |s|^p + sum |rho|^p <= 1.
 Put a price on that constraint; what is left falls apart into one function of one number for each neuron:
@@ -29,6 +31,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
@@ -40,6 +43,12 @@ _TINY = 2.0**-1022
 _LEAST = 5e-324
 # Numbers that the slopes of one chunk of rows may fill.
 _CHUNK = 500_000
+# Steps that a descent takes at most.
+_ROUNDS = 30
+# A gap this small against what changes do to the margin is closed.
+_GAP = 1e-8
+# Parts of a ball that one round of the search cuts in two.
+_OPEN = 64
 # How the shifts of a neuron are spread around the best one: ever closer to it.
 _NEAR = np.concatenate([sign * 2.0 ** -np.arange(6.0, 26.0) for sign in (-1.0, 1.0)] + [np.zeros(1)])
 
@@ -52,10 +61,10 @@ def dual_norm(values: Floats, q: float, *, below: bool = False) -> Floats:
 
     Examples
     --------
-    >>> dual_norm(np.array([3e-200, 4e-200]), 2.0) / 5e-200 - 1.0 < 1e-14
+    >>> bool(dual_norm(np.array([3e-200, 4e-200]), 2.0) < 5e-200 * (1.0 + 1e-14))
     True
-    >>> dual_norm(np.array([1e-4, 2e-4]), 101.0).round(8)
-    2e-4
+    >>> round(float(dual_norm(np.array([1e-4, 2e-4]), 101.0)), 8)
+    0.0002
     """
     sizes = np.abs(values)
     largest = np.asarray(sizes.max(axis=-1))
@@ -82,7 +91,7 @@ class _Ball:
     @classmethod
     def of(cls, changes: PlausibleChanges) -> _Ball:
         shared = math.inf if isinstance(changes.delta, tuple) else changes.delta
-        return cls(changes.norm, changes.dual_norm, shared, changes.biases)
+        return cls(changes.norm, changes.dual_norm, shared, bool(changes.biases))
 
     def size(self, values: Floats) -> Floats:
         """||(v, 1)||_q from above; without the 1 where biases stay."""
@@ -126,14 +135,12 @@ class _Layer(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """What a layer hands on: the centre, the range around it, ||(v', 1)||_q, and ||v' - v||_q for each layer before."""
+    """What a layer hands on: the centre, the range around it, and ||(v', 1)||_q from above."""
 
     centre: Floats
     low: Floats
     high: Floats
     size: Floats
-    spread: Floats
-    spread_error: Floats
 
 
 def _affine(weight: Floats, bias: Floats, values: Floats) -> tuple[Floats, Floats]:
@@ -173,7 +180,7 @@ def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[Floats, Floa
 
 
 def _slopes(centre: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """The least and the greatest slope of max(z, 0) between the centre and a point of [low, high]: those at the ends."""
+    """The least and the greatest slope of max(z, 0) from the centre to a point of [low, high]: those at the ends."""
     least, greatest = (
         (np.maximum(end, 0.0) - np.maximum(centre, 0.0)) / np.where(end == centre, np.nan, end - centre)
         for end in (low, high)
@@ -193,34 +200,37 @@ def _forward(
     Layer i may move by radii[:, i], and a neuron with a phase lies above 0 (1) or below (-1).
     """
     n = points.shape[0]
-    values = _Values(points, points, points, ball.size(points), np.zeros((n, 0)), np.zeros(n))
+    values = _Values(points, points, points, ball.size(points))
     layers: list[_Layer] = []
     empty = np.zeros(n, dtype=bool)
     for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
         centre, residual = _affine(weight, bias, values.centre)
         own = np.broadcast_to(values.size[:, None, None], (n, weight.shape[0], 1))
-        away = np.maximum(values.high - values.centre, values.centre - values.low) * (1.0 + 4.0 * _UNIT)
-        direct = _up(away @ np.abs(weight).T + (radii[:, i] * values.size)[:, None], weight.shape[1] + 1)
         ends = []
         for sign in (-1.0, 1.0):
             moves, fixed = _fall(ball, layers, np.broadcast_to(-sign * weight, (n, *weight.shape)))
             moved = ball.most(np.concatenate([moves, own], axis=-1), radii[:, None, : i + 1]) + fixed
-            ends.append(_around(centre, np.minimum(moved, direct) + residual)[sign > 0.0])
+            ends.append(_around(centre, moved + residual)[sign > 0.0])
         low, high = ends
         slopes, today, shift = (np.ones_like(centre), np.ones_like(centre)), np.ones_like(centre), np.zeros_like(centre)
         if network.activations[i] == "relu":
             above, below = phases[i] > 0.0, phases[i] < 0.0
             empty |= ((above & (high < 0.0)) | (below & (low > 0.0))).any(axis=1)
-            slopes = tuple(np.where(above, 1.0, np.where(below, 0.0, part)) for part in _slopes(centre, low, high))
+            least, greatest = _slopes(centre, low, high)
+            # Slope 1 above 0 and slope 0 below it.
+            slopes = np.where(below, 0.0, np.where(above, 1.0, least)), np.where(above, 1.0, greatest * ~below)
             today, shift = (centre > 0.0).astype(float), np.where(above, np.minimum(centre, 0.0), 0.0)
             low, high = np.maximum(low, 0.0), np.where(below, 0.0, np.maximum(high, 0.0))
             centre = np.maximum(centre, 0.0)
             low, shift = np.where(below, 0.0, low), np.where(below, -centre, shift)
         layers.append(_Layer(weight, slopes, today, shift, values.size, residual))
-        spread, spread_error = _spread(ball, weight, values, residual)
-        apart = _up(ball.size(centre) + ball.most(spread, radii[:, : i + 1]) + spread_error, 4)
-        size = np.minimum(ball.size(np.maximum(np.abs(low), np.abs(high))), apart)
-        values = _Values(centre, low, high, size, spread, spread_error)
+        size = ball.size(np.maximum(np.abs(low), np.abs(high)))
+        if i == 0:
+            # Neurons share the radius too: ||v' - v||_p <= ||E (x, 1)||_p <= ||E||_p ||(x, 1)||_q.
+            wider = float(weight.shape[0]) ** max(1.0 / ball.q - 1.0 / ball.p, 0.0)
+            together = ball.size(centre) + wider * radii[:, 0] * values.size + residual.sum(axis=1)
+            size = np.minimum(size, _up(together, weight.shape[0] + 16))
+        values = _Values(centre, low, high, size)
     return layers, values, empty
 
 
@@ -229,20 +239,6 @@ def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
     slack = (np.abs(centre) + np.abs(deviation)) * 8.0 * _UNIT + _LEAST
     low, high = centre - deviation - slack, centre + deviation + slack
     return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
-
-
-def _spread(ball: _Ball, weight: Floats, values: _Values, residual: Floats) -> tuple[Floats, Floats]:
-    """||v' - v||_q after a layer for each unit that a layer up to it moves, and what rounding adds.
-
-    ||E (v', 1)||_p <= ||E||_p ||(v', 1)||_q, and by Riesz and Thorin ||W||_q <= ||W||_1^(1/q) ||W||_inf^(1/p).
-    """
-    magnitude = np.abs(weight)
-    gain = magnitude.sum(axis=0).max() ** (1.0 / ball.q) * magnitude.sum(axis=1).max() ** (1.0 / ball.p)
-    gain = float(_up(gain, sum(weight.shape) + 16))
-    wider = float(weight.shape[0]) ** max(1.0 / ball.q - 1.0 / ball.p, 0.0)
-    own = _up(wider * values.size, 16)
-    spread = np.concatenate([_up(gain * values.spread, 1), own[:, None]], axis=1)
-    return spread, _up(gain * values.spread_error + residual.sum(axis=1), residual.shape[1] + 1)
 
 
 def least_margins(network: Network, changes: PlausibleChanges, points: Floats, margins: Sequence[Margin]) -> Floats:
@@ -305,7 +301,8 @@ def _priced(ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, m
         each = np.minimum(each, _taken(ball, ball.shared * dual_norm(moves, ball.q), price))
     bias = _taken(ball, pull[:, None] * float(ball.biases), price)
     bound = margin.offset + (rows * values.centre[:, None, :] - constant).sum(axis=-1) - price - each - bias
-    size = (np.abs(margin.row) + 2.0 * np.abs(chord)) * np.maximum(np.abs(low), np.abs(high)) + at_low + at_high
+    farthest = np.maximum(np.maximum(np.abs(low), np.abs(high)), values.centre[:, None, :])
+    size = (np.abs(margin.row) + 2.0 * np.abs(chord)) * farthest + at_low + at_high
     size = size.sum(axis=-1) + abs(margin.offset) + price + each + bias + np.abs(fixed)
     bound = bound - fixed - _up(size * (4 * neurons + 64) * _UNIT, 2 * neurons)
     return np.where(np.isfinite(bound), bound, -np.inf)
@@ -318,20 +315,15 @@ def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
     return np.asarray(price * kept * (1.0 + 32.0 * _UNIT) + _TINY)
 
 
-class Radii(NamedTuple):
-    """Radii from below and from above."""
+def linear_radius(norm: float, biases: bool, points: Floats, margins: Sequence[Margin]) -> tuple[Floats, Floats]:
+    """margin / (count^(1/q) ||(x, 1)||_q) of a model without hidden layers, (n, margins), from below and from above.
 
-    lower: Floats
-    upper: Floats
-
-
-def linear_radius(network: Network, norm: float, biases: bool, points: Floats, margins: Sequence[Margin]) -> Radii:
-    """margin / (count^(1/q) ||(x, 1)||_q) of a model without hidden layers, (n, margins); 0 where it is lost today.
+    Both are 0 where the margin is lost today, and inf where no change moves it.
 
     Examples
     --------
     >>> net = Network([[[3.0, 4.0]]], [[0.0]])
-    >>> linear_radius(net, 2.0, False, np.array([[3.0, 4.0]]), [Margin.of(net, 0, -1)]).lower.round(9)
+    >>> linear_radius(2.0, False, np.array([[3.0, 4.0]]), [Margin.of(net, 0, -1)])[0].round(9)
     array([[5.]])
     """
     ball = _Ball.of(PlausibleChanges(1.0, norm, biases))
@@ -346,22 +338,14 @@ def linear_radius(network: Network, norm: float, biases: bool, points: Floats, m
         lower = low / (wide * (1.0 + 8.0 * _UNIT) + _LEAST) * (1.0 - 8.0 * _UNIT) - _LEAST
         upper = high / (narrow * (1.0 - 32.0 * _UNIT)) * (1.0 + 8.0 * _UNIT) + _LEAST
     # A point at the origin of a model whose biases stay does not feel any change.
-    still = ~read.any(axis=1)[:, None]
+    still = (read == 0.0).all(axis=1, keepdims=True)
     lower = np.where(still & (low > 0.0), np.inf, np.clip(lower, 0.0, np.finfo(float).max))
     upper = np.where(high < 0.0, 0.0, np.where(still | ~(narrow > 0.0), np.inf, upper))
-    return Radii(np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(upper, nan=np.inf, posinf=np.inf))
+    return np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(upper, nan=np.inf, posinf=np.inf)
 
 
-class _Steps(NamedTuple):
-    """Several changes at once: for each layer (starts, out, in + 1), the bias last."""
-
-    layers: list[Floats]
-
-    def towards(self, other: _Steps, share: float) -> _Steps:
-        return _Steps([a + share * (b - a) for a, b in zip(self.layers, other.layers, strict=True)])
-
-    def take(self, rows: Sequence[int] | slice) -> _Steps:
-        return _Steps([layer[rows] for layer in self.layers])
+# Several changes at once: for each layer (changes, out, in + 1), the bias last.
+_Steps = list[Floats]
 
 
 def _direction(gradient: Floats, p: float) -> Floats:
@@ -396,38 +380,41 @@ class _Descent:
         if margin.below >= 0:
             self.signal[margin.below] -= 1.0
 
-    def run(self, starts: _Steps, rounds: int) -> tuple[float, _Steps]:
-        """The least margin met, and the one change that leads to it."""
+    def run(self, starts: _Steps, goal: float | None) -> tuple[float, _Steps]:
+        """The least margin met, or one clearly below the goal, and the one change that leads to it."""
         steps, values = starts, self.margins(starts)
-        for _ in range(rounds):
-            aim = self.steepest(steps)
-            tries = [steps.towards(aim, share) for share in (1.0, 0.5, 0.2, 0.05, 0.01)]
-            found = np.stack([values, *(self.margins(one) for one in tries)])
-            best = found.argmin(axis=0)
-            if not best.any():
+        # What is below by more than rounding errors stays below when it is moved inwards and replayed.
+        enough = -math.inf if goal is None else goal - 1e-9 * float(np.abs(values).max())
+        for _ in range(_ROUNDS):
+            if values.min() < enough:
                 break
-            steps = _Steps([
-                np.stack([layers[b][s] for s, b in enumerate(best)])
-                for layers in zip(steps.layers, *(one.layers for one in tries), strict=True)
-            ])  # fmt: skip
-            values = found.min(axis=0)
+            aim, best, best_values = self.steepest(steps), steps, values
+            for share in (1.0, 0.5, 0.2, 0.05, 0.01):
+                tried = [a + share * (b - a) for a, b in zip(steps, aim, strict=True)]
+                margins = self.margins(tried)
+                better = margins < best_values
+                best_values = np.where(better, margins, best_values)
+                best = [np.where(better[:, None, None], a, b) for a, b in zip(tried, best, strict=True)]
+            if not (best_values < values).any():
+                break
+            steps, values = best, best_values
         least = int(values.argmin())
-        return float(values[least]), steps.take([least])
+        return float(values[least]), [layer[[least]] for layer in steps]
 
     def starts(self) -> _Steps:
         """The steepest changes of today's network, taking inactive neurons for inactive, half and fully active."""
-        still = _Steps([np.zeros((1, *layer.shape)) for layer in self.today])
+        still = [np.zeros((1, *layer.shape)) for layer in self.today]
         aims = [self.steepest(still, leak) for leak in (0.0, 0.3, 1.0)]
-        return _Steps([np.concatenate(layers) for layers in zip(*(aim.layers for aim in aims), strict=True)])
+        return [np.concatenate(layers) for layers in zip(*aims, strict=True)]
 
     def margins(self, steps: _Steps) -> Floats:
         """The margin after each change."""
-        return self._forward(steps)[0][-1] @ self.signal
+        return np.nan_to_num(self._forward(steps)[0][-1] @ self.signal, nan=np.inf)
 
     def _forward(self, steps: _Steps) -> tuple[list[Floats], list[Floats]]:
         """The preactivations of each layer, and what it reads."""
-        read, outputs = [np.broadcast_to(self.x, (steps.layers[0].shape[0], self.x.size))], []
-        for i, (today, step) in enumerate(zip(self.today, steps.layers, strict=True)):
+        read, outputs = [np.broadcast_to(self.x, (steps[0].shape[0], self.x.size))], []
+        for i, (today, step) in enumerate(zip(self.today, steps, strict=True)):
             outputs.append(np.einsum("soi,si->so", today + step, read[i]))
             if i + 1 < len(self.today):
                 values = np.maximum(outputs[i], 0.0) if self.network.activations[i] == "relu" else outputs[i]
@@ -441,7 +428,7 @@ class _Descent:
         ball, aims, gains = self.ball, [], []
         for i in reversed(range(len(self.today))):
             if i + 1 < len(self.today):
-                signal = np.einsum("so,soi->si", signal, (self.today[i + 1] + steps.layers[i + 1])[:, :, :-1])
+                signal = np.einsum("so,soi->si", signal, (self.today[i + 1] + steps[i + 1])[:, :, :-1])
                 if self.network.activations[i] == "relu":
                     signal = signal * np.where(outputs[i] > 0.0, 1.0, leak)
             reads = ball.extend(read[i][:, :-1])
@@ -450,33 +437,34 @@ class _Descent:
         # Layers that share a radius take from it as the entries of one vector do.
         shares = np.stack(gains[::-1], axis=1)
         budget = ball.shared * _direction(shares, ball.p) if ball.shared < math.inf else self.radii * np.sign(shares)
-        return _Steps([aim * budget[:, i, None, None] for i, aim in enumerate(aims[::-1])])
+        return [aim * budget[:, i, None, None] for i, aim in enumerate(aims[::-1])]
 
     def with_shifts(self, shifts: Floats) -> _Steps:
-        """The change that moves a single hidden layer's neurons by these shares of its radius; the rest for the output."""
+        """The change that moves one hidden layer's neurons by these shares of the radius; the rest for the output."""
         ball, p = self.ball, self.ball.p
         first = np.outer(shifts, _direction(ball.extend(self.x[:-1]), p))[None] * self.radii[0]
-        read = self._forward(_Steps([first, np.zeros((1, *self.today[1].shape))]))[1][1][0]
+        read = self._forward([first, np.zeros((1, *self.today[1].shape))])[1][1][0]
         left = max(1.0 - float((np.abs(shifts) ** p).sum()), 0.0) ** (1.0 / p) if ball.shared < math.inf else 1.0
         last = np.outer(_direction(self.signal, p), _direction(ball.extend(read[:-1]), p))[None]
-        return _Steps([first, -left * self.radii[1] * last])
+        return [first, -left * self.radii[1] * last]
 
     def network_of(self, steps: _Steps) -> Network | None:
         """Today's network after the one change in `steps`, moved inwards until it surely lies in the ball."""
         for less in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
-            moved = [today + (1.0 - less) * step[0] for today, step in zip(self.today, steps.layers, strict=True)]
+            moved = [today + (1.0 - less) * step[0] for today, step in zip(self.today, steps, strict=True)]
+            if not all(np.isfinite(layer).all() for layer in moved):
+                return None
             changed = self.network.with_parameters([m[:, :-1] for m in moved], [m[:, -1] for m in moved])
             if self.changes.contains(self.network, changed):
                 return changed
         return None
 
 
-def attack(
-    network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 30
-) -> Network | None:
-    """A network inside the ball that breaks the margin at x in floating point, or None. Replay it exactly."""
+@np.errstate(all="ignore")
+def attack(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> Network | None:
+    """A network inside the ball that breaks the margin at x in floating point, or None; the caller replays it."""
     descent = _Descent(network, changes, x, margin)
-    value, steps = descent.run(descent.starts(), rounds)
+    value, steps = descent.run(descent.starts(), 0.0)
     return descent.network_of(steps) if value <= 0.0 else None
 
 
@@ -533,13 +521,11 @@ class _OneHidden:
         concave = self.row[:, None] * values - _taken(self.ball, self.pull * np.abs(values), prices[:, 1, None, None])
         left, right, width = grid[:, :-1], grid[:, 1:], np.diff(grid, axis=1)
         slope = np.diff(concave, axis=2) / np.where(width > 0.0, width, 1.0)
-        touch = -np.sign(slope) * _power(np.abs(slope) / (p * price), p)
+        touch = -np.sign(slope) * (np.abs(slope) / (p * price)) ** (math.inf if p == 1.0 else 1.0 / (p - 1.0))
         touch = np.clip(touch, left, right)
-        steep = p * np.abs(touch) ** (p - 1.0) * np.where(left + right < 0.0, -1.0, 1.0)
-        power = np.abs(touch) ** p
-        ends = (side + price * (power + steep * (at - touch)) for side, at in
-                ((concave[:, :, :-1], left), (concave[:, :, 1:], right)))  # fmt: skip
-        least = np.minimum(*ends)
+        tilt = p * np.abs(touch) ** (p - 1.0) * np.where(left + right < 0.0, -1.0, 1.0)
+        at_left, at_right = (price * (np.abs(touch) ** p + tilt * (end - touch)) for end in (left, right))
+        least = np.minimum(concave[:, :, :-1] + at_left, concave[:, :, 1:] + at_right)
         best = least.argmin(axis=2)[:, :, None]
         parts = np.take_along_axis(least, best, axis=2)[:, :, 0]
         paid = prices[:, 0] if self.ball.shared < math.inf else prices.sum(axis=1)
@@ -568,11 +554,6 @@ class _OneHidden:
         return float(margins[best]), tries[best]
 
 
-def _power(base: Floats, p: float) -> Floats:
-    """base^(1 / (p - 1)): where a price of p s^(p - 1) meets the base."""
-    return np.asarray(base ** (math.inf if p == 1.0 else 1.0 / (p - 1.0)))
-
-
 class _Node(NamedTuple):
     """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
 
@@ -586,13 +567,14 @@ class _Node(NamedTuple):
 
 
 class _Search:
-    """Branch and bound over the shifts of one hidden layer."""
+    """Branch and bound over the shifts of one hidden layer, until the bound or a change is beyond the goal."""
 
-    def __init__(self, problem: _OneHidden) -> None:
+    def __init__(self, problem: _OneHidden, goal: float | None) -> None:
+        self.goal = math.inf if goal is None else goal
         self.problem, self.count, self.least, self.shifts = problem, 0, math.inf, np.zeros_like(problem.centre)
 
     def node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
-        """Search the prices from rough to fine; the last bound, over many cells, is the one that counts."""
+        """Search the prices from rough to fine; every bound holds, the last ones over the finest cells."""
         problem, near = self.problem, np.empty((low.size, 0))
         shared = problem.ball.shared < math.inf
         for width in (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)[2 if self.count else 0 :]:
@@ -603,6 +585,8 @@ class _Search:
             best = int(bounds.argmax())
             prices, near = tried[best], shifts[[best]].T
             self.meet(shifts[best])
+            if bounds[best] > self.goal:
+                break
         self.count += 1
         return _Node(float(bounds[best]), self.count, low, high, prices, parts[best], shifts)
 
@@ -611,16 +595,15 @@ class _Search:
         if value < self.least:
             self.least, self.shifts = value, reached
 
-    def run(self, rounds: int, goal: float | None) -> float:
+    def run(self, rounds: int) -> float:
         """The least bound over all parts, after at most `rounds` splits."""
         neurons = self.problem.centre.size
         nodes = [self.node(-np.ones(neurons), np.ones(neurons), _start_prices(self.problem))]
         for _ in range(rounds):
             node = nodes[0]
-            gap = self.least - node.bound
-            if (goal is not None and (node.bound > goal or self.least < goal)) or gap <= 1e-8 * (
-                abs(self.problem.today - node.bound)
-            ):
+            if node.bound > self.goal or self.least < self.goal < math.inf:
+                break
+            if self.least - node.bound <= _GAP * abs(self.problem.today - node.bound):
                 break
             heapq.heappop(nodes)
             for low, high in self._split(node):
@@ -662,28 +645,99 @@ def _start_prices(problem: _OneHidden) -> Floats:
     return gains / problem.ball.p
 
 
+class _Parts(NamedTuple):
+    """Parts of a ball: for each layer the least and the most that it moves, and phases of hidden neurons."""
+
+    least: Floats
+    most: Floats
+    phases: Floats
+
+    def take(self, rows: NDArray[np.intp]) -> _Parts:
+        return _Parts(*(field[rows] for field in self))
+
+    def join(self, other: _Parts) -> _Parts:
+        return _Parts(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+    def halves(self, choice: int, ball: _Ball) -> _Parts:
+        """Each part cut in two, in their order: by the phase of a neuron, or half way of what a layer moves."""
+        neurons = self.phases.shape[1]
+        below, above = (_Parts(*(field.copy() for field in self)) for _ in range(2))
+        if choice < neurons:
+            below.phases[:, choice], above.phases[:, choice] = -1.0, 1.0
+            return below.join(above)
+        layer = choice - neurons
+        middle = 0.5 * (self.least[:, layer] + self.most[:, layer])
+        below.most[:, layer] = above.least[:, layer] = middle
+        # What the other layers move at least is gone from the shared radius.
+        powers = (above.least / ball.shared) ** ball.p
+        rest = np.maximum(1.0 - (powers.sum(axis=1, keepdims=True) - powers), 0.0) + (ball.p + 8.0) * 2.0**-48
+        above.most[:] = np.minimum(above.most, ball.shared * rest ** (1.0 / ball.p) * (1.0 + 2.0**-48))
+        return below.join(above)
+
+
+def _deep(network: Network, ball: _Ball, x: Floats, margin: Margin, radii: Floats, rounds: int, goal: float) -> float:
+    """Branch and bound over phases and over what each layer moves: what helps the worst part cuts them all."""
+
+    def bound(parts: _Parts) -> Floats:
+        points = np.broadcast_to(x, (parts.most.shape[0], x.size))
+        return _least(network, ball, points, parts.most, [margin], parts.phases)[:, 0]
+
+    neurons = sum(network.hidden)
+    relu = np.repeat([kind == "relu" for kind in network.activations], network.hidden)
+    parts = _Parts(np.zeros((1, radii.size)), radii[None, :], np.zeros((1, neurons)))
+    bounds = bound(parts)
+    for _ in range(rounds):
+        order = bounds.argsort(kind="stable")
+        order = order[bounds[order] <= goal]
+        if not order.size:
+            break
+        worst = parts.take(order[:1])
+        choices = np.flatnonzero(relu & (worst.phases[0] == 0.0)).tolist()
+        if ball.shared < math.inf:
+            choices += range(neurons, neurons + radii.size)
+        if not choices:
+            break
+        tried = [worst.halves(choice, ball) for choice in choices]
+        gains = bound(_Parts(*(np.concatenate(fields) for fields in zip(*tried, strict=True)))).reshape(-1, 2)
+        # More than the goal asks for is no use.
+        gains = np.clip(gains, bounds[order[0]], goal) - bounds[order[0]]
+        choice = choices[int((gains.min(axis=1) + 0.1 * gains.max(axis=1)).argmax())]
+        cut = order[:_OPEN]
+        if choice < neurons:
+            cut = cut[parts.phases[cut, choice] == 0.0]
+        new = parts.take(cut).halves(choice, ball)
+        kept = np.setdiff1d(np.arange(bounds.size), cut)
+        # A part is no worse than the whole it was cut from.
+        bounds = np.concatenate([bounds[kept], np.maximum(bound(new), np.tile(bounds[cut], 2))])
+        parts = parts.take(kept).join(new)
+    return float(bounds.min())
+
+
+@np.errstate(all="ignore")
 def refine(
     network: Network,
     changes: PlausibleChanges,
     x: Floats,
     margin: Margin,
     *,
-    rounds: int = 60,
+    rounds: int = 20,
     goal: float | None = None,
 ) -> tuple[float, Network | None]:
     """A tighter lower bound on one margin over the ball, and a network inside it that breaks the margin, if one is met.
 
-    Exact without hidden layers, and to a small gap with one; stops where the bound or a network lies beyond `goal`.
+    Exact to a small gap with at most one hidden layer. Stops where the bound or a network is beyond the `goal`.
     """
     lower = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
     descent = _Descent(network, changes, x, margin)
-    value, steps = descent.run(descent.starts(), 30)
-    with np.errstate(all="ignore"):
-        if len(network.hidden) == 1 and (goal is None or value >= goal):
-            search = _Search(_OneHidden.of(network, changes, x, margin))
-            search.meet(steps.layers[0][0] @ descent.x / max(search.problem.reach, _LEAST))
-            lower = max(lower, search.run(rounds, goal))
-            value, steps = min(
-                (value, steps), descent.run(descent.with_shifts(search.shifts), 30), key=lambda met: met[0]
-            )
+    value, steps = descent.run(descent.starts(), goal)
+    if network.hidden and not (goal is not None and (lower > goal or value < goal)):
+        if len(network.hidden) == 1:
+            search = _Search(_OneHidden.of(network, changes, x, margin), goal)
+            search.meet(steps[0][0] @ descent.x / max(search.problem.reach, _LEAST))
+            lower = max(lower, search.run(rounds))
+            again, others = descent.run(descent.with_shifts(search.shifts), goal)
+            value, steps = (again, others) if again < value else (value, steps)
+        else:
+            least = value if goal is None else goal
+            lower = max(lower, _deep(network, descent.ball, x, margin, descent.radii, rounds, least))
     return lower, descent.network_of(steps) if value <= 0.0 else None

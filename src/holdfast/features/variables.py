@@ -146,6 +146,7 @@ def _rule_rows(features: Sequence[Feature], rules: Sequence[RuleTerms], n_variab
         bounds[i] = terms.bound
         for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
             slope, offset = features[column].scaling.affine()
-            matrix[i, features[column].variables[0]] += coefficient * slope
+            # Of a one-hot flag the last variable, that of label 1, is its number.
+            matrix[i, features[column].variables[-1]] += coefficient * slope
             bounds[i] -= coefficient * offset
     return matrix, bounds

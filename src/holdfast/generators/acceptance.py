@@ -24,7 +24,7 @@ from holdfast.verify.verdict import ROBUST, Outcome
 from holdfast.verify.witness import build_witness
 
 # Margins nearer to zero than so many rounding errors are left to fractions by `certify`, which takes its time.
-_HAIRLINE = 1e5
+_HAIRLINE = 2e3
 _RESPONSES = 4
 
 

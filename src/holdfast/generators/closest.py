@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,18 +74,17 @@ class Closest(Generator):
         """The nearest Δ-robust point of each row, with its gap."""
         if task.changes is None:
             raise InvalidInputError("changes: expected PlausibleChanges(delta) for Closest, got None; or take MCE()")
-        if self.plausible is None:
-            return answer_rows(task, self._answer)
-        points = read_candidates(self.plausible, task.space, task.network)
-        return answer_rows(task, replace(self, plausible=points)._answer)
+        judges = {
+            int(target): EveryModel(task.network, int(target), task.changes) for target in np.unique(task.targets)
+        }
+        points = None if self.plausible is None else read_candidates(self.plausible, task.space, task.network)
+        return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, points))
 
-    def _answer(self, task: Task, row: int) -> RowAnswer:
-        assert task.changes is not None
-        judge = EveryModel(task.network, int(task.targets[row]), task.changes)
-        limits = Limits(max_changed=self.max_features_changed)
-        if self.plausible is None:
+    def _answer(self, judges: Mapping[int, EveryModel], plausible: Floats | None, task: Task, row: int) -> RowAnswer:
+        judge, limits = judges[int(task.targets[row])], Limits(max_changed=self.max_features_changed)
+        if plausible is None:
             return search_row(task, row, judge, limits)
-        hull = _robust_neighbours(judge, task.space, task.factuals[row], self.plausible, self.neighbours)
+        hull = _robust_neighbours(judge, task.space, task.factuals[row], plausible, self.neighbours)
         if not len(hull):
             return RowAnswer(None, "none of the plausible points is robust within the constraints")
         return search_row(task, row, judge, replace(limits, hull=hull))

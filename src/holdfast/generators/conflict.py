@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import Rows
 from holdfast.features.kinds import Direction
 from holdfast.generators.acceptance import Judge
 from holdfast.generators.cutting import CuttingPlanes
-from holdfast.milp.domain import Domain
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
 
@@ -36,7 +36,7 @@ class _Relaxed:
     names: tuple[str, ...] = ()
 
 
-def name_conflict(judge: Judge, space: FeatureSpace, factual: Floats, limits: Limits, deadline: float | None) -> str:
+def name_conflict(judge: Judge, space: FeatureSpace, person: Rows, limits: Limits, deadline: float | None) -> str:
     """What would have to give, as the end of a sentence; "" where time ran out before anything was certain."""
     found, all_proven = [], True
     for relaxed in _relaxations(space, limits):
@@ -44,10 +44,9 @@ def name_conflict(judge: Judge, space: FeatureSpace, factual: Floats, limits: Li
         until = until if deadline is None else min(until, deadline)
         if time.monotonic() >= until:
             return ""
-        domain = Domain.of(relaxed.space, factual)
-        answer = CuttingPlanes(judge, relaxed.space, domain, relaxed.limits, until, any_will_do=True).run()
+        answer = CuttingPlanes(judge, relaxed.space, person, relaxed.limits, until, any_will_do=True).run()
         if answer.point is not None:
-            moved = [name for name in relaxed.names if _moves(space, name, answer.point, factual)]
+            moved = [name for name in relaxed.names if _moves(space, name, answer.point, person)]
             found.append(relaxed.sentence.format(", ".join(moved or relaxed.names)))
         all_proven &= answer.impossible
     if not found:
@@ -79,9 +78,9 @@ def _relaxations(space: FeatureSpace, limits: Limits) -> Iterator[_Relaxed]:
         yield _Relaxed("outside the hull of plausible points", space, replace(limits, hull=None))
 
 
-def _moves(space: FeatureSpace, name: str, point: Floats, factual: Floats) -> bool:
+def _moves(space: FeatureSpace, name: str, point: Floats, person: Rows) -> bool:
     """Whether the point moves the column beyond what the constraints allow."""
     variables = [v for f in space.features if str(f.name) == name for v in f.variables]
-    lower, upper = space.bounds_for(factual)
+    lower, upper = (end[0] for end in space.bounds_for(person))
     here = point[variables]
     return bool(((here < lower[variables]) | (here > upper[variables])).any())

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import Rows
 from holdfast.generators.acceptance import Judge
 from holdfast.generators.descent import Descent, Start
 from holdfast.milp.acceptor import Acceptor
@@ -31,7 +32,7 @@ from holdfast.network import Floats
 # A gap below this, relatively, is none.
 PROVEN = 1e-6
 # Margins asked for on top where rounding is in the way, one after the other, relative to the numbers they are made of.
-_EXTRA = (1e-9, 1e-8, 1e-7, 1e-6)
+_EXTRA = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 # With infinite ranges the search grows from a small radius.
 _FIRST_RADIUS, _LAST_RADIUS = 1.0, 1e6
 _MOST_ROUNDINGS = 6
@@ -80,7 +81,7 @@ class CuttingPlanes:
 
     judge: Judge
     space: FeatureSpace
-    domain: Domain
+    person: Rows
     limits: Limits
     deadline: float | None
     any_will_do: bool = False
@@ -88,6 +89,7 @@ class CuttingPlanes:
     def run(self) -> Answer:
         """Search to the end, or until the deadline."""
         self.best, self.bound, self.radius, self.demand = Start(), 0.0, np.inf, 0.0
+        self.domain = Domain.of(self.space, self.person)
         own, endless = self.domain.own, ~np.isfinite([self.domain.lower, self.domain.upper]).all(axis=0)
         free = endless & (self.domain.weights == 0.0)
         if free.any():
@@ -105,17 +107,17 @@ class CuttingPlanes:
 
     def _start(self) -> None:
         """A first answer and first cuts, from a search that follows slopes."""
-        found = Descent(self.judge, self.space, self.domain, self._left).run()
+        found = Descent(self.judge, self.space, self.person, self.domain, self._left).run()
         if self.limits.hull is not None:
             # Its own points span the hull, and each of them is accepted.
             self._offer(self.limits.hull, judged=True)
         elif found.point is not None:
             self._offer(found.point[None, :], judged=True)
         at = self.domain.own if self.best.point is None else self.best.point
-        known = {objection.network for objection in found.objections[-2:]}
-        known |= {objection.network for objection in self.judge.objections(at, self.domain)[:1]}
+        known = [*found.objections[-2:], *self.judge.objections(at, self.domain)[:1]]
         if not self.cuts:
-            self.cuts = [self.judge.cut(network) for network in known]
+            # Each once, and in an order that is the same in every run.
+            self.cuts = [self.judge.cut(network) for network in dict.fromkeys(one.network for one in known)]
 
     def _done(self) -> bool:
         found = self.best.point is not None
@@ -132,8 +134,7 @@ class CuttingPlanes:
         """Search the part of the domain within the radius; whether to search again, further out or with more margin."""
         self.limit = min(self.best.cost, self.radius)
         self.region = self.domain.within(self.limit)
-        self.program = RecourseProgram(self.region, self.limits, self.demand)
-        self.program.write(self.cuts)
+        self.program = RecourseProgram(self.region, self.limits, self.cuts, self.demand)
         serial = itertools.count()
         heap: list[tuple[float, int, _Node | None]] = [(self.bound, next(serial), None)]
         # The least bound of the parts that are given up undecided.
@@ -187,15 +188,13 @@ class CuttingPlanes:
         columns = self.program.columns
         point = np.clip(solved.values[columns], lower[columns], upper[columns])
         fits = bool(self.program.fits(point[None, :])[0])
-        if fits and not self._closed(bound):
-            self._offer(self._settled(point))
-        if self._closed(bound):
-            return bound, []
         split = self._split(solved, point, lower, upper, fits)
-        if split is None:
+        if fits and split is not None:
+            self._offer(self._settled(point))
+        if split is None and not self._closed(bound):
             if self._consider(point, bound):
                 return bound, [node]
-            split = self._split(solved, point, lower, upper, fits, exactly=True)
+            split = self._split(solved, point, lower, upper, fits, apart=True)
         if split is None or self._closed(bound):
             return bound, []
         column, below, above = split
@@ -206,11 +205,13 @@ class CuttingPlanes:
         return self.best.cost * (1.0 - PROVEN) <= bound
 
     def _split(
-        self, solved: Relaxed, point: Floats, lower: Floats, upper: Floats, fits: bool, exactly: bool = False
+        self, solved: Relaxed, point: Floats, lower: Floats, upper: Floats, fits: bool, apart: bool = False
     ) -> tuple[int, float, float] | None:
         """The variable whose doubt matters most, and the values on either side of it; None where there is no doubt.
 
-        Neurons are in doubt only where some model rejects the point.
+        Neurons are in doubt only where some model rejects the point, and come first: a step decided before them leaves
+        them to be decided on either side of it. `apart`: the point is nothing to go by, so set it apart from the other
+        steps.
         """
         options: list[tuple[float, int, float, float]] = []
         assert solved.values is not None
@@ -221,12 +222,15 @@ class CuttingPlanes:
             for k in np.flatnonzero(np.minimum(share, 1.0 - share) > _DECIDED).tolist():
                 column = int(binaries[k])
                 options.append((solved.weights[column] * share[k] * (1.0 - share[k]), column, 0.0, 1.0))
-        loose = np.ones(point.size, dtype=np.bool_) if exactly else self.region.between(point) > 0.0
-        for i in np.flatnonzero(loose).tolist():
-            gap = self.region.gap(i, float(point[i]))
+        loose = self.region.step > 0.0 if apart else self.region.between(point) > 0.0
+        for i in np.flatnonzero(loose).tolist() if not options else ():
+            column, value = int(self.program.columns[i]), float(point[i])
+            if apart and lower[column] < upper[column] and self.region.gap(i, value) is None:
+                value = float(np.nextafter(value, np.inf if value < upper[column] else -np.inf))
+            gap = self.region.gap(i, value)
             if gap is not None:
-                column, (below, above) = int(self.program.columns[i]), gap
-                doubt = (point[i] - below) * (above - point[i]) / (above - below)
+                below, above = gap
+                doubt = (value - below) * (above - value) / (above - below)
                 options.append((solved.weights[column] * doubt, column, below, above))
         return max(options)[1:] if options else None
 
@@ -261,23 +265,21 @@ class CuttingPlanes:
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
         gaps = [(i, region.gap(i, float(point[i]))) for i in np.flatnonzero(region.between(point)).tolist()]
         choices = [(i, gap) for i, gap in gaps if gap is not None][:_MOST_ROUNDINGS]
-        options = np.repeat(point[None, :], 1 + 2 ** len(choices), axis=0)
-        for option, values in zip(options[1:], itertools.product(*(gap for _, gap in choices)), strict=True):
-            option[[i for i, _ in choices]] = values
-        return np.unique(self.space.project(options, own[None, :]), axis=0)
+        options = np.repeat(point[None, :], 2 ** len(choices), axis=0)
+        options[:, [i for i, _ in choices]] = list(itertools.product(*(gap for _, gap in choices)))
+        return np.unique(self.space.project(options, self.person), axis=0)
 
     def _offer(self, points: Floats, *, judged: bool = False, hairline: bool = False) -> bool:
         """Take the cheapest of the points that is accepted and better than the best; whether there was one."""
-        own = self.domain.own[None, :]
-        costs = np.abs(points - own) @ self.domain.weights
+        costs = np.abs(points - self.domain.own) @ self.domain.weights
         # What holds by a hair is worth having only where nothing else does, or costs clearly more.
         limit = self.best.cost * (1.0 - _CLEARLY) if hairline else self.best.cost
         better = np.flatnonzero(costs < limit)
         if self.domain.rule_bounds.size and better.size:
             # All else holds by projection; a rule may be beyond repair.
-            better = better[self.space.satisfied(points[better], own)]
+            better = better[self.space.satisfied(points[better], self.person)]
         if self.limits.max_changed is not None:
-            better = better[self.space.changed(points[better], own) <= self.limits.max_changed]
+            better = better[self.space.changed(points[better], self.person) <= self.limits.max_changed]
         better = better[np.argsort(costs[better])]
         if not better.size:
             return False

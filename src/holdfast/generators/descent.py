@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import Rows
 from holdfast.generators.acceptance import Judge, Objection
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats
@@ -43,9 +44,9 @@ class Descent:
     """One person's search for a start."""
 
     def __init__(
-        self, judge: Judge, space: FeatureSpace, domain: Domain, left: Callable[[], float | None] = lambda: None
+        self, judge: Judge, space: FeatureSpace, person: Rows, domain: Domain, left: Callable[[], float | None]
     ) -> None:
-        self.judge, self.space, self.domain = judge, space, domain
+        self.judge, self.space, self.person, self.domain = judge, space, person, domain
         # Seconds left, or None without a limit.
         self.left = left
         self.start = Start()
@@ -104,7 +105,7 @@ class Descent:
         """Points that obey the constraints of each column."""
         if self.plain:
             return np.clip(points, self.domain.lower, self.domain.upper)
-        return self.space.project(points, self.domain.own[None, :])
+        return self.space.project(points, self.person)
 
     def _offer(self, points: Floats) -> bool:
         """Take the cheapest point that seems accepted and is better than the best; whether there was one."""
@@ -118,11 +119,10 @@ class Descent:
 
     def _cheaper(self, points: Floats) -> tuple[Floats, NDArray[np.intp]]:
         """The costs of points, and which are cheaper than the best and obey the rules, the cheapest first."""
-        own = self.domain.own
-        costs = np.abs(points - own) @ self.domain.weights
+        costs = np.abs(points - self.domain.own) @ self.domain.weights
         better = np.flatnonzero(costs < self.start.cost)
         if self.domain.rule_bounds.size and better.size:
-            better = better[self.space.satisfied(points[better], own[None, :])]
+            better = better[self.space.satisfied(points[better], self.person)]
         return costs, better[np.argsort(costs[better])]
 
     def _settle(self) -> None:
@@ -130,7 +130,7 @@ class Descent:
         own, last = self.domain.own, np.array(self.trail[-_LAST:])
         self.start.point, self.start.cost = None, np.inf
         outwards = np.concatenate([last + share * (last - own) for share in (0.0, 1e-6, 1e-4)])
-        points = self.space.project(outwards, own[None, :])
+        points = self.space.project(outwards, self.person)
         costs, better = self._cheaper(points)
         first = self.judge.first(points[better], seconds=self.left()) if better.size else None
         if first is not None:

@@ -13,7 +13,6 @@ from holdfast.generators.acceptance import Judge
 from holdfast.generators.base import Proposals, Task
 from holdfast.generators.conflict import name_conflict
 from holdfast.generators.cutting import CuttingPlanes
-from holdfast.milp.domain import Domain
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
 
@@ -51,13 +50,13 @@ def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
 def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
     """The search for one row of a task, and what it proves about cost_l1."""
     deadline = None if task.time_limit is None else time.monotonic() + task.time_limit
-    factual = task.factuals[row]
-    answer = CuttingPlanes(judge, task.space, Domain.of(task.space, factual), limits, deadline).run()
+    person = task.people.take(np.array([row]))
+    answer = CuttingPlanes(judge, task.space, person, limits, deadline).run()
     bound = answer.bound / task.space.n_variables
     if answer.point is not None:
         return RowAnswer(answer.point, "", answer.gap, bound)
     if answer.impossible:
-        why = name_conflict(judge, task.space, factual, limits, deadline)
+        why = name_conflict(judge, task.space, person, limits, deadline)
         return RowAnswer(None, f"proven: no point within the constraints is {judge.praise}{why}", bound=bound)
     late = deadline is not None and time.monotonic() >= deadline
     return RowAnswer(None, f"no point {judge.praise} was found{' in time' if late else ''}", bound=bound)

@@ -60,7 +60,8 @@ class Acceptor:
         absolute = np.flatnonzero(unsure)
         # The adversary moves a weight against the sign of what it multiplies: known, or by way of the absolute value.
         signs = np.concatenate([np.where(unsure, 0.0, np.where(domain.upper > 0.0, 1.0, -1.0)), np.ones(absolute.size)])
-        centers, reaches = [], []
+        centers: list[Floats] = []
+        reaches: list[Floats] = []
         for radius, weight in zip(changes.layer_radii(network), network.weights, strict=True):
             reach = np.broadcast_to(radius.weight, weight.shape)
             if not centers:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast.features import FeatureSpace
 from holdfast.features.admissible import reach
+from holdfast.features.codec import Rows
 from holdfast.features.grid import Grid
 from holdfast.features.kinds import Direction
 from holdfast.features.scaling import Scaling
@@ -73,10 +74,10 @@ class Domain:
     radius: float = np.inf
 
     @classmethod
-    def of(cls, space: FeatureSpace, factual: Floats) -> Domain:
-        """The domain of a factual, given as a point."""
-        lower, upper = space.bounds_for(factual)
-        numbers = space.rows(factual[None, :]).numbers[0]
+    def of(cls, space: FeatureSpace, person: Rows) -> Domain:
+        """The domain of one person."""
+        numbers, factual = person.numbers[0], person.points[0]
+        lower, upper = (end[0] for end in space.bounds_for(person))
         low, high, step = factual.copy(), factual.copy(), np.zeros_like(factual)
         grids: dict[int, tuple[Grid, Scaling]] = {}
         for i, feature in enumerate(space.features):
@@ -135,7 +136,7 @@ class Domain:
 
     def within(self, radius: float) -> Domain:
         """The part that costs at most `radius`."""
-        radius = min(self.radius, radius * (1.0 + _SLACK) + _SLACK)
+        radius = min(self.radius, radius * (1.0 + _SLACK))
         with np.errstate(divide="ignore"):
             span = np.where(self.weights > 0.0, radius / self.weights, np.inf)
         for group in self.groups:

@@ -39,7 +39,7 @@ NO_LIMITS = Limits()
 
 
 def add_person(builder: ProgramBuilder, domain: Domain, limits: Limits) -> list[int]:
-    """The variables x with everything that is asked of them; the program's cost becomes sum_i weight_i |x_i - own_i|."""
+    """The variables x with everything that is asked of them, at a cost of sum_i weight_i |x_i - own_i|."""
     x = np.array([_variable(builder, domain, i) for i in range(domain.own.shape[0])])
     for group in domain.groups:
         builder.row(x[group], np.ones(group.size), 1.0, 1.0)

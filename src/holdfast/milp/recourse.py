@@ -42,14 +42,14 @@ class RecourseProgram:
     `demand`, only those that they accept by so much, relatively.
     """
 
-    def __init__(self, domain: Domain, limits: Limits, demand: float = 0.0) -> None:
-        self.domain, self.demand = domain, demand
+    def __init__(self, domain: Domain, limits: Limits, acceptors: list[Acceptor], demand: float = 0.0) -> None:
+        self.domain, self.limits, self.demand = domain, limits, demand
         self.builder = ProgramBuilder()
         self.columns = np.array(add_person(self.builder, domain, limits))
         self._written: list[_Written] = []
         self._absolute: dict[int, int] = {}
         self._neurons: dict[tuple[bytes, ...], tuple[int, int]] = {}
-        self.write([])
+        self.write(acceptors)
 
     def write(self, acceptors: list[Acceptor]) -> None:
         """Add acceptors; what is known about the program without them stays true."""
@@ -73,9 +73,17 @@ class RecourseProgram:
         return NEARLY * max(float(one.size.max()) for one in self._written)
 
     def fits(self, points: Floats) -> NDArray[np.bool_]:
-        """Which points the acceptors accept, up to the solver's tolerances."""
+        """Which points the acceptors accept, with no more columns changed than may, up to the solver's tolerances."""
         short = [(one.acceptor.layers(points)[1] < -NEARLY * one.size).any(axis=1) for one in self._written]
-        return ~np.logical_or.reduce(short)
+        if self.limits.max_changed is not None:
+            moved = self._moved(points)
+            changed = [moved[:, variables].any(axis=1) for variables in self.domain.features]
+            short.append(np.sum(changed, axis=0) > self.limits.max_changed)
+        return np.asarray(~np.logical_or.reduce(short))
+
+    def _moved(self, points: Floats) -> NDArray[np.bool_]:
+        """Which variables are off the own values by more than the solver's tolerances."""
+        return np.asarray(np.abs(points - self.domain.own) > NEARLY * (self.domain.upper - self.domain.lower))
 
     def push(self, point: Floats, extra: float) -> Floats | None:
         """The cheapest point with the same steps and active neurons and, relatively, so much more margin."""
@@ -85,6 +93,8 @@ class RecourseProgram:
                 there = inactive >= 0
                 lower[inactive[there]] = upper[inactive[there]] = before[0, there] < 0.0
         fixed = (self.domain.step > 0.0) | self.domain.detached
+        if self.limits.max_changed is not None:
+            fixed |= ~self._moved(point)
         lower[self.columns[fixed]] = upper[self.columns[fixed]] = point[fixed]
         rows = np.array([row for one in self._written for row in one.rows], dtype=np.intp)
         sizes = np.concatenate([one.size for one in self._written])
@@ -126,7 +136,7 @@ class RecourseProgram:
         span: LayerRange,
         needed: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The variables of a layer's values, -1 for a neuron that is surely 0 or that nothing looks at; its binaries."""
+        """The variables of a layer's values, -1 where one is surely 0 or nothing looks at it; and its binaries."""
         weight, bias, relu = acceptor.weights[i], acceptor.biases[i], acceptor.rectified[i]
         alive = inputs >= 0
         inputs, weight = inputs[alive], weight[:, alive]

@@ -2,7 +2,7 @@
 
 For any multipliers y of the rows, whoever names them,
 
-    cost . x  =  y . A x + (cost - A' y) . x  >=  sum of y_i times the row's bound  +  least of (cost - A' y) . x  in the box
+    cost . x  =  y . A x + (cost - A' y) . x  >=  y . bounds of the rows + least (cost - A' y) . x in the box
 
 so the solver only suggests y; the right-hand side is added up here, with an allowance for its rounding. With cost 0 and
 a right-hand side above 0 (Farkas), no point satisfies the rows.
@@ -10,13 +10,14 @@ a right-hand side above 0 (Farkas), no point satisfies the rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.milp.solve import Program, open_solver
+from holdfast.milp.solve import Program, open_solver, scaled
 from holdfast.network import Floats
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -54,39 +55,27 @@ class Relaxation:
     """
 
     def __init__(self, program: Program) -> None:
-        self.units, self.row_units, self.cost_unit = _units(program)
-        columns = np.repeat(self.row_units, np.diff(program.starts)) * self.units[program.columns]
-        self.program = replace(
-            program,
-            cost=program.cost * self.units * self.cost_unit,
-            lower=program.lower / self.units,
-            upper=program.upper / self.units,
-            values=program.values * columns,
-            row_lower=program.row_lower * self.row_units,
-            row_upper=program.row_upper * self.row_units,
-            integer=np.zeros_like(program.integer),
-        )
+        self.program, self.units, self.row_units, self.cost_unit = scaled(program)
         rows = np.repeat(np.arange(program.row_lower.size), np.diff(program.starts))
         self.transposed = np.zeros((program.cost.size, program.row_lower.size))
         self.transposed[program.columns, rows] = self.program.values
         self.absolute = np.abs(self.transposed)
         self.gamma = (program.cost.size + program.row_lower.size + 16) * _EPSILON
         self.numbers = np.arange(program.cost.size, dtype=np.int32)
-        self.solver = open_solver(self.program, presolve="off")
+        whole = np.zeros_like(program.integer)
+        self.solver = open_solver(replace(self.program, integer=whole), presolve="off")
 
     def solve(self, lower: Floats, upper: Floats) -> Relaxed:
         """The least cost for these ranges of the variables."""
         low, high = lower / self.units, upper / self.units
         values = self._run(low, high)
         if values is not None:
-            multipliers, cost = np.array(self.solver.getSolution().row_dual), self.program.cost
-        else:
-            known, ray = self._ray()
-            multipliers, cost = ray if known else np.zeros(self.transposed.shape[1]), np.zeros_like(self.program.cost)
-        bound, weights = self._bound(multipliers, cost, low, high)
-        if values is None:
-            bound = np.inf if max(bound, self._bound(-multipliers, cost, low, high)[0]) > 0.0 else -np.inf
-        return Relaxed(bound / self.cost_unit, values, weights / self.units)
+            multipliers = np.array(self.solver.getSolution().row_dual)
+            bound, weights = self._bound(multipliers, self.program.cost, low, high)
+            return Relaxed(bound / self.cost_unit, values, weights / self.units)
+        nothing = np.zeros_like(low)
+        impossible = any(self._bound(ray, nothing, low, high)[0] > 0.0 for ray in self._rays())
+        return Relaxed(np.inf if impossible else -np.inf, None, nothing)
 
     def push(self, lower: Floats, upper: Floats, rows: NDArray[np.intp], extra: Floats) -> Floats | None:
         """The solver's point with so much more asked of some rows; nothing is proven by it."""
@@ -104,11 +93,13 @@ class Relaxation:
             return None
         return np.array(self.solver.getSolution().col_value) * self.units
 
-    def _ray(self) -> tuple[bool, Floats]:
-        if self.solver.getModelStatus() != highspy.HighsModelStatus.kInfeasible:
-            return False, np.empty(0)
-        _, known, ray = self.solver.getDualRay()
-        return bool(known), np.asarray(ray)
+    def _rays(self) -> Iterator[Floats]:
+        """Multipliers that may show that no point exists: the solver's, of either sign, or one row alone."""
+        known, ray = False, np.empty(0)
+        if self.solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+            _, known, ray = self.solver.getDualRay()
+        rays = np.asarray(ray)[None, :] if known else np.eye(self.row_units.size)
+        yield from (side * row for row in rays for side in (1.0, -1.0))
 
     def _bound(self, multipliers: Floats, cost: Floats, low: Floats, high: Floats) -> tuple[float, Floats]:
         """The proven bound that these multipliers give, and the variables' weights."""
@@ -124,26 +115,3 @@ class Relaxation:
         terms = np.minimum(reduced * low, reduced * high) - doubt * np.maximum(np.abs(low), np.abs(high))
         bound = paid.sum() + terms.sum() - self.gamma * (np.abs(paid).sum() + np.abs(terms).sum()) - _TINY
         return (float(bound) if np.isfinite(bound) else -np.inf), weights
-
-
-def _units(program: Program) -> tuple[Floats, Floats, float]:
-    """Powers of two by which variables, rows and the cost are measured, so that none is far from 1 in size.
-
-    HiGHS drops coefficients below 1e-9 and takes rows for satisfied that are short by 1e-9. Multiplying by a power of
-    two rounds nothing.
-    """
-    largest = np.maximum(np.abs(program.lower), np.abs(program.upper))
-    units = _power(largest)
-    sizes = np.abs(program.values) * units[program.columns]
-    filled = np.flatnonzero(np.diff(program.starts))
-    rows = np.zeros(program.row_lower.size)
-    if filled.size:
-        rows[filled] = np.maximum.reduceat(sizes, program.starts[filled])
-    return units, 1.0 / _power(rows), 1.0 / float(_power(np.abs(program.cost * units).max(initial=0.0)))
-
-
-def _power(sizes: Floats) -> Floats:
-    """The power of two at or above each size; 1 where that could lead out of the range of floats."""
-    exponents = np.frexp(sizes)[1]
-    usual = (sizes > 0.0) & np.isfinite(sizes) & (np.abs(exponents) < 300)
-    return np.ldexp(1.0, np.where(usual, exponents, 0))

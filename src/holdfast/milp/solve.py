@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -58,10 +58,11 @@ _STATUS = {
 }
 
 
-def solve(program: Program, *, time_limit: float | None = None, relative_gap: float = 0.0) -> Solution:
+def solve(program: Program, *, time_limit: float | None = None) -> Solution:
     """Run HiGHS on one thread; the tightest tolerances it offers, because the answer is part of a proof."""
     options = {} if time_limit is None else {"time_limit": max(time_limit, 1e-3)}
-    solver = open_solver(program, mip_rel_gap=relative_gap, **options)
+    in_units, units, row_units, cost_unit = scaled(program)
+    solver = open_solver(in_units, **options)
     solver.run()
     status = _STATUS.get(solver.getModelStatus(), SolveStatus.FAILED)
     info = solver.getInfo()
@@ -73,11 +74,44 @@ def solve(program: Program, *, time_limit: float | None = None, relative_gap: fl
         bound = -np.inf
     return Solution(
         status,
-        np.array(solution.col_value) if has_point else None,
-        info.objective_function_value if has_point else np.inf,
-        float(bound),
-        np.array(solution.row_dual) if not integer and solution.dual_valid else None,
+        np.array(solution.col_value) * units if has_point else None,
+        info.objective_function_value / cost_unit if has_point else np.inf,
+        float(bound) / cost_unit,
+        np.array(solution.row_dual) * row_units / cost_unit if not integer and solution.dual_valid else None,
     )
+
+
+def scaled(program: Program) -> tuple[Program, Floats, Floats, float]:
+    """The program with its variables, rows and cost in other units, and these, so that no number is far from 1 in size.
+
+    HiGHS drops coefficients below 1e-9 and takes rows for satisfied that are short by 1e-9. Units are powers of two, so
+    that nothing is rounded: x = units * scaled x, scaled row = row_units * row, scaled cost = cost_unit * cost.
+    """
+    units = np.where(program.integer, 1.0, _power(np.maximum(np.abs(program.lower), np.abs(program.upper))))
+    sizes = np.abs(program.values) * units[program.columns]
+    filled = np.flatnonzero(np.diff(program.starts))
+    largest = np.zeros(program.row_lower.size)
+    if filled.size:
+        largest[filled] = np.maximum.reduceat(sizes, program.starts[filled])
+    row_units = 1.0 / _power(largest)
+    cost_unit = 1.0 / float(_power(np.abs(program.cost * units).max(initial=0.0)))
+    result = replace(
+        program,
+        cost=program.cost * units * cost_unit,
+        lower=program.lower / units,
+        upper=program.upper / units,
+        values=program.values * (np.repeat(row_units, np.diff(program.starts)) * units[program.columns]),
+        row_lower=program.row_lower * row_units,
+        row_upper=program.row_upper * row_units,
+    )
+    return result, units, row_units, cost_unit
+
+
+def _power(sizes: Floats) -> Floats:
+    """The power of two above each size; 1 where that could lead out of the range of floats."""
+    exponents = np.frexp(sizes)[1]
+    usual = (sizes > 0.0) & np.isfinite(sizes) & (np.abs(exponents) < 300)
+    return np.asarray(np.ldexp(1.0, np.where(usual, exponents, 0)))
 
 
 def open_solver(program: Program, **options: float | str) -> Any:
@@ -86,6 +120,7 @@ def open_solver(program: Program, **options: float | str) -> Any:
     usual: dict[str, Any] = {
         "output_flag": False,
         "threads": 1,
+        "mip_rel_gap": 0.0,
         "mip_abs_gap": 1e-9,
         "mip_feasibility_tolerance": 1e-9,
         "primal_feasibility_tolerance": 1e-9,

@@ -9,7 +9,7 @@ proof                           what a ROBUST verdict stands on, for others to c
 """
 
 from holdfast.verify.certificates import Certificates
-from holdfast.verify.certify import certify
+from holdfast.verify.certify import Prepared, certify, prepare
 from holdfast.verify.outputs import OutputBounds, output_bounds
 from holdfast.verify.radius import CertifiedRadius, certified_radius
 from holdfast.verify.verdict import Verdict
@@ -18,8 +18,10 @@ __all__ = [
     "Certificates",
     "CertifiedRadius",
     "OutputBounds",
+    "Prepared",
     "Verdict",
     "certified_radius",
     "certify",
     "output_bounds",
+    "prepare",
 ]

@@ -21,26 +21,41 @@ class Attack:
     low: Array
 
 
-def attack(layers: Layers, points: Array, rounds: int = 3) -> Attack:
-    """Alternate between activations and sides, starting from today's activations, and keep the best."""
+def attack(layers: Layers, points: Array, rounds: int = 3, clear: Array | None = None) -> Attack:
+    """Alternate between activations and sides, starting from today's activations, and keep the best.
+
+    Rows whose margin falls below `clear` are left alone from then on.
+    """
     xp = array_namespace(points)
     start = Start(*layers.hidden[0].sides(points))
-    active = _todays_activations(layers, points)
-    best: Attack | None = None
-    for _ in range(1 if layers.depth == 1 else rounds):
+    best, active = _respond(layers, start, _todays_activations(layers, points))
+    rows: Array | None = None
+    for _ in range(0 if layers.depth == 1 else rounds - 1):
+        if clear is not None:
+            margin = best.margin if rows is None else take_rows(best.margin, rows)
+            left = xp.nonzero(margin >= (clear if rows is None else take_rows(clear, rows)))[0]
+            if not left.shape[0]:
+                break
+            rows = left if rows is None else take_rows(rows, left)
+            layers, start = layers.take(left), start.take(left)
+            active = [take_rows(mask, left) for mask in active]
         found, active = _respond(layers, start, active)
-        if best is None:
-            best = found
-        else:
-            lower = found.margin < best.margin
-            wide = lower[:, None]
-            best = Attack(
-                xp.where(lower, found.margin, best.margin),
-                xp.where(wide, found.corner, best.corner),
-                xp.where(wide, found.low, best.low),
-            )
-    assert best is not None
+        best = _better(best, found, rows)
     return best
+
+
+def _better(old: Attack, new: Attack, rows: Array | None) -> Attack:
+    """The lower margin of each row; `new` may be about some `rows` only."""
+    xp = array_namespace(old.margin)
+    if rows is None:
+        lower = new.margin < old.margin
+        wide = lower[:, None]
+        corner, low = xp.where(wide, new.corner, old.corner), xp.where(wide, new.low, old.low)
+        return Attack(xp.where(lower, new.margin, old.margin), corner, low)
+    better = new.margin < take_rows(old.margin, rows)
+    for ours, theirs in ((old.margin, new.margin), (old.corner, new.corner), (old.low, new.low)):
+        ours[rows[better], ...] = theirs[better, ...]
+    return old
 
 
 def _respond(layers: Layers, start: Start, active: list[Array]) -> tuple[Attack, list[Array]]:
@@ -90,8 +105,3 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     share = xp.where(corner <= bottom, -1.0, xp.where(corner >= top, 1.0, share))
     low = 1.0 - 2.0 * xp.astype(low, share.dtype) if low.dtype == xp.bool else low
     return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), low], axis=1)
-
-
-def take(found: Attack, rows: Array) -> Attack:
-    """Some rows of an attack."""
-    return Attack(take_rows(found.margin, rows), take_rows(found.corner, rows), take_rows(found.low, rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
+from holdfast.importers import Model, load_model
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.verify.certificates import Certificates
@@ -74,23 +76,64 @@ def certify(
     >>> certs.witness(0).predict([[0.7, 0.7]])
     array([0])
     """
+    prepared = prepare(model, changes, space=space, device=check_device(device, X))
+    return prepared.certify(X, target, factuals=factuals, time_limit=time_limit, method=method, progress=progress)
+
+
+def prepare(
+    model: object, changes: PlausibleChanges, *, space: Space | None = None, device: str | None = None
+) -> Prepared:
+    """A model and Δ, read once: for services that certify point by point.
+
+    Parameters
+    ----------
+    model, changes, space, device
+        As for `certify`.
+
+    Examples
+    --------
+    >>> prepared = prepare(Network([[[-1.0, 1.0]]], [[0.0]]), PlausibleChanges(0.1, biases=False))
+    >>> bool(prepared.certify([[0.7, 0.9]], 1).robust[0])
+    True
+    """
     check_changes(changes)
-    device = check_device(device, X)
-    deadline = Deadline.after(None if time_limit is None else positive_number(time_limit, "time_limit"))
-    table = read_table(model, X, space)
-    targets = read_targets(table.network, target, table.points.shape[0])
-    engine = Engine(table.network, changes, device)
-    with progress_bar("certify", table.points.shape[0], wanted=progress, long=_LONG_TABLE) as advance:
-        outcome = _decide(engine, table.points, targets, method, deadline, advance)
-    sound = None
-    if factuals is not None:
-        before = read_table(model, factuals, space, name="factuals")
-        if before.points.shape[0] != table.points.shape[0]:
-            expected, got = table.points.shape[0], before.points.shape[0]
-            raise InvalidInputError(f"factuals: expected one for each of the {expected} rows, got {got}")
-        classes = table.network.predict_index(before.points)
-        sound = _decide(engine, before.points, classes, method, deadline, None).verdict == ROBUST
-    return Certificates(table.network, changes, table.points, targets, table.index, outcome, sound)
+    loaded = load_model(model)
+    return Prepared(loaded, Engine(loaded.network, changes, check_device(device, None)), space)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `prepare` made of a model and Δ."""
+
+    model: Model
+    engine: Engine
+    space: Space | None
+
+    def certify(
+        self,
+        X: Any,
+        target: Any,
+        *,
+        factuals: Any = None,
+        time_limit: float | None = None,
+        method: str = "joint",
+        progress: bool | None = False,
+    ) -> Certificates:
+        """Decide for each row whether every model in Δ gives it the target class; as `certify`."""
+        deadline = Deadline.after(None if time_limit is None else positive_number(time_limit, "time_limit"))
+        table = read_table(self.model, X, self.space)
+        n, engine = table.points.shape[0], self.engine
+        targets = read_targets(table.network, target, n)
+        with progress_bar("certify", n, wanted=progress, long=_LONG_TABLE) as advance:
+            outcome = _decide(engine, table.points, targets, method, deadline, advance)
+        sound = None
+        if factuals is not None:
+            before = read_table(self.model, factuals, self.space, name="factuals").points
+            if before.shape[0] != n:
+                raise InvalidInputError(f"factuals: expected one for each of the {n} rows, got {before.shape[0]}")
+            classes = table.network.predict_index(before)
+            sound = _decide(engine, before, classes, method, deadline, None).verdict == ROBUST
+        return Certificates(table.network, engine.changes, table.points, targets, table.index, outcome, sound)
 
 
 def _decide(

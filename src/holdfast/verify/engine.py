@@ -339,9 +339,10 @@ def _attack(job: Job, deadline: Deadline) -> None:
             local = rows[part]
             chunk = engine.convert(job.points[local])
             error = np.asarray(layers.forward_error(job.magnitude(local)))
-            found = attack(layers, chunk)
+            clear = -WITNESS_SAFETY * error
+            found = attack(layers, chunk, clear=engine.convert(clear))
             margins = to_numpy(found.margin)
-            broken = margins < -WITNESS_SAFETY * error
+            broken = margins < clear
             chosen = np.flatnonzero(broken)
             met = sides(layers, *(take_rows(a, _beside(a, chosen)) for a in (chunk, found.corner, found.low)))
             job.outcome.evidence.add_sides(
@@ -424,9 +425,7 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
             if job.proven[one, k]:
                 continue
             x = job.points[one]
-            lower, witness = -math.inf, balls.attack(engine.network, engine.changes, x, margin)
-            if witness is None or not flips(witness, margin, x):
-                lower, witness = balls.refine(engine.network, engine.changes, x, margin, goal=0.0)
+            lower, witness = balls.refine(engine.network, engine.changes, x, margin, goal=0.0)
             if witness is not None and flips(witness, margin, x):
                 (row,) = job.reached(np.array([one]), np.zeros(1), np.ones(1, dtype=bool), stage)
                 job.outcome.evidence.networks[int(row)] = (margin, witness)

@@ -19,7 +19,7 @@ from holdfast.bounds import balls
 from holdfast.bounds.layers import Layers, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
-from holdfast.network import CHUNK, Floats
+from holdfast.network import CHUNK, Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.engine import Engine
@@ -36,6 +36,8 @@ Rows = NDArray[np.intp]
 _ROUNDS = 12
 # Branches that a proof may take, and values of searched layers that are searched together.
 _PROOF_NODES, _WIDE = 50_000, 2**15
+# How often a stubborn row's bounds are halved, and seconds for each attempt.
+_HALVES, _PATIENCE = 60, 1.0
 # Where no counter-model is met up to this radius (times the largest parameter), what is proven there is all there is.
 _FAR = 2.0**20
 
@@ -135,51 +137,56 @@ def certified_radius(
     for k in np.unique(targets):
         rows = np.flatnonzero(targets == k)
         if not network.hidden:
-            found = balls.linear_radius(network, norm, biases, points[rows], margins_for(network, int(k)))
+            found = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, int(k)))
             lower[rows], upper[rows] = (end.min(axis=1) for end in found)
         elif engine.ball:
-            pairs = [_bisected(engine, points[row : row + 1], int(k), tol) for row in rows]
+            pairs = [_bisected(engine, points[row : row + 1], int(k), tol, 0.0, math.inf) for row in rows]
             lower[rows], upper[rows] = np.array(pairs).T
         else:
             lower[rows], upper[rows] = _Rays(engine, int(k), points[rows], tol).run()
+            for row in rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]:
+                ends = float(lower[row]), float(upper[row])
+                lower[row], upper[row] = _bisected(engine, points[row : row + 1], int(k), tol, *ends)
     return CertifiedRadius(lower, upper, table.index, tol)
 
 
-def _bisected(unit: Engine, point: Floats, target: int, tol: float) -> tuple[float, float]:
-    """The radius of one point in a p-norm: what is proven and what is broken, by halves, until they meet or cannot."""
-    low, high, radius = 0.0, math.inf, 0.02
-    while high - low > tol and low < radius < high and radius < _FAR:
-        engine = Engine(unit.network, unit.changes.scaled(radius))
-        verdict = engine.settle(point, target, keep=False).verdict[0]
-        if verdict == ROBUST:
-            low = radius
-        elif verdict == NOT_ROBUST:
-            high = radius
-        else:
-            return _closest(unit, point, target, low, radius, high, tol)
-        radius = 4.0 * low if high == math.inf else 0.5 * (low + high)
-    return low, high
+def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, high: float) -> tuple[float, float]:
+    """The radius of one point by halves between what is proven and what is broken, with all that the engine has.
 
-
-def _closest(
-    unit: Engine, point: Floats, target: int, low: float, middle: float, high: float, tol: float
-) -> tuple[float, float]:
-    """Where `middle` is neither proven nor broken: the largest that is proven, the least that is broken around it."""
+    Where a radius in between is neither, on either side of it as far as that goes.
+    """
 
     def verdict(radius: float) -> int:
         engine = Engine(unit.network, unit.changes.scaled(radius))
-        return int(engine.settle(point, target, keep=False).verdict[0])
+        return int(engine.settle(point, target, deadline=Deadline.after(_PATIENCE), keep=False).verdict[0])
 
-    ends = [low, high]
-    for side, wanted in ((0, ROBUST), (1, NOT_ROBUST)):
-        inner = middle
-        for _ in range(20):
-            outer = ends[side]
-            radius = 2.0 * inner if outer == math.inf else 0.5 * (inner + outer)
-            if abs(outer - inner) <= tol or not min(inner, outer) < radius < max(inner, outer):
-                break
-            ends[side], inner = (radius, inner) if verdict(radius) == wanted else (ends[side], radius)
-    return ends[0], ends[1]
+    far = _far(unit.network)
+    # What is neither proven nor broken lies in [start, end].
+    start, end = math.inf, -math.inf
+    for _ in range(_HALVES):
+        below, above = min(start, high), max(end, low)
+        if below - low > tol:
+            radius = 0.5 * (low + below) if below < math.inf else max(4.0 * low, 0.02)
+            radius = below - 0.75 * tol if radius < below - 0.75 * tol < below < math.inf else radius
+        elif high - above > tol:
+            radius = 0.5 * (above + high) if high < math.inf else max(4.0 * above, 0.02)
+        else:
+            break
+        if not low < radius < high or radius in (start, end) or radius > far:
+            break
+        found = verdict(radius)
+        if found == ROBUST:
+            low = radius
+        elif found == NOT_ROBUST:
+            high = radius
+        else:
+            start, end = min(start, radius), max(end, radius)
+    return low, high
+
+
+def _far(network: Network) -> float:
+    """A radius beyond which no counter-model is looked for."""
+    return _FAR * max(1.0, *(float(np.abs(part).max()) for part in (*network.weights, *network.biases)))
 
 
 class _Rays:
@@ -196,8 +203,7 @@ class _Rays:
         self.lower, self.upper = np.zeros(n), np.full(n, np.inf)
         # The rival that breaks a row at `upper`, and how: each hidden neuron's side.
         self.rival, self.sides = np.zeros(n, dtype=np.intp), np.zeros((n, sum(engine.network.hidden)))
-        largest = max(float(np.abs(part).max()) for part in (*engine.network.weights, *engine.network.biases))
-        self.far = _FAR * max(largest, 1.0)
+        self.far = _far(engine.network)
 
     def run(self) -> tuple[Floats, Floats]:
         """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
@@ -224,7 +230,6 @@ class _Rays:
             moved = (self.lower[rows] == radius) | (self.upper[rows] == radius)
             self._shrink(broken)
             rows = np.intersect1d(rows[moved], self._open())
-        self._fall_back()
         return self.lower, self.upper
 
     def _open(self) -> Rows:
@@ -318,11 +323,3 @@ class _Rays:
                 broken[part[hit]] = True
         self.lower[rows[proven]] = np.maximum(self.lower[rows[proven]], radius[proven])
         return np.asarray(rows[broken])
-
-    def _fall_back(self) -> None:
-        """Where the proof just below `upper` was too much, the largest share of it that is proven."""
-        for share in (0.999, 0.99, 0.9, 0.5, 0.1):
-            rows = self._open()
-            rows = rows[share * self.upper[rows] > self.lower[rows]]
-            if rows.size:
-                self._prove(rows, share * self.upper[rows])

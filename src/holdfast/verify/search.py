@@ -32,11 +32,12 @@ from holdfast.verify.program import CaseProgram
 
 Rows = NDArray[np.intp]
 
-_ROOT_STEPS, _STEPS = (2, 6), 3
+# Of a root, of a branch in a network with two hidden layers and with more, and of a branch with nothing to split.
+_ROOT_STEPS, _STEPS, _LAST_STEPS = (1, 3), (1, 3), 20
 _BATCH = 256
 # Ranges by backward walks take a matrix for each row.
 _RANGE_BATCH = 128
-_MOST_STRETCH = 1e3
+_MOST_STRETCH, _HUGE = 1e3, 1e9
 # What an attack or a search computes is a network in Δ up to rounding, as is the network that is written down: a
 # margin this many rounding errors below zero stays below it.
 WITNESS_SAFETY = 8.0
@@ -201,16 +202,17 @@ def walk_back(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: M
     xp = array_namespace(relaxation.top)
     one = xp.ones_like(relaxation.margin_size)
     c, d, constant = layers.margin.pull(one, 0.0 * one)
-    columns = (*lines, relaxation.bottom, relaxation.top, multipliers.alpha, multipliers.stretch, multipliers.extra)
+    columns = (*lines, multipliers.alpha, multipliers.stretch, multipliers.extra)
     kept: list[tuple[Array, ...]] = []
     for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
         i = parts[0][0]
-        slope, intercept, bottom, top, alpha, stretch, extra = (part for _, part in parts)
+        slope, intercept, alpha, stretch, extra = (part for _, part in parts)
         rising = d > 0.0
         if c is None:
             lower = xp.where(rising, alpha * d, 0.0)
             upper = xp.where(rising, 0.0, stretch * slope * d) + extra
-            constant = constant + xp.sum(_least_rest(d, lower, upper, bottom, top), axis=1)
+            # No less than this: a split's range ends at 0, and there it is 0.
+            constant = constant + dot_rows(xp.minimum(d, 0.0), stretch * intercept)
             low = rising
         else:
             line = c + d * xp.where(rising, alpha, slope) + extra
@@ -221,7 +223,7 @@ def walk_back(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: M
         c, d, added = layers.hidden[i].pull(lower, upper)
         constant = constant + added
     least, corner = relaxation.start.least(c, d)
-    joined = [xp.concat(part[::-1], axis=1) for part in zip(*kept, strict=True)] if kept else [relaxation.top] * 4
+    joined = kept[0] if len(kept) == 1 else [xp.concat(part[::-1], axis=1) for part in zip(*kept, strict=True)]
     first_low = d > 0.0 if c is None else corner == relaxation.start.low
     return Walk(least + constant, joined[0], joined[1], joined[2], joined[3], corner, first_low)
 
@@ -275,85 +277,93 @@ def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
     return relaxation.start.least(c, d)[0] + constant - relaxation.error(lower, upper)
 
 
-def _slopes(
+def _seen(
     relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers, walk: Walk
-) -> tuple[Array, Array, Array]:
-    """(L, U, z) of every later neuron where the bound is met, seen on a walk forwards through the relaxation."""
+) -> tuple[Array, Array]:
+    """L and U of every later neuron (of one without a ReLU z, twice) where the bound is met: a walk forwards."""
     xp = array_namespace(relaxation.top)
     layers = relaxation.layers
     plus: Array | None = None
     values = _values(walk.corner, layers.relus[0])
-    seen: list[tuple[Array, Array, Array]] = []
+    seen: list[tuple[Array, Array]] = []
     columns = (*lines, multipliers.alpha, multipliers.stretch, walk.d, walk.low)
     for parts in reversed(list(zip(*(relaxation.parts(column) for column in columns), strict=True))):
         i = parts[0][0]
         slope, intercept, alpha, stretch, d, low = (part for _, part in parts)
         below, above = layers.hidden[i].sides(values, plus)
-        z = xp.where(low, below, above)
         if layers.relus[i]:
-            values = plus = xp.where(low, alpha * below, stretch * (slope * above + intercept))
+            values = xp.where(low, alpha * below, stretch * (slope * above + intercept))
         else:
-            values, plus = z, xp.where(d < 0.0, slope * z + intercept, alpha * z)
-        seen.append((below, above, z))
-    below, above, z = (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
-    return below, above, z
+            values = below = above = xp.where(low, below, above)
+            plus = xp.where(d < 0.0, slope * values + intercept, alpha * values)
+        seen.append((below, above))
+    if len(seen) == 1:
+        return seen[0]
+    below, above = (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
+    return below, above
 
 
 @dataclass(frozen=True)
 class Tightened:
-    """The best bound and its multipliers, rounding taken off, and the least margin met with the network that has it."""
+    """A bound with its multipliers, and what the better branch of each later neuron promises."""
 
     bound: Array
     multipliers: Multipliers
     lower: Array
     upper: Array
-    # What the better branch of each later neuron promises.
     score: Array
-    margin: Array
-    corner: Array
-    low: Array
+
+    def better(self, new: Tightened) -> Tightened:
+        """Row by row the higher bound."""
+        xp = array_namespace(self.bound)
+        higher = new.bound > self.bound
+        if xp.all(higher):
+            return new
+        pairs = ((new.lower, self.lower), (new.upper, self.upper), (new.score, self.score))
+        parts = (xp.where(higher[:, None], ours, theirs) for ours, theirs in pairs)
+        bound = xp.where(higher, new.bound, self.bound)
+        return Tightened(bound, new.multipliers.where(higher, self.multipliers), *parts)
 
 
-def tighten(relaxation: Relaxation, decided: Array, multipliers: Multipliers, steps: int, cutoff: Array) -> Tightened:
-    """Some steps upwards, towards a bound above `cutoff`."""
+def tighten(
+    relaxation: Relaxation, decided: Array, multipliers: Multipliers, steps: int, cutoff: Array
+) -> tuple[Tightened, Walk, Array]:
+    """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off, and the last walk.
+
+    And the mean of the corners met: a least value inside the box is met near it, never at a corner.
+    """
     xp = array_namespace(relaxation.top)
     lines = slope, intercept = relaxation.chords()
+    split = decided != 0
     best: Tightened | None = None
-    mean = relaxation.start.low * 0.0
+    mean = 0.0 * relaxation.start.low
     for step in range(steps):
         walk = walk_back(relaxation, lines, multipliers)
-        seen, above, _ = _slopes(relaxation, lines, multipliers, walk)
+        seen, above = _seen(relaxation, lines, multipliers, walk)
         falling = walk.d < 0.0
         line = slope * above + intercept
-        # A least value inside the box is met by the average of the corners, never by one of them.
+        score = xp.where(falling, -walk.d * xp.maximum(line, line - above), 0.0)
+        found = Tightened(walk.bound, multipliers, walk.lower, walk.upper, score)
+        best = found if best is None else best.better(found)
         mean = mean + (walk.corner - mean) / (step + 1)
-        corner = mean if step % 2 else walk.corner
-        found = Tightened(
-            walk.bound - relaxation.error(walk.lower, walk.upper),
-            multipliers,
-            walk.lower,
-            walk.upper,
-            xp.where(falling, -walk.d * xp.maximum(line, line - above), 0.0),
-            reach(relaxation.layers, corner, walk.low) if step in (0, steps - 1) else xp.full_like(walk.bound, np.inf),
-            corner,
-            walk.low,
-        )
-        best = found if best is None else _better(best, found)
         if step + 1 < steps:
             alpha_slope = _inside(xp.where(falling, 0.0, walk.d * seen), multipliers.alpha, 0.0, 1.0)
             stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
-            extra_slope = _pushed(decided, xp.where(decided != 0, above, 0.0), multipliers.extra)
+            # Above 0 a multiplier of U is <= 0, below it >= 0.
+            extra_slope = xp.where(split & ((multipliers.extra != 0.0) | (above * decided < 0.0)), above, 0.0)
             square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
-            goal = xp.minimum(cutoff, best.margin)
-            gap = 1.05 * xp.maximum(goal - walk.bound, 0.0) * 0.95**step
+            # Half as far again as the cutoff, since most of what the steps promise is not kept.
+            gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound)) * 0.95**step
             length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
+            extra = multipliers.extra + length * extra_slope
             multipliers = Multipliers(
                 xp.minimum(xp.maximum(multipliers.alpha + length * alpha_slope, 0.0), 1.0),
                 xp.minimum(xp.maximum(multipliers.stretch + length * stretch_slope, 1.0), _MOST_STRETCH),
-                multipliers.extra + _pushed(decided, length * extra_slope, multipliers.extra, cut=True),
+                xp.where(decided > 0, xp.minimum(extra, 0.0), xp.maximum(extra, 0.0)),
             )
     assert best is not None
-    return best
+    bound = best.bound - relaxation.error(best.lower, best.upper)
+    return replace(best, bound=bound), walk, mean
 
 
 def _inside(slope: Array, value: Array, low: float, high: float) -> Array:
@@ -362,41 +372,14 @@ def _inside(slope: Array, value: Array, low: float, high: float) -> Array:
     return xp.where(((value >= high) & (slope > 0.0)) | ((value <= low) & (slope < 0.0)), 0.0, slope)
 
 
-def _pushed(decided: Array, step: Array, value: Array, *, cut: bool = False) -> Array:
-    """A step of `extra` that stays <= 0 above zero and >= 0 below it: cut short, or left out where it must stay."""
-    xp = array_namespace(step)
-    if cut:
-        return xp.where(decided > 0, xp.minimum(step, -value), xp.where(decided < 0, xp.maximum(step, -value), 0.0))
-    return xp.where(
-        ((decided > 0) & (value >= 0.0) & (step > 0.0)) | ((decided < 0) & (value <= 0.0) & (step < 0.0)), 0.0, step
-    )
-
-
-def _better(old: Tightened, new: Tightened) -> Tightened:
-    """Row by row the higher bound and the lower margin."""
-    xp = array_namespace(old.bound)
-    higher, lower = new.bound > old.bound, new.margin < old.margin
-    wide, reached = higher[:, None], lower[:, None]
-    return Tightened(
-        xp.where(higher, new.bound, old.bound),
-        new.multipliers.where(higher, old.multipliers),
-        xp.where(wide, new.lower, old.lower),
-        xp.where(wide, new.upper, old.upper),
-        xp.where(wide, new.score, old.score),
-        xp.where(lower, new.margin, old.margin),
-        xp.where(reached, new.corner, old.corner),
-        xp.where(reached, new.low, old.low),
-    )
-
-
 @dataclass(frozen=True)
 class Leaves:
     """Closed branches: their rows, what was decided of each later neuron, and the multipliers of L and U."""
 
     row: Rows
     decided: NDArray[np.int8]
-    lower: NDArray[np.float32]
-    upper: NDArray[np.float32]
+    lower: Floats
+    upper: Floats
 
 
 @dataclass
@@ -528,7 +511,7 @@ class Search:
             self._give_up(np.unique(worn))
             nodes = nodes.take(np.flatnonzero(~self.done[nodes.row]))
             if nodes.row.size:
-                nodes = self._bounded(self._children(nodes), _STEPS)
+                nodes = self._bounded(self._children(nodes), _STEPS[self.root.layers.depth > 2])
                 if nodes.row.size:
                     stack.append(nodes)
 
@@ -556,8 +539,9 @@ class Search:
         xp = array_namespace(relaxation.top)
         cutoff = _on(relaxation.top, xp.asarray(self._cutoff(nodes.row)))
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
-        tightened = tighten(relaxation, nodes.decided, nodes.multipliers, steps, cutoff)
-        self._meet(nodes.row, tightened)
+        tightened, walk, mean = tighten(relaxation, nodes.decided, nodes.multipliers, steps, cutoff)
+        for corner in (walk.corner, mean)[: min(steps, 2)]:
+            self._meet(nodes.row, reach(relaxation.layers, corner, walk.low), corner, walk.low)
         bound = to_numpy(tightened.bound)
         if root:
             self.root_bound[nodes.row] = np.maximum(self.root_bound[nodes.row], bound)
@@ -565,7 +549,9 @@ class Search:
         shut = np.flatnonzero(closed & ~self.done[nodes.row])
         if shut.size:
             chosen = _index(nodes.decided, shut)
-            decided, lower, upper = (take_rows(p, chosen) for p in (nodes.decided, tightened.lower, tightened.upper))
+            decided, lower, upper = (
+                take_rows(part, chosen) for part in (nodes.decided, tightened.lower, tightened.upper)
+            )
             self._close(nodes.row[shut], decided, lower, upper, bound[shut])
         undecided = (nodes.decided == 0) & (relaxation.bottom < 0.0) & (relaxation.top > 0.0)
         score = xp.where(undecided, tightened.score, -1.0)
@@ -575,28 +561,32 @@ class Search:
     def _cutoff(self, rows: Rows) -> Floats:
         return np.zeros(rows.shape[0]) if self.gap is None else np.asarray(self.found.upper[rows] - self.gap[rows])
 
-    def _meet(self, rows: Rows, tightened: Tightened) -> None:
+    def _meet(self, rows: Rows, reached: Array, corner: Array, low: Array) -> None:
         """Record networks with a smaller margin than was known, the best last so that it stays."""
-        margin = to_numpy(tightened.margin) + self.error[rows]
+        margin = to_numpy(reached) + self.error[rows]
         better = np.flatnonzero(margin < self.found.upper[rows])
         if not better.size:
             return
         better = better[np.argsort(-margin[better], kind="stable")]
         self.found.upper[rows[better]] = margin[better]
-        chosen = _index(tightened.low, better)
-        self.found.corner[rows[better]] = to_numpy(take_rows(tightened.corner, chosen))
-        self.found.sides[rows[better]] = np.where(to_numpy(take_rows(tightened.low, chosen)), -1.0, 1.0)
+        chosen = _index(low, better)
+        self.found.corner[rows[better]] = to_numpy(take_rows(corner, chosen))
+        self.found.sides[rows[better]] = np.where(to_numpy(take_rows(low, chosen)), -1.0, 1.0)
         if self.gap is None:
             self.done |= self.broken
 
     def _close(self, rows: Rows, decided: Array, lower: Array, upper: Array, bound: Floats) -> None:
         np.minimum.at(self.found.lower, rows, bound)
         if self.keep:
-            parts = [to_numpy(part) for part in (lower, upper)]
-            self.found.leaves.append(Leaves(rows, to_numpy(decided), *(part.astype(np.float32) for part in parts)))
+            self.found.leaves.append(Leaves(rows, to_numpy(decided), to_numpy(lower), to_numpy(upper)))
 
     def _children(self, nodes: _Nodes) -> _Nodes:
         """Two branches for each node, on the neuron that promises most; where none does, as a program says."""
+        best = to_numpy(array_namespace(nodes.score).max(nodes.score, axis=1))
+        if (best <= 0.0).any():
+            stuck = self._bounded(nodes.take(np.flatnonzero(best <= 0.0)), _LAST_STEPS)
+            nodes = nodes.take(np.flatnonzero((best > 0.0) & ~self.done[nodes.row]))
+            nodes = nodes.joined(stuck) if stuck.row.size else nodes
         score = to_numpy(nodes.score)
         neuron = score.argmax(axis=1)
         for i in np.flatnonzero(score[np.arange(neuron.shape[0]), neuron] <= 0.0):

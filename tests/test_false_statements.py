@@ -1,0 +1,326 @@
+"""Statements that were false once. Each case is asked everything, and `reference` says what is true of it."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import holdfast as hf
+from fuzz import Case, Tally, at_most, check_optimum, check_radii, check_ranges, check_verdicts
+from holdfast.promises import Ledger
+from reference import exact_class, inside, least_margins, robust
+
+
+def _case(network: hf.Network, points: list[list[float]], target: int, changes: hf.PlausibleChanges) -> Case:
+    return Case("known", network, changes, np.array(points), np.full(len(points), target), 1e-6)
+
+
+def _false(case: Case, *checks: Callable[[Case, Tally], None]) -> list[str]:
+    tally = Tally()
+    for check in checks or (check_verdicts, check_radii, check_ranges):
+        check(case, tally)
+    assert tally.statements
+    return tally.false
+
+
+def _line(*weights: float, bias: float) -> hf.Network:
+    return hf.Network([[list(weights)]], [[bias]])
+
+
+# --- p-norms near 1: powers that underflow or overflow ---------------------------------------------------------------
+
+NEAR_ONE = {
+    "the dual norm of a small point is not 0": (
+        _line(1.0, 1.0, bias=0.5), [[1e-4, 2e-4]], hf.PlausibleChanges(1e5, norm=1.01, biases=False)
+    ),
+    "nor is that of a point just below 1": (
+        _line(1.0, 1.0, bias=0.5), [[0.9, 0.5]], hf.PlausibleChanges(10.0, norm=1.0001, biases=False)
+    ),
+    "that of a large point is not infinite": (
+        _line(1.0, 1.0, bias=0.5), [[1e4, 1.0]], hf.PlausibleChanges(0.3, norm=1.01)
+    ),
+    "nor is it beside other points": (
+        _line(4.316783027097739e-07, bias=-6.947539552198387e-17), [[1.6e-10], [2.9e23]],
+        hf.PlausibleChanges(9e-13, norm=1.001, biases=False),
+    ),
+    "a bound is a number": (
+        hf.Network(
+            [[[-1.25], [0.25], [-1.25]], [[-2.0, -0.25, 1.25]], [[0.0], [-1.5]]],
+            [[-0.375, 0.125, 0.0], [0.125], [0.0, 0.0]],
+            activations=["identity", "relu"],
+        ),
+        [[1.5], [-2.0]],
+        hf.PlausibleChanges(0.03125, norm=1.001),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEAR_ONE)
+def test_norms_near_one(name: str) -> None:
+    network, points, changes = NEAR_ONE[name]
+    target = exact_class(network, np.array(points[0]))
+    checks = (check_verdicts,) if network.hidden else ()
+    assert _false(_case(network, points, target, changes), *checks) == []
+
+
+def test_the_radius_in_a_norm_near_one_is_that_of_the_verdicts() -> None:
+    network, X = _line(1.0, 1.0, bias=0.5), [[1e4, 1.0]]
+    assert hf.certify(network, X, 1, hf.PlausibleChanges(0.3, norm=1.01)).robust[0]
+    assert hf.certified_radius(network, X, 1, norm=1.01).lower[0] > 0.3
+
+
+@pytest.mark.parametrize(("norm", "size"), [(1.001, 1.0), (1.005, 0.05), (1.01, 1e-3)])
+def test_small_networks_in_norms_near_one(norm: float, size: float) -> None:
+    """A search over the ball breaks what the bounds of an underflowing dual norm called robust."""
+    false = []
+    for seed in range(25):
+        rng = np.random.default_rng([9, seed])
+        sizes = [2, int(rng.integers(2, 4)), 1]
+        network = hf.Network(
+            [rng.normal(size=(b, a)) for a, b in pairwise(sizes)], [rng.normal(size=b) * 0.3 for b in sizes[1:]]
+        )
+        points = size * rng.uniform(0.05, 0.95, (4, 2))
+        changes = hf.PlausibleChanges(2.0 / size, norm=norm, biases=False)
+        case = _case(network, points.tolist(), int(rng.integers(0, 2)), changes)
+        false += _false(case, check_verdicts)
+    assert false == []
+
+
+def test_an_audit_is_not_certain_of_a_promise_that_the_new_model_breaks(tmp_path) -> None:
+    network, changes = _line(1.0, 1.0, bias=0.5), hf.PlausibleChanges(1e5, norm=1.01, biases=False)
+    promised = pd.DataFrame({"a": [1e-4], "b": [2e-4]})
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"a": [-1.0, 1.0], "b": [-1.0, 1.0]}), scale="none")
+    new = _line(-4e4, -4e4, bias=0.5)
+    assert changes.contains(network, new)
+    assert new.predict(promised.to_numpy())[0] == 0
+    with Ledger(tmp_path / "promises.ledger") as ledger:
+        ledger.add_frame(network, promised - 1.0, promised, target=1, changes=changes, space=space)
+        assert hf.audit(ledger, new).status.tolist() == ["BROKEN"]
+
+
+# --- "not robust" without a counter-model ----------------------------------------------------------------------------
+
+DEEP = (
+    [[1.6637239913911968, 0.659147749832255], [-1.6413972945846467, -0.005203264171931977],
+     [-0.6234637409883934, 0.14863152325202633]],
+    [[-1.608187784186389, 0.2417718768768513, 0.23538091873745476],
+     [1.5756260314314627, 0.3166450164719021, 0.5105466616976417],
+     [-1.4931166849642326, 2.2527291247240275, -1.9156455579583005]],
+    [[1.1018018558224842, -0.3299040738738497, -0.8806465179277968]],
+)  # fmt: skip
+DEEP_BIASES = ([-0.19688550327870934, -0.20160440419759676, 0.11405672767469751], [-0.33, 0.1, 0.2])
+
+
+def _at_the_edge(weights, biases, x: list[float], changes: hf.PlausibleChanges, off: float) -> Case:
+    """A network whose least margin at x is `off` of its last bias, so that rounding is all that is left to say no."""
+    network = hf.Network(weights, biases)
+    target = exact_class(network, np.array(x))
+    sign = 1 if target == 1 else -1
+    ((least, _),) = least_margins(network, np.array(x), target, changes).values()
+    last = float(Fraction(float(network.biases[-1][0])) - sign * least)
+    last += sign * off * abs(last)
+    return _case(hf.Network(weights, [*biases[:-1], [last]]), [x], target, changes)
+
+
+NOT_ROBUST = {
+    "the tie that class 1 keeps": (
+        _line(1.0, bias=0.015625), [[0.0], [1.0], [-1.5], [1.5]], 1, hf.PlausibleChanges(0.015625)
+    ),
+    "the tie that the lower index keeps": (
+        hf.Network([[[-0.25], [1.75]]], [[0.0625, 0.0]]), [[0.0], [0.5], [-0.5]], 0, hf.PlausibleChanges(0.03125)
+    ),
+    "the tie that the lowest of three keeps": (
+        hf.Network([[[-1.75], [-2.0], [0.0]]], [[0.53125, 0.5, -0.375]]), [[0.0], [-1.5], [-2.0]], 0,
+        hf.PlausibleChanges(0.015625),
+    ),
+    "a margin of exactly 0 after two hidden layers": (
+        hf.Network(
+            [[[-1.25, -2.0], [1.25, 1.25], [-0.5, 2.0]],
+             [[0.75, 0.5, -0.25], [0.75, -1.75, 0.25], [0.0, 1.0, 1.75]],
+             [[0.75, -0.25, -2.0]]],
+            [[-0.5, 0.25, 0.5], [0.5, 0.5, 0.375], [21.34375]],
+        ),
+        [[2.0, 2.0]], 0, hf.PlausibleChanges((0.0, 0.0, 0.03125)),
+    ),
+    "rounding is not part of an upper bound": (
+        _line(-0.03167523450332024, bias=0.044816055758384966), [[0.12091689152334649], [4.159785184734809]], 1,
+        hf.PlausibleChanges(0.0447216370152948),
+    ),
+    "what a large point rounds is not its neighbour's": (
+        _line(438.9408783670583, 194.05606032526254, 14.66616974304733, bias=-1.9104790717263829),
+        [[0.0, 0.008348302519876998, 0.019567934793094873], [0.9, 50.0, 0.0]], 0,
+        hf.PlausibleChanges(0.003359924791361373),
+    ),
+    "nor is that of a point beyond 1e20": (
+        _line(3.601418224932521e27, -576923.8812570381, bias=-4.186244859666888e17),
+        [[-9.634214882945223e-27, -7.603601721176374e-20], [-1.3638654922335343e21, 3.012881708641144e26]], 0,
+        hf.PlausibleChanges(4.85171246581411e-06),
+    ),
+    "nor in another row of weights": (
+        hf.Network(
+            [[[9.823102431083498e20], [7.674540130689211e-20], [-8.716119645441702e16]]],
+            [[-580.6950804456061, 1.91747331944233e-22, -6.579576494905134e-06]],
+        ),
+        [[5.911524230960979e-19], [79.03853659599105]], 0, hf.PlausibleChanges(2393898.7915817373, biases=False),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_ROBUST)
+def test_not_robust_comes_with_a_counter_model(name: str) -> None:
+    network, points, target, changes = NOT_ROBUST[name]
+    assert _false(_case(network, points, target, changes)) == []
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-13, 1e-12, 1e-11, -1e-12])
+@pytest.mark.parametrize(
+    ("inputs", "first", "last"),
+    [(1.0, 1e-8, 1e8), (1e-8, 1.0, 1e8), (1e10, 1e10, 1e10), (1e25, 1.0, 1.0), (1e-20, 1.0, 1.0)],
+)
+def test_hidden_values_of_any_size(inputs: float, first: float, last: float, off: float) -> None:
+    """Hidden values of 1e-8 under last weights of 1e8, values beyond 1e20: what is small is not nothing."""
+    hidden = inputs * first
+    weights = [np.array(DEEP[0]) * first, np.array(DEEP[1]), np.array(DEEP[2]) * last]
+    biases = [np.array(DEEP_BIASES[0]) * hidden, np.array(DEEP_BIASES[1]) * hidden, [0.0]]
+    changes = hf.PlausibleChanges((1e-3 * first, 1e-3, 1e-3 * last), biases=False)
+    x = [-0.892055788321591 * inputs, 0.7758718474580595 * inputs]
+    assert _false(_at_the_edge(weights, biases, x, changes, off), check_verdicts, check_ranges) == []
+
+
+# --- optima of networks with layers without activation ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", [3, 10, 13, 15])
+def test_the_cheapest_answer_of_a_network_with_identity_layers(world: int) -> None:
+    """Taken for ReLU, such a layer made answers dearer than need be, "proven: none" of what exists, and no end."""
+    tally = Tally()
+    check_optimum(world, tally)
+    assert tally.statements >= 2
+    assert tally.false == []
+
+
+# --- "robust" by underflow -------------------------------------------------------------------------------------------
+
+
+def test_what_underflows_is_not_zero() -> None:
+    """A weight of 7e-124 at a point of 1e-200 is 0 in floating point, and 1e300 times it is not."""
+    network = hf.Network([[[7e-124]], [[1e300]]], [[0.0], [-5.928e-24]])
+    changes = hf.PlausibleChanges((0.0, 1e-300), biases=False)
+    case = _case(network, [[1e-200]], 0, changes)
+    assert robust(least_margins(network, case.points[0], 0, changes), 0) is False
+    assert _false(case, check_verdicts, check_ranges) == []
+
+
+# --- radii and ranges ------------------------------------------------------------------------------------------------
+
+
+def _random(seed: int, hidden: tuple[int, ...], rows: int = 3) -> tuple[hf.Network, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    sizes = [4, *hidden, 1]
+    weights = [rng.normal(size=(b, a)) / math.sqrt(a) for a, b in pairwise(sizes)]
+    network = hf.Network(weights, [rng.normal(size=b) * 0.3 for b in sizes[1:]])
+    return network, rng.random((rows, 4))
+
+
+@pytest.mark.parametrize(
+    ("hidden", "seed", "rows", "row"),
+    [((4,) * 8, 8, 3, 1), ((4,) * 8, 10, 3, 0), ((8,) * 3, 8, 4, 3), ((8,) * 3, 105, 4, 2)],
+    ids=str,
+)
+def test_the_radius_of_a_deep_network_is_not_zero(hidden: tuple[int, ...], seed: int, rows: int, row: int) -> None:
+    """What `certify` proves at 0.9 upper, the radius should know."""
+    network, X = _random(seed, hidden, rows)
+    x, target = X[row : row + 1], network.predict(X)[row]
+    radius = hf.certified_radius(network, x, target)
+    inner = hf.PlausibleChanges(0.9 * radius.upper[0])
+    assert hf.certify(network, x, target, inner).robust[0]
+    assert radius.lower[0] >= inner.delta
+    assert bool(radius.met[0]) == (radius.upper[0] - radius.lower[0] <= 1e-6)
+
+
+@pytest.mark.parametrize("size", [1e7, 1e12, 1e30])
+@pytest.mark.parametrize("hidden", [1, 2])
+def test_large_weights_have_a_radius(size: float, hidden: int) -> None:
+    """Weights of `size` and a point of 1: the radius is of that order too, and finite."""
+    network = hf.Network([[[size]]] * (hidden + 1), [[0.0]] * (hidden + 1))
+    with at_most(10.0):
+        radius = hf.certified_radius(network, [[1.0]], 1, tol=1e-6 * size, biases=False)
+    assert bool(radius.met[0])
+    assert radius.lower[0] <= size <= radius.upper[0] <= size * (1.0 + 2e-6)
+
+
+@pytest.mark.parametrize("hidden", [(), (3,), (3, 3)])
+def test_a_tolerance_below_the_last_bit_ends(hidden: tuple[int, ...]) -> None:
+    network, X = _random(3, hidden)
+    target = network.predict(X)
+    with at_most(10.0):
+        radius = hf.certified_radius(network, X, target, tol=1e-25)
+        bounds = hf.output_bounds(network, X, hf.PlausibleChanges(0.01), tol=1e-25)
+    assert radius.met.tolist() == (radius.upper - radius.lower <= 1e-25).tolist()
+    assert (radius.upper - radius.lower <= 1e-6).all()
+    for i, x in enumerate(X):
+        below, at = (hf.PlausibleChanges(float(delta)) for delta in (np.nextafter(radius.lower[i], 0), radius.upper[i]))
+        assert robust(least_margins(network, x, target[i], below), target[i])
+        assert not robust(least_margins(network, x, target[i], at), target[i])
+    assert bounds.met.shape == bounds.lower.shape
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e6, 1e9])
+@pytest.mark.parametrize("hidden", [(3,), (3, 3), (3, 2, 3)])
+def test_ranges_of_large_inputs_say_where_they_miss_their_tolerance(size: float, hidden: tuple[int, ...]) -> None:
+    network, X = _random(5, hidden)
+    case = _case(network, (size * X).tolist(), 1, hf.PlausibleChanges(0.02))
+    for tol in (1e-6, 1e-7 / np.abs(network.logits(case.points)).max()):
+        assert _false(replace(case, tol=tol), check_ranges) == []
+    assert size > 1.0 or hf.output_bounds(network, X, case.changes).met.all()
+
+
+def test_no_number_takes_the_process_down() -> None:
+    """A solver that was handed values of 1e60 wrote past the end of its own memory."""
+    question = """
+import holdfast as hf
+network = hf.Network(
+    [[[3.77886544967883e16, 0.0], [1.0326890519595775e24, -5.139596271126224e21]],
+     [[108.86353961263585, -32.31086461408432], [-1.659808410247783e-23, 0.0],
+      [-84491534.91241144, 2832327.1247635363]],
+     [[0.0, -3.861813462155298e-09, 2.603905720614803e-26]]],
+    [[-21292296.80585004, 8.145824629997929e-28], [8.6301408516805e-28, 1.021532894664426e-06, 0.740958160289173],
+     [3.333209569021401e65]],
+)
+changes = hf.PlausibleChanges((8.203496042956214e-09, 0.0, 9.132300517805897e18))
+points = [[-11736284.078803377, -2.507321409296865e18], [-166734498.53257853, 3.570548962217749e29],
+          [282583686564.8429, 1.0549588569887e25], [1.3703751779608808e-07, -16.859794760326604]]
+for _ in range(5):
+    hf.certify(network, points, [1, 0, 1, 1], changes)
+"""
+    done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_row_of_a_table_has_its_own_rounding() -> None:
+    """The verdict on a point does not depend on who stands beside it in the table."""
+    network, changes = _line(1.0, bias=0.015625), hf.PlausibleChanges(0.015625)
+    alone = hf.certify(network, [[0.0]], 1, changes)
+    beside = hf.certify(network, [[0.0], [1e6]], 1, changes)
+    assert alone.verdict[0] is beside.verdict[0] is hf.Verdict.ROBUST
+
+
+def test_a_counter_model_of_a_margin_at_the_last_bit_is_inside() -> None:
+    """One ulp beyond the tie: a counter-model exists, lies in Δ and flips the class."""
+    network = _line(1.0, bias=0.015625)
+    changes = hf.PlausibleChanges(float(np.nextafter(0.015625, 1.0)))
+    certs = hf.certify(network, [[0.0]], 1, changes)
+    witness = certs.witness(0)
+    assert certs.verdict[0] is hf.Verdict.NOT_ROBUST
+    assert witness is not None
+    assert inside(network, changes, witness)
+    assert exact_class(witness, np.array([0.0])) == 0
