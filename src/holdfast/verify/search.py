@@ -350,7 +350,7 @@ def tighten(
             alpha_slope = _inside(xp.where(falling, 0.0, walk.d * seen), multipliers.alpha, 0.0, 1.0)
             stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
             # Above 0 a multiplier of U is <= 0, below it >= 0.
-            extra_slope = xp.where(split & ((multipliers.extra != 0.0) | (above * decided < 0.0)), above, 0.0)
+            extra_slope = xp.where(split & ((multipliers.extra != 0.0) | (xp.where(decided > 0, above, -above) < 0.0)), above, 0.0)
             square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
             # Half as far again as the cutoff, since most of what the steps promise is not kept.
             gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound)) * 0.95**step
