@@ -163,11 +163,12 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
     far = _far(unit.network)
     # What is neither proven nor broken lies in [start, end].
     start, end = math.inf, -math.inf
-    for _ in range(_HALVES):
+    for step in range(_HALVES):
         below, above = min(start, high), max(end, low)
         if below - low > tol:
             radius = 0.5 * (low + below) if below < math.inf else max(4.0 * low, 0.02)
-            radius = below - 0.75 * tol if radius < below - 0.75 * tol < below < math.inf else radius
+            # What was handed in may be nearly met.
+            radius = below - 0.75 * tol if step == 0 and radius < below - 0.75 * tol < below else radius
         elif high - above > tol:
             radius = 0.5 * (above + high) if high < math.inf else max(4.0 * above, 0.02)
         else:
