@@ -5,7 +5,8 @@
 
 For each network, delta and table, in one run and on one thread: the time per row of `network.logits`, of the interval
 bound, of `certify` (the public function, input checks included), and of the paper's mixed-integer program on a random
-sample of rows, whose verdicts are compared. Then `certified_radius`. Tables: $HOLDFAST_DATA, or shared/data beside the
+sample of rows, whose verdicts are compared. Then one row at a time, as a service asks, the tail of the search, and
+`certified_radius`. `bench/cost.py` draws how the cost grows. Tables: $HOLDFAST_DATA, or shared/data beside the
 repository.
 """
 
@@ -24,10 +25,12 @@ from threadpoolctl import threadpool_limits
 
 import holdfast as hf
 from cases import TARGET, Case, cases, training_in_words
+from holdfast.deadline import Deadline
 from holdfast.network import CHUNK, Floats
-from holdfast.verify.cascade import Question
+from holdfast.verify.engine import Engine
+from holdfast.verify.search import Search
 from paper_encoding import PaperAnswer, least_output
-from report import Comparison, Measurement, RadiusTimes, tables, write
+from report import Comparison, Measurement, RadiusTimes, Tail, tables, write
 from stopwatch import cpu_seconds, race
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,12 +49,14 @@ class Effort:
     deep_milp_rows: int = 2
     deep_rows: int = 1000
     deep_deltas: tuple[float, ...] = DELTAS[:3]
-    radius_rows: int = 100
+    radius_rows: int = 2000
+    single_rows: int = 200
 
 
 QUICK = Effort(
-    rounds=10, patience=1.0, milp_rows=10, deep_milp_rows=1, deep_rows=200, deep_deltas=DELTAS[:1], radius_rows=50
-)
+    rounds=10, patience=1.0, milp_rows=10, deep_milp_rows=1, deep_rows=200, deep_deltas=DELTAS[:1], radius_rows=1000,
+    single_rows=50,
+)  # fmt: skip
 
 
 def main() -> None:
@@ -66,6 +71,7 @@ def main() -> None:
             console.print(f"{case.dataset} {case.size}, {case.rows}, delta {delta:g}", style="dim")
             measured.append(measure(case, delta, effort, arguments.time_limit, arguments.milp_limit))
         if not case.deep:
+            console.print(f"{case.dataset} {case.size}, {case.rows}, radii", style="dim")
             radii.append(measure_radius(case, effort))
     found = tables(measured, radii)
     for table in found:
@@ -87,14 +93,14 @@ turns.
 The MILP is the paper's: two-sided rows and a binary for every hidden neuron, one constant M = 1000, built and solved
 for each row by HiGHS with its default tolerances on one thread, on a random sample of rows. One that reaches its limit
 of {arguments.milp_limit:g} s (by the clock) counts with the CPU time spent until then, and the ratio is marked ">=".
-`certify` has {arguments.time_limit:g} s by the clock for a whole table; what is open then is UNKNOWN, and no ratio is
-given."""
+`certify` has {arguments.time_limit:g} s of processor time for a whole table; what is open then is UNKNOWN, and no ratio
+is given."""
 
 
 def measure(case: Case, delta: float, effort: Effort, time_limit: float, milp_limit: float) -> Measurement:
     """Everything about one network, table and delta."""
     network, points, changes = case.network, case.points, hf.PlausibleChanges(delta)
-    question = Question.of(network, changes, TARGET)
+    engine = Engine(network, changes)
     kept: list[hf.Certificates] = []
 
     def run_certify() -> None:
@@ -103,8 +109,8 @@ def measure(case: Case, delta: float, effort: Effort, time_limit: float, milp_li
     best = race(
         {
             "forward": lambda: network.logits(points),
-            "interval": lambda: interval_bound(question, points, nonnegative=True),
-            "general": lambda: interval_bound(question, points, nonnegative=False),
+            "interval": lambda: interval_bound(engine, points, nonnegative=True),
+            "general": lambda: interval_bound(engine, points, nonnegative=False),
             "certify": run_certify,
         },
         rounds=effort.rounds,
@@ -122,18 +128,45 @@ def measure(case: Case, delta: float, effort: Effort, time_limit: float, milp_li
         certificates=kept[0],
         interval_robust=float(by_interval.robust.mean()),
         comparison=compare(case, delta, kept[0], n_milp, milp_limit),
+        tail=measure_tail(case, engine, kept[0], effort.single_rows, time_limit),
     )
 
 
-def interval_bound(question: Question, points: Floats, *, nonnegative: bool) -> Floats:
+def interval_bound(engine: Engine, points: Floats, *, nonnegative: bool) -> Floats:
     """The interval bound of a whole table in chunks, with the same check of its input as `logits` makes."""
-    assert question.interval is not None
-    points = question.network.check_points(points)
-    lower = np.empty((points.shape[0], len(question.margins)))
+    prepared = engine.prepared(TARGET)
+    assert prepared.interval is not None
+    points = engine.network.check_points(points)
+    lower = np.empty((points.shape[0], len(prepared.margins)))
     for start in range(0, points.shape[0], CHUNK):
         part = slice(start, start + CHUNK)
-        lower[part] = question.interval.lower(points[part], nonnegative=nonnegative)
+        lower[part] = prepared.interval.lower(points[part], nonnegative=nonnegative)
     return lower
+
+
+def measure_tail(case: Case, engine: Engine, certificates: hf.Certificates, n: int, limit: float) -> Tail:
+    """One row at a time, prepared and not; and the rows that came to a search, with the branches that it took."""
+    rng = np.random.default_rng(3)
+    rows = rng.choice(len(certificates), min(n, len(certificates)), replace=False)
+    late = np.flatnonzero(~np.isin(certificates.decided_by, ["forward pass", "interval", "attack"]))
+    late = rng.choice(late, min(n, late.size), replace=False)
+    layers, nodes = engine.prepared(TARGET).layers[0], []
+    for row in late:
+        x = case.points[row : row + 1]
+        error = np.asarray(layers.forward_error(np.abs(x).max(axis=1)))
+        search = Search(layers, layers.start(x), np.full(1, np.inf), error)
+        nodes.append(int(search.run(2**18, Deadline.after(limit)).nodes[0]))
+
+    def alone(row: int) -> float:
+        x = case.points[row : row + 1]
+        return cpu_seconds(lambda: engine.settle(x, TARGET, deadline=Deadline.after(limit)))
+
+    def whole(row: int) -> float:
+        x = case.points[row : row + 1]
+        return cpu_seconds(lambda: hf.certify(case.network, x, TARGET, engine.changes, time_limit=limit))
+
+    prepared, certify = (np.array([time(int(row)) for row in rows]) for time in (alone, whole))
+    return Tail(prepared, certify, np.array([alone(int(row)) for row in late]), np.array(nodes))
 
 
 def compare(case: Case, delta: float, certificates: hf.Certificates, n: int, limit: float) -> Comparison:
@@ -164,7 +197,7 @@ def _agrees(answer: PaperAnswer, certificates: hf.Certificates, row: int) -> boo
     return bool(above and below)
 
 
-def measure_radius(case: Case, effort: Effort, batch: int = 50) -> RadiusTimes:
+def measure_radius(case: Case, effort: Effort, batch: int = 1000) -> RadiusTimes:
     """`certified_radius` at tol 1e-6 on rows that the network accepts today: in batches, and one row at a time."""
     accepted = case.points[case.network.predict(case.points) == TARGET]
     rng = np.random.default_rng(2)
@@ -172,7 +205,7 @@ def measure_radius(case: Case, effort: Effort, batch: int = 50) -> RadiusTimes:
     radius = hf.certified_radius(case.network, points, TARGET)
     parts = [points[start : start + batch] for start in range(0, points.shape[0], batch)]
     batches = [_radius_seconds(case, part) / part.shape[0] for part in parts]
-    singles = [_radius_seconds(case, points[i : i + 1]) for i in range(min(batch, points.shape[0]))]
+    singles = [_radius_seconds(case, points[i : i + 1]) for i in range(min(effort.single_rows, points.shape[0]))]
     return RadiusTimes(
         case=case,
         rows=points.shape[0],

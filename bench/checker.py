@@ -1,10 +1,12 @@
 """Do certificates hold, and do forgeries not? Ten thousand of each, with the time that checking takes.
 
-    python bench/checker.py                              10,000 certificates and 10,000 forgeries
-    python bench/checker.py --certificates 500 --forgeries 500
+    python bench/checker.py                              10,000 ROBUST rows and 10,000 forgeries
+    python bench/checker.py --robust 500 --forgeries 500
 
-Certificates are made for random networks (no to three hidden layers, two to five classes, all kinds of Δ) and for
-networks trained on scikit-learn's own tables, and checked as text. A forgery changes one thing and then everything that
+Certificates are made for random networks (no to three hidden layers, two to five classes, all kinds of Δ, some with a
+least margin of exactly 0), for networks trained on scikit-learn's own tables and for those of `bench/certify.py`, and
+checked as text. Rows are counted by the stage that proved them, and so are proofs that had to be searched for again
+though the engine had found one. A forgery changes one thing and then everything that
 follows from it, as someone would who knows the format: the bound that the proof still yields, the statement, hashes and
 id. It may be accepted only where it has become another true certificate, which `certify` and exact fractions say.
 The same change without a new id must be rejected always.
@@ -16,13 +18,14 @@ import argparse
 import contextlib
 import copy
 import json
+import os
 import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,13 +36,15 @@ from sklearn.preprocessing import StandardScaler
 
 import holdfast as hf
 from holdfast import checker
-from holdfast.bounds.abstraction import margins_for
+from holdfast.bounds.layers import margins_for
 from holdfast.promises import NoCertificateError, certificate
-from holdfast.promises.certificate import checker_model
-from holdfast.promises.prove import exact_rival
+from holdfast.verify.exact import Exact, checker_model
 from holdfast.verify.witness import exact_margin
 
+ROOT = Path(__file__).resolve().parent.parent
 ROWS = 20
+
+Question = tuple[hf.Network, np.ndarray, np.ndarray, hf.PlausibleChanges]
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,9 @@ class Tally:
     """What was counted."""
 
     made: Counter[str] = field(default_factory=Counter)
+    # ROBUST rows by the stage that proved them, and those whose proof was searched for again.
+    stages: Counter[str] = field(default_factory=Counter)
+    searched: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     disagreements: list[str] = field(default_factory=list)
     make_seconds: float = 0.0
@@ -66,17 +74,18 @@ class Tally:
     stale_accepted: list[str] = field(default_factory=list)
 
 
-def make(n: int, seed: int, tally: Tally) -> list[Made]:
-    """`n` certificates, each checked as text; what certify decided and what the checker says must agree."""
+def make(n: int, seed: int, tally: Tally, tables: list[tuple[hf.Network, np.ndarray]] | None = None) -> list[Made]:
+    """Certificates until `n` are ROBUST, each checked as text; what certify decided and the checker says must agree."""
     found: list[Made] = []
-    for network, X, targets, changes in questions(seed):
+    for network, X, targets, changes in questions(seed, tables or []):
         certs = hf.certify(network, X, targets, changes)
         model = checker_model(network)
         for row in range(len(X)):
-            verdict = str(certs.verdict[row])
+            verdict, stage = str(certs.verdict[row]), str(certs.decided_by[row])
             started = time.process_time()
             try:
-                document = certificate(certs, row)
+                with _searches() as searches:
+                    document = certificate(certs, row)
             except NoCertificateError as error:
                 tally.refused[f"{verdict}, norm {changes.norm:g}"] += 1
                 if verdict != "UNKNOWN" and changes.norm == np.inf:
@@ -92,9 +101,30 @@ def make(n: int, seed: int, tally: Tally) -> list[Made]:
             if not report.accepted or document["verdict"] != verdict:
                 tally.disagreements.append(f"{verdict}: {report.reason}")
             found.append(Made(document, network, kind))
-            if len(found) == n:
+            if verdict == "ROBUST":
+                tally.stages[stage] += 1
+                tally.searched[stage] += bool(searches)
+            if tally.stages.total() == n:
                 return found
     return found
+
+
+@contextlib.contextmanager
+def _searches() -> Iterator[list[str]]:
+    """What is searched for inside: the names of the calls."""
+    found: list[str] = []
+    plain = {name: getattr(Exact, name) for name in ("settle", "tree_of")}
+
+    def counted(name: str) -> Callable[..., Any]:
+        return lambda *arguments: (found.append(name), plain[name](*arguments))[1]
+
+    for name in plain:
+        setattr(Exact, name, counted(name))
+    try:
+        yield found
+    finally:
+        for name, function in plain.items():
+            setattr(Exact, name, function)
 
 
 def _kind(document: dict[str, Any]) -> str:
@@ -107,12 +137,16 @@ def _kind(document: dict[str, Any]) -> str:
     return f"ROBUST, {worst}{' with splits' if branched else ''}"
 
 
-def questions(seed: int) -> Iterator[tuple[hf.Network, np.ndarray, np.ndarray, hf.PlausibleChanges]]:
-    """Random networks without end, now and then a trained one."""
+def questions(seed: int, tables: list[tuple[hf.Network, np.ndarray]]) -> Iterator[Question]:
+    """Random networks without end, now and then a trained one or one on the boundary."""
     rng = np.random.default_rng(seed)
-    trained = _trained()
+    trained = _trained() + tables
     while True:
-        if rng.random() < 0.1:
+        kind = rng.random()
+        if kind < 0.4:
+            yield _on_the_boundary(rng)
+            continue
+        if kind < 0.5:
             network, table = trained[rng.integers(len(trained))]
             X = table[rng.choice(len(table), ROWS)]
         else:
@@ -122,6 +156,17 @@ def questions(seed: int) -> Iterator[tuple[hf.Network, np.ndarray, np.ndarray, h
         wrong = rng.random(ROWS) < 0.1
         targets[wrong] = rng.choice(network.classes, wrong.sum())
         yield network, X, targets, _changes(rng, network, X)
+
+
+def _on_the_boundary(rng: np.random.Generator) -> Question:
+    """A binary network on a binary grid whose least margin at one point is exactly 0, which is class 1."""
+    sizes = [3, *rng.integers(2, 7, rng.integers(1, 3)).tolist(), 1]
+    weights = [np.round(16 * rng.normal(size=(b, a))) / 16 for a, b in pairwise(sizes)]
+    network = hf.Network(weights, [np.round(16 * rng.normal(size=size)) / 16 for size in sizes[1:]])
+    X, changes = np.round(16 * rng.normal(size=(1, 3))) / 16, hf.PlausibleChanges(2.0 ** -int(rng.integers(3, 8)))
+    least = np.round(hf.output_bounds(network, X, changes).lower[0] * 2.0**40) / 2.0**40
+    network = network.with_parameters(network.weights, [*network.biases[:-1], network.biases[-1] - least])
+    return network, X, np.array([1]), changes
 
 
 def _random_network(rng: np.random.Generator) -> hf.Network:
@@ -149,15 +194,17 @@ def _trained() -> list[tuple[hf.Network, np.ndarray]]:
 
 def _changes(rng: np.random.Generator, network: hf.Network, X: np.ndarray) -> hf.PlausibleChanges:
     """A radius at which something is at stake: about that of some row."""
-    if network.rectified:
-        radius = float(rng.choice(hf.certified_radius(network, X[:4], network.predict(X[:4]), tol=1e-3).lower))
-    else:
-        radius = float(10.0 ** rng.uniform(-3.0, -1.0))
-    delta = max(radius, 1e-4) * rng.uniform(0.8, 1.02)
+    rows = X[rng.choice(len(X), 4)]
+    radius = float(rng.choice(hf.certified_radius(network, rows, network.predict(rows), tol=1e-3).lower))
+    delta = min(max(radius, 1e-4), 10.0) * rng.uniform(0.8, 1.02)
     layers = len(network.weights)
     norm = float(rng.choice([np.inf] * 8 + [1.0, 2.0]))
-    if rng.random() < 0.2:
+    kind = rng.random()
+    if kind < 0.2:
         return hf.PlausibleChanges(tuple((delta * rng.uniform(0.5, 1.5, layers)).tolist()), norm)
+    if kind < 0.3:
+        sides = [delta * rng.uniform(0.5, 1.2, (2, *part.shape)) for part in (*network.weights, *network.biases)]
+        return hf.PlausibleChanges(sides[:layers], biases=sides[layers:])
     return hf.PlausibleChanges(delta, norm, biases=bool(rng.random() < 0.8))
 
 
@@ -209,51 +256,25 @@ def _put_proof_right(document: dict[str, Any], model: checker.Model) -> None:
             part["bound"] = checker.float_below(question.bound(part))
     else:
         changed = {name: proof.get(name, getattr(model, name)) for name in ("weights", "biases")}
-        proof["rival"], margin = exact_rival(replace(model, **changed), point, target)
+        still = ((0.0, 0.0),) * len(model.weights)
+        question = checker.Question(replace(model, **changed), (still, np.inf, True), point, target)
+        rivals = [rival for rival in range(len(model.classes)) if rival != target]
+        margins = [(question.bound({"method": "interval", "rival": rival}), rival) for rival in rivals]
+        margin, proof["rival"] = min(margins)
         proof["bound"] = checker.float_below(margin)
 
 
 def is_true(document: dict[str, Any], network: hf.Network) -> bool:
     """Whether what a certificate states is so: by `certify`, or by Δ and the witness in fractions."""
-    entry = document["changes"]
+    changes = hf.PlausibleChanges.from_dict(document["changes"])
     target, x = document["target"]["index"], np.array(document["point"])
-    own, delta = isinstance(entry["biases"], list), entry["delta"]
-    if own and document["verdict"] == "ROBUST":
-        return all(corner.predict(x[None, :])[0] == network.classes[target] for corner in _corners(network, entry))
-    changes = hf.PlausibleChanges(
-        1.0 if own else tuple(delta) if isinstance(delta, list) else delta, float(entry["norm"]), bool(entry["biases"])
-    )
     if document["verdict"] == "ROBUST":
         return bool(hf.certify(network, x[None, :], network.classes[target], changes).robust[0])
     proof = document["proof"]
     witness = network if proof["method"] == "today" else network.with_parameters(proof["weights"], proof["biases"])
     margins = [(margin, exact_margin(witness, margin, x)) for margin in margins_for(network, target)]
     broken = any(value < 0 or (value == 0 and margin.strict) for margin, value in margins)
-    return broken and (_inside(network, witness, entry) if own else changes.contains(network, witness))
-
-
-def _inside(network: hf.Network, witness: hf.Network, entry: dict[str, Any]) -> bool:
-    """Whether each parameter lies within its own radius, in fractions."""
-    parts = zip((*network.weights, *network.biases), (*witness.weights, *witness.biases), strict=True)
-    radii = [np.ravel(part).tolist() for part in (*entry["delta"], *entry["biases"])]
-    pairs = [zip(*(part.ravel().tolist() for part in pair), strict=True) for pair in parts]
-    return all(
-        abs(Fraction(a) - Fraction(b)) <= Fraction(r)
-        for pair, part in zip(pairs, radii, strict=True)
-        for (a, b), r in zip(pair, part, strict=True)
-    )
-
-
-def _corners(network: hf.Network, entry: dict[str, Any], n: int = 100) -> Iterator[hf.Network]:
-    """Networks in which every parameter is as far from the model's as it may be."""
-    rng = np.random.default_rng(0)
-    for _ in range(n):
-        # Rounded towards the model's, so that none is outside.
-        moved = [
-            [w + 0.999999 * np.asarray(r) * rng.choice([-1.0, 1.0], w.shape) for w, r in zip(parts, radii, strict=True)]
-            for parts, radii in ((network.weights, entry["delta"]), (network.biases, entry["biases"]))
-        ]
-        yield network.with_parameters(*moved)
+    return broken and changes.contains(network, witness)
 
 
 Forgery = Callable[[np.random.Generator, dict[str, Any], hf.Network], hf.Network | None]
@@ -261,8 +282,7 @@ Forgery = Callable[[np.random.Generator, dict[str, Any], hf.Network], hf.Network
 
 def _delta(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network:
     factor = float(rng.choice([0.5, 0.99, 1.001, 1.05, 1.5, 3.0]))
-    delta = document["changes"]["delta"]
-    document["changes"]["delta"] = [d * factor for d in delta] if isinstance(delta, list) else delta * factor
+    document["changes"] = hf.PlausibleChanges.from_dict(document["changes"]).scaled(factor).to_dict()
     return network
 
 
@@ -433,6 +453,9 @@ def report(tally: Tally) -> Iterator[str]:
     """The counts, line by line."""
     total = tally.made.total()
     yield f"{total:,} certificates made and checked, {len(tally.disagreements)} disagreements with certify"
+    yield f"  of these ROBUST, by stage ({tally.searched.total()} proofs searched for again):"
+    for stage, count in tally.stages.most_common():
+        yield f"  {stage:26} {count:6,}   {tally.searched[stage]:5,} searched for again"
     for kind, count in sorted(tally.made.items()):
         times = 1e3 * np.array(tally.check_seconds[kind])
         yield f"  {kind:26} {count:6,}   checked in {np.median(times):.2f} ms (median), {times.max():.2f} ms at most"
@@ -452,12 +475,21 @@ def report(tally: Tally) -> Iterator[str]:
 def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--certificates", type=int, default=10_000)
+    data = Path(os.environ.get("HOLDFAST_DATA") or ROOT.parent / "shared" / "data")
+    parser.add_argument("--robust", type=int, default=10_000, help="ROBUST rows to write certificates for")
     parser.add_argument("--forgeries", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", type=Path, default=data, help="folder with the tables; without them, fewer networks")
+    parser.add_argument("--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept")
     options = parser.parse_args()
+    tables = []
+    if (options.data / "adult.csv.gz").exists():
+        from cases import cases
+
+        found = cases(options.data, options.store, quick=True, deep_rows=2000)
+        tables = [(case.network, case.points) for case in found]
     tally = Tally()
-    made = make(options.certificates, options.seed, tally)
+    made = make(options.robust, options.seed, tally, tables)
     # Proofs by cases are rare and have the most to forge.
     rare = [one for one in made if "cases" in one.kind]
     forge(options.forgeries // 2, options.seed, made, tally)

@@ -1,4 +1,4 @@
-"""The batched mathematics keeps to the array API standard: it runs on a library that offers nothing else, and on torch."""
+"""The batched mathematics runs on a library that offers the array API standard and nothing else, and on torch."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from holdfast.bounds.layers import IntervalPass, Layers, margins_for
 from holdfast.deadline import Deadline
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.engine import Engine
-from holdfast.verify.search import Multipliers, Relaxation, Search, proven, tighten
+from holdfast.verify.search import Multipliers, Relaxation, Search, proven, reach, tighten
 
 CHANGES = hf.PlausibleChanges(0.03)
 LIBRARIES = pytest.mark.parametrize("convert", [array_api_strict.asarray, torch.tensor], ids=["strict", "torch"])
@@ -73,6 +73,13 @@ def test_interval_bound_attack_and_sides(case, convert, shape):
     _same(found[1].margin, found[0].margin)
     placed = [sides(*pair, one.corner, one.low) for pair, one in zip((ours, theirs), found, strict=True)]
     _same(placed[1], placed[0])
+    if convert is array_api_strict.asarray:
+        return
+    # Rows that are clearly broken are left alone: with assignments that numpy and torch have beyond the standard.
+    clear = np.quantile(found[0].margin, 0.3) + np.zeros(len(case.points))
+    early = [attack(*pair, clear=asarray(clear)) for pair, asarray in ((ours, np.asarray), (theirs, convert))]
+    _same(early[1].margin, early[0].margin)
+    np.testing.assert_array_equal(early[0].margin < clear, found[0].margin < clear)
 
 
 @LIBRARIES
@@ -88,9 +95,10 @@ def test_relaxation_and_its_multipliers(case, convert, shape):
         decided = asarray(np.zeros(slope.shape, dtype=np.int8))
         start = Multipliers(slope, 0.0 * slope + 1.0, 0.0 * slope)
         cutoff = asarray(np.zeros(slope.shape[0]))
-        best = tighten(relaxation, decided, start, 4, cutoff)
+        best, walk, mean = tighten(relaxation, decided, start, 4, cutoff)
         again = proven(relaxation, best.lower, best.upper)
-        found.append([relaxation.bottom, relaxation.top, best.bound, best.margin, best.score, again])
+        met = reach(layers, mean, walk.low)
+        found.append([relaxation.bottom, relaxation.top, best.bound, best.score, again, met])
     for ours, theirs in zip(*found, strict=True):
         _same(theirs, ours)
 

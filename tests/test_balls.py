@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from holdfast import Network, PlausibleChanges
-from holdfast.bounds.abstraction import Margin, margins_for
 from holdfast.bounds.balls import attack, dual_norm, least_margins, linear_radius, refine
+from holdfast.bounds.layers import Margin, margins_for
 from holdfast.verify.witness import exact_margin, flips
 from random_networks import random_network, random_points
 
@@ -166,7 +166,7 @@ def test_a_residual_goes_through_the_weights_that_follow():
     """1e-170 squared underflows to 0, and 1e300 times it is not nothing."""
     network = Network([[[-1e-170]], [[-1e300]], [[1.0]]], [[1e-320], [1e-30], [0.0]], activations=["identity"] * 2)
     x = np.array([1e-170])
-    margin = Margin.of_logit(network, 0, 1)
+    margin = Margin.of(network, 0, -1)
     for p in (1.0, 2.0):
         lower, _ = refine(network, PlausibleChanges(1e-300, norm=p), x, margin, rounds=0)
         assert Fraction(lower) <= exact_margin(network, margin, x)
@@ -218,12 +218,12 @@ def test_networks_of_one_hidden_layer_are_decided(p: float):
     verdicts = []
     for trial in range(8):
         network = random_network(rng, 4, (8,), 1)
-        margin = Margin.of_logit(network, 0, 1)
+        margin = Margin.of(network, 0, -1)
         for x in random_points(rng, 3, 4):
             changes = PlausibleChanges((0.2, 0.1) if trial % 2 else 0.2, norm=p)
             lower, broken = refine(network, changes, x, margin, goal=0.0)
             assert (lower > 0.0) != (broken is not None)
-            assert broken is None or flips(network, broken, margin, x)
+            assert broken is None or flips(broken, margin, x)
             verdicts.append(broken is None)
     assert 0 < sum(verdicts) < len(verdicts)
 
@@ -232,7 +232,7 @@ def test_a_neuron_that_must_jump_is_found():
     """To first order nothing helps: the inactive neuron has to be lifted over its kink by most of the radius."""
     network = Network([[[1.0], [1.0]], [[0.1, -5.0]]], [[0.0, -1.5], [0.5]])
     changes, x = PlausibleChanges(0.6, norm=2.0), np.array([1.0])
-    margin = Margin.of_logit(network, 0, 1)
+    margin = Margin.of(network, 0, -1)
     lower, broken = refine(network, changes, x, margin)
     assert broken is not None
     assert float(exact_margin(broken, margin, x)) == pytest.approx(lower, rel=1e-6)
@@ -247,7 +247,7 @@ def test_deeper_networks_are_mostly_decided(p: float):
     undecided = rows = 0
     for _ in range(6):
         network = random_network(rng, 4, (6, 5), 1)
-        margin, changes = Margin.of_logit(network, 0, 1), PlausibleChanges(0.1, norm=p)
+        margin, changes = Margin.of(network, 0, -1), PlausibleChanges(0.1, norm=p)
         for x in random_points(rng, 4, 4):
             lower, broken = refine(network, changes, x, margin, rounds=6, goal=0.0)
             assert not (lower > 0.0 and broken is not None)
@@ -260,7 +260,7 @@ def test_deeper_networks_are_mostly_decided(p: float):
 def test_cutting_the_ball_brings_the_bound_nearer(p: float):
     rng = np.random.default_rng(5)
     network = random_network(rng, 4, (6, 5), 1)
-    margin, changes = Margin.of_logit(network, 0, 1), PlausibleChanges(0.3, norm=p)
+    margin, changes = Margin.of(network, 0, -1), PlausibleChanges(0.3, norm=p)
     points = random_points(rng, 4, 4)
     whole, cut = ([refine(network, changes, x, margin, rounds=rounds)[0] for x in points] for rounds in (0, 5))
     assert all(np.array(cut) >= np.array(whole))

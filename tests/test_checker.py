@@ -40,7 +40,7 @@ def test_the_checker_imports_the_standard_library_alone(root):
 
 def test_certificates_agree_with_certify_and_forgeries_are_rejected(bench, example):
     tally = bench.Tally()
-    made = bench.make(500, 7, tally)
+    made = bench.make(300, 7, tally)
     assert tally.disagreements == []
     assert {kind.split(",")[0] for kind in tally.made} == {"ROBUST", "NOT_ROBUST"}
     bench.forge(800, 7, made, tally)

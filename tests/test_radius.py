@@ -138,7 +138,7 @@ def test_radii_in_a_ball_are_larger_than_the_boxs_and_hold_against_search(norm: 
 @pytest.mark.parametrize("norm", [1.0, 2.0])
 @pytest.mark.parametrize(("hidden", "outputs"), [((5,), 1), ((4,), 3), ((4, 3), 1)], ids=str)
 def test_radii_in_a_ball_with_hidden_layers_are_brackets(hidden: tuple[int, ...], outputs: int, norm: float):
-    """At `lower` no search breaks the point and certify proves it, at `upper` certify breaks it; wider than the box's."""
+    """At `lower` certify proves the point and no search breaks it, at `upper` certify breaks it; beyond the box's."""
     rng = np.random.default_rng([8, len(hidden), outputs])
     network = random_network(rng, 3, hidden, outputs)
     X = random_points(rng, 4, 3)

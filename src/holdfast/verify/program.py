@@ -37,6 +37,14 @@ class Proposal:
     loosest: tuple[int, int] | None
 
 
+def propose(layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int]) -> Proposal | None:
+    """What HiGHS makes of a case; None if it has no answer, or if its numbers cannot be written down."""
+    try:
+        return CaseProgram(layers, ranges, decided).solve()
+    except (OverflowError, ValueError):
+        return None
+
+
 class CaseProgram:
     """The linear program of a case: the values of every hidden layer, and of those without a ReLU v⁺ beside them."""
 
@@ -116,15 +124,13 @@ class CaseProgram:
 
     def _row(self, coefficients: dict[int, float], **ends: float) -> tuple[int, float]:
         """Write a row in a scale in which its largest coefficient is about 1; its number, and the scale."""
-        scale = 2.0 ** -round(math.log2(max(map(abs, coefficients.values()), default=1.0) or 1.0))
+        scale = _near_one(coefficients)
         values = [value * scale for value in coefficients.values()]
         return self.builder.row(list(coefficients), values, **{name: end * scale for name, end in ends.items()}), scale
 
     def solve(self) -> Proposal | None:
         """What HiGHS makes of it; None if it has no answer."""
-        if not self.finite:
-            return None
-        size = 2.0 ** -round(math.log2(max(map(abs, self.cost.values()), default=1.0) or 1.0))
+        size = _near_one(self.cost)
         for column, value in self.cost.items():
             self.builder.pay_from(column, 0.0, value * size)
         for column in self.given:
@@ -167,6 +173,12 @@ class CaseProgram:
                 j = int(excess.argmax())
                 best = (float(excess[j]), (i, j)) if excess[j] > best[0] else best
         return chosen, best[1]
+
+
+def _near_one(coefficients: dict[int, float]) -> float:
+    """The power of two that brings the largest coefficient near 1, or as near as floats go."""
+    largest = max(map(abs, coefficients.values()), default=1.0) or 1.0
+    return float(2.0 ** min(-round(math.log2(largest)), 1000))
 
 
 def _chord(bottom: float, top: float) -> tuple[float, float]:

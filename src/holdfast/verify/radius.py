@@ -22,7 +22,7 @@ from holdfast.deadline import Deadline
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.attack import attack, sides
-from holdfast.verify.engine import Engine
+from holdfast.verify.engine import Engine, quiet
 from holdfast.verify.inputs import Space, positive_number, read_table, read_targets
 from holdfast.verify.search import WITNESS_SAFETY, Search
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST
@@ -165,11 +165,13 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
     far = _far(unit.network)
     # What is neither proven nor broken lies in [start, end].
     start, end = math.inf, -math.inf
+    # What was handed in may be nearly met.
+    first = max(high - 0.75 * tol, 0.5 * (low + high))
     while not deadline.over:
         below, above = min(start, high), max(end, low)
         if below - low > tol:
             radius = 0.5 * (low + below) if below < math.inf else max(4.0 * low, 0.02)
-            radius = below - 0.75 * tol if radius < below - 0.75 * tol < below < math.inf else radius
+            radius, first = (first, math.inf) if radius < first < below else (radius, first)
         elif high - above > tol:
             radius = 0.5 * (above + high) if high < math.inf else max(4.0 * above, 0.02)
         else:
@@ -209,6 +211,10 @@ class _Rays:
 
     def run(self) -> tuple[Floats, Floats]:
         """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
+        with quiet():
+            return self._run()
+
+    def _run(self) -> tuple[Floats, Floats]:
         rows = np.arange(self.points.shape[0])
         today, error = self._on_sides(rows, np.zeros(rows.size), self.sides)
         self.upper[(today < -WITNESS_SAFETY * error).any(axis=0)] = 0.0
@@ -223,7 +229,7 @@ class _Rays:
         for step in range(2 * _ROUNDS):
             # Just below `upper`; where that was broken, again and again, further below, and in the end by halves.
             middle = 0.5 * (self.lower[rows] + self.upper[rows])
-            radius = np.maximum(self.upper[rows] - 0.75 * self.tol * 4.0**step, middle)
+            radius = np.maximum(self.upper[rows] - 0.75 * self.tol * 4.0 ** max(step - 4, 0), middle)
             between = (radius > self.lower[rows]) & (radius < self.upper[rows])
             rows, radius = rows[between], radius[between]
             if not rows.size:
