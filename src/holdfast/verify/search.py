@@ -59,7 +59,7 @@ class Relaxation:
 
     @classmethod
     def of(cls, layers: Layers, start: Start) -> Relaxation:
-        """Ranges layer by layer: over the box of the values before, and from the third hidden layer on by walks back."""
+        """Ranges layer by layer: over the box of the values before; from the third hidden layer on by walks back."""
         xp = array_namespace(start.low)
         found = cls(layers, start, *(start.low[:, :0],) * 3, start.low[:, :1], start.low[:, :1] * 0.0)
         low, high = _values(start.low, layers.relus[0]), _values(start.high, layers.relus[0])
@@ -387,7 +387,7 @@ class Leaves:
 
 @dataclass
 class Found:
-    """For each row the least margin lies in [lower, upper]; `open` where the search gave up; what proves, what breaks."""
+    """For each row the least margin lies in [lower, upper]; `open` where the search gave up; what proves or breaks."""
 
     lower: Floats
     upper: Floats
