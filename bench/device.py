@@ -73,7 +73,9 @@ def whole(network: hf.Network, points: Floats, device: str) -> None:
     start = time.perf_counter()
     there = hf.certify(network, points, TARGET, changes, device=device, progress=False)
     seconds = time.perf_counter() - start
-    print(f"certify {points.shape[0]:,} rows on {device}: {seconds:.1f} s, {seconds / points.shape[0] * 1e9:.0f} ns a row")
+    print(
+        f"certify {points.shape[0]:,} rows on {device}: {seconds:.1f} s, {seconds / points.shape[0] * 1e9:.0f} ns a row"
+    )
     print("  ", {**{str(k): v for k, v in there.counts().items()}, **there.stages})
     some = slice(0, points.shape[0] // 10)
     start = time.perf_counter()
