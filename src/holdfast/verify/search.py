@@ -385,7 +385,7 @@ class Leaves:
 
 @dataclass
 class Found:
-    """The least margin of each row lies in [lower, upper]; `open` where the search gave up; what proves and breaks it."""
+    """The least margin of each row lies in [lower, upper]; `open` where the search gave up; what proves, breaks it."""
 
     lower: Floats
     upper: Floats
