@@ -163,7 +163,9 @@ def read_changes(entry: Any, model: Model) -> Changes:
 
 def _sides(entry: Any, like: list[Any], name: str) -> list[Any]:
     """The radii down and the radii up of all layers; a certificate may give one for both."""
-    pairs = [[part, part] for part in entry] if outline(entry) == outline(like) else entry
+    same_length = isinstance(entry, list) and len(entry) == len(like)
+    layers = zip(entry, like, strict=True) if same_length else []
+    pairs = [[part, part] if outline(part) == outline(one) else part for part, one in layers]
     if outline(pairs) != outline([[part, part] for part in like]):
         raise CheckError(f"{name}: expected arrays of radii shaped like the model's, one for each layer or down and up")
     return list(zip(*pairs, strict=True))

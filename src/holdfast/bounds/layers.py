@@ -109,8 +109,9 @@ class Layer:
         xp = array_namespace(low)
         ends = [(below * v[:, None, :], above * v[:, None, :]) for v in (low, high)]
         most = [xp.maximum(*pair) for pair in ends]
-        # U is convex in each value, with its dip at 0.
-        dip = xp.where(((low < 0.0) & (high > 0.0))[:, None, :], 0.0, xp.minimum(*most))
+        # U is convex in each value, with its kink at 0.
+        dip = xp.minimum(*most)
+        dip = xp.where(((low < 0.0) & (high > 0.0))[:, None, :], xp.minimum(dip, 0.0), dip)
         least = xp.minimum(xp.minimum(*ends[0]), xp.minimum(*ends[1]))
         sums = [xp.sum(part, axis=2) for part in (least, dip, xp.maximum(*most))]
         return sums[0] + bias_low, sums[1] + bias_high, sums[2] + bias_high

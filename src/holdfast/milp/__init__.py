@@ -1,1 +1,1 @@
-"""Mixed-integer programs: `solve` speaks to HiGHS, `encode` writes the least margin over Δ as a program."""
+"""Linear and mixed-integer programs: `relaxation` proves bounds, `recourse` and `encode` write the programs."""

@@ -22,7 +22,7 @@ from holdfast.features.scaling import Scaling
 from holdfast.network import Floats
 
 # A solver's value this many steps off the grid still counts as on it.
-ON_GRID = 1e-6
+_ON_GRID = 1e-6
 # A radius is widened by this much, so that rounding never cuts off the very answer that it comes from.
 _SLACK = 1e-9
 # The values of a label's variable.
@@ -130,10 +130,6 @@ class Domain:
         outside = (self.own < self.low) | (self.own > self.high)
         return np.asarray(outside | (self._off_grid(self.own) > 0.0))
 
-    def cost(self, point: Floats) -> float:
-        """What it takes to get there."""
-        return float(np.abs(point - self.own) @ self.weights)
-
     def within(self, radius: float) -> Domain:
         """The part that costs at most `radius`."""
         radius = min(self.radius, radius * (1.0 + _SLACK))
@@ -162,7 +158,7 @@ class Domain:
         edge = np.where(below, self.low, self.high)
         beside = np.divide(point - self.own, edge - self.own, where=edge != self.own, out=np.zeros_like(point))
         share = np.where(below | above, np.clip(beside, 0.0, 1.0), self._off_grid(point))
-        near = (share < ON_GRID) | (share > 1.0 - ON_GRID) | (point == self.own)
+        near = (share < _ON_GRID) | (share > 1.0 - _ON_GRID) | (point == self.own)
         return np.where(near, 0.0, share)
 
     def gap(self, i: int, value: float) -> tuple[float, float] | None:
@@ -177,7 +173,7 @@ class Domain:
         stepped = self.step > 0.0
         steps = (point - np.where(stepped, self.low, 0.0)) / np.where(stepped, self.step, 1.0)
         share = np.where(stepped, steps - np.floor(steps), 0.0)
-        return np.where((share < ON_GRID) | (share > 1.0 - ON_GRID), 0.0, share)
+        return np.where((share < _ON_GRID) | (share > 1.0 - _ON_GRID), 0.0, share)
 
     def _greatest_to(self, i: int, value: float) -> float:
         """The greatest value up to this one that a change can lead to; -inf if there is none."""

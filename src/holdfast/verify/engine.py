@@ -34,7 +34,7 @@ Rows = NDArray[np.intp]
 # Rows that go through the later stages together, and values of a searched layer that do.
 _BLOCK, _WIDE = 32768, 2**15
 # Rows at a time where they live on a device: enough to fill it.
-_DEVICE_CHUNK = 2**18
+_DEVICE_CHUNK = 2**20
 _NO_LIMIT = Deadline.after(None)
 
 
@@ -158,24 +158,60 @@ class Engine:
 
         `keep` keeps what proves the rows, for certificates.
         """
+        with quiet():
+            return self._settle(points, target, deadline, until, keep, advance)
+
+    def _settle(
+        self,
+        points: Floats,
+        target: int | Rows,
+        deadline: Deadline,
+        until: Stage,
+        keep: bool,
+        advance: Callable[[int], object] | None,
+    ) -> Outcome:
         self.check_scale(points)
         outcome = Outcome.empty(points.shape[0])
+        if points.shape[0] == 1 and self._at_once(
+            points, int(target if isinstance(target, int) else target[0]), outcome
+        ):
+            return outcome
         for one, rows in _by_target(target, points.shape[0]):
             waiting: list[Job] = []
-            for start in range(0, len(rows), _BLOCK):
-                part = rows[start : start + _BLOCK]
+            block = _DEVICE_CHUNK if self.device else _BLOCK
+            for start in range(0, len(rows), block):
+                part = rows[start : start + block]
                 job = Job(self, self.prepared(one), points, part, outcome, keep)
                 job.run(CHEAP, deadline, until)
                 waiting.append(job)
                 if advance is not None:
                     advance(len(part))
             if until is not Stage.INTERVAL:
-                for job in _gathered(waiting):
+                for job in _gathered(waiting, block):
                     job.run(LATER, deadline, until)
         return outcome
 
+    def _at_once(self, point: Floats, target: int, outcome: Outcome) -> bool:
+        """Whether forward pass or interval bound settle a single point: the same as the stages, without their ado."""
+        prepared, there = self.prepared(target), self.convert(point)
+        error = prepared.error(max(float(point.max()), -float(point.min())))
+        least = float(self.margins(there, prepared).min())
+        outcome.upper[0] = least + error
+        if least < -error:
+            outcome.verdict[0], outcome.stage[0] = NOT_ROBUST, PLACES[Stage.FORWARD]
+            return True
+        outcome.lower[0] = lower = float(prepared.least(there).min()) - error
+        if lower > 0.0:
+            stage = Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM
+            outcome.verdict[0], outcome.stage[0] = ROBUST, PLACES[stage]
+        return lower > 0.0
+
     def least(self, points: Floats, margin: Margin, tol: float, *, exact: bool) -> tuple[Floats, Floats]:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
+        with quiet():
+            return self._least(points, margin, tol, exact)
+
+    def _least(self, points: Floats, margin: Margin, tol: float, exact: bool) -> tuple[Floats, Floats]:
         prepared = Prepared(self, [margin])
         layers, n = prepared.layers[0], points.shape[0]
         error = np.asarray(prepared.error(np.abs(points).max(axis=1)))
@@ -198,6 +234,11 @@ class Engine:
         return lower, upper
 
 
+def quiet() -> np.errstate:
+    """At the ends of the range of floats sums overflow: what is not a number then proves nothing and breaks nothing."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
 def _by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows | range]]:
     """Each class that is asked for with its rows, in order; one class for all is the usual case."""
     if isinstance(target, int):
@@ -213,14 +254,14 @@ def _chunks(n: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
-def _gathered(jobs: list[Job]) -> Iterator[Job]:
+def _gathered(jobs: list[Job], block: int) -> Iterator[Job]:
     """The open rows of several blocks, as blocks of about the usual size."""
     waiting: list[Job] = []
     for job in jobs:
         rest = job.rest()
         if rest is not None:
             waiting.append(rest)
-        if sum(one.rows.shape[0] for one in waiting) >= _BLOCK:
+        if sum(one.rows.shape[0] for one in waiting) >= block:
             yield Job.joined(waiting)
             waiting = []
     if waiting:

@@ -22,7 +22,7 @@ from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.network import Floats, Network
 from holdfast.verify.attack import attack, sides
-from holdfast.verify.program import CaseProgram
+from holdfast.verify.program import propose
 from holdfast.verify.witness import build_witness, flips
 
 MAX_CASES = 500
@@ -155,7 +155,7 @@ class Exact:
             return None
         one = 1 << self.question.fine
         ranges = [np.array([(bottom / one, top / one) for bottom, top in layer]) for layer in case]
-        solved = CaseProgram(self.layers, ranges, decided).solve()
+        solved = propose(self.layers, ranges, decided)
         if solved is None:
             return None
         leaf = self.leaf(case, solved.lower, solved.upper)

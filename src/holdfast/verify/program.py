@@ -37,6 +37,14 @@ class Proposal:
     loosest: tuple[int, int] | None
 
 
+def propose(layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int]) -> Proposal | None:
+    """What HiGHS makes of a case; None if it has no answer, or if its numbers cannot be written down."""
+    try:
+        return CaseProgram(layers, ranges, decided).solve()
+    except (OverflowError, ValueError):
+        return None
+
+
 class CaseProgram:
     """The linear program of a case: the values of every hidden layer, and of those without a ReLU v⁺ beside them."""
 

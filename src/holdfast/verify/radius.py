@@ -22,7 +22,7 @@ from holdfast.deadline import Deadline
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.attack import attack, sides
-from holdfast.verify.engine import Engine
+from holdfast.verify.engine import Engine, quiet
 from holdfast.verify.inputs import Space, positive_number, read_table, read_targets
 from holdfast.verify.search import WITNESS_SAFETY, Search
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST
@@ -36,8 +36,8 @@ Rows = NDArray[np.intp]
 _ROUNDS = 12
 # Branches that a proof may take, and values of searched layers that are searched together.
 _PROOF_NODES, _WIDE = 50_000, 2**15
-# How often a stubborn row's bounds are halved, and seconds for each attempt.
-_HALVES, _PATIENCE = 60, 1.0
+# Seconds in which a stubborn row's bounds are halved.
+_PATIENCE = 2.0
 # Where no counter-model is met up to this radius (times the largest parameter), what is proven there is all there is.
 _FAR = 2.0**20
 
@@ -53,8 +53,8 @@ class CertifiedRadius:
 
     @property
     def met(self) -> NDArray[np.bool_]:
-        """Where the radius is as tight as was asked; without a counter-model at any radius there is nothing to meet."""
-        return np.asarray(~np.isfinite(self.upper) | (self.upper - self.lower <= self.tol))
+        """Where the radius is as tight as was asked; or infinite, and proven to be."""
+        return np.asarray((self.lower == np.inf) | (self.upper <= self.lower + self.tol))
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
@@ -156,19 +156,22 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
     Where a radius in between is neither, on either side of it as far as that goes.
     """
 
+    deadline = Deadline.after(_PATIENCE)
+
     def verdict(radius: float) -> int:
         engine = Engine(unit.network, unit.changes.scaled(radius))
-        return int(engine.settle(point, target, deadline=Deadline.after(_PATIENCE), keep=False).verdict[0])
+        return int(engine.settle(point, target, deadline=deadline, keep=False).verdict[0])
 
     far = _far(unit.network)
     # What is neither proven nor broken lies in [start, end].
     start, end = math.inf, -math.inf
-    for step in range(_HALVES):
+    # What was handed in may be nearly met.
+    first = max(high - 0.75 * tol, 0.5 * (low + high))
+    while not deadline.over:
         below, above = min(start, high), max(end, low)
         if below - low > tol:
             radius = 0.5 * (low + below) if below < math.inf else max(4.0 * low, 0.02)
-            # What was handed in may be nearly met.
-            radius = below - 0.75 * tol if step == 0 and radius < below - 0.75 * tol < below else radius
+            radius, first = (first, math.inf) if radius < first < below else (radius, first)
         elif high - above > tol:
             radius = 0.5 * (above + high) if high < math.inf else max(4.0 * above, 0.02)
         else:
@@ -208,6 +211,10 @@ class _Rays:
 
     def run(self) -> tuple[Floats, Floats]:
         """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
+        with quiet():
+            return self._run()
+
+    def _run(self) -> tuple[Floats, Floats]:
         rows = np.arange(self.points.shape[0])
         today, error = self._on_sides(rows, np.zeros(rows.size), self.sides)
         self.upper[(today < -WITNESS_SAFETY * error).any(axis=0)] = 0.0

@@ -28,13 +28,14 @@ from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows
 from holdfast.bounds.layers import Layers, Start
 from holdfast.deadline import Deadline
 from holdfast.network import Floats
-from holdfast.verify.program import CaseProgram
+from holdfast.verify.program import propose
 
 Rows = NDArray[np.intp]
 
 # Of a root, of a branch in a network with two hidden layers and with more, and of a branch with nothing to split.
 _ROOT_STEPS, _STEPS, _LAST_STEPS = (1, 3), (1, 3), 20
-_BATCH = 256
+# Branches at a time: what stays in a core's cache, what fills a device.
+_BATCH, _DEVICE_BATCH = 256, 2**15
 # Ranges by backward walks take a matrix for each row.
 _RANGE_BATCH = 128
 _MOST_STRETCH, _HUGE = 1e3, 1e9
@@ -500,14 +501,14 @@ class Search:
 
     def branch(self, max_nodes: int, deadline: Deadline) -> None:
         """Search to the end, or as far as the budget goes; open rows keep the bound of their root."""
-        stack = self.stack
+        stack, batch = self.stack, _BATCH if isinstance(self.root.top, np.ndarray) else _DEVICE_BATCH
         while stack:
             nodes = stack.pop()
-            while stack and nodes.row.size + stack[-1].row.size <= _BATCH:
+            while stack and nodes.row.size + stack[-1].row.size <= batch:
                 nodes = nodes.joined(stack.pop())
-            if nodes.row.size > 2 * _BATCH:
-                stack.append(nodes.take(np.arange(nodes.row.size - _BATCH)))
-                nodes = nodes.take(np.arange(nodes.row.size - _BATCH, nodes.row.size))
+            if nodes.row.size > 2 * batch:
+                stack.append(nodes.take(np.arange(nodes.row.size - batch)))
+                nodes = nodes.take(np.arange(nodes.row.size - batch, nodes.row.size))
             worn = nodes.row if deadline.over else nodes.row[self.found.nodes[nodes.row] > max_nodes]
             self._give_up(np.unique(worn))
             nodes = nodes.take(np.flatnonzero(~self.done[nodes.row]))
@@ -588,19 +589,18 @@ class Search:
             stuck = self._bounded(nodes.take(np.flatnonzero(best <= 0.0)), _LAST_STEPS)
             nodes = nodes.take(np.flatnonzero((best > 0.0) & ~self.done[nodes.row]))
             nodes = nodes.joined(stuck) if stuck.row.size else nodes
-        score = to_numpy(nodes.score)
-        neuron = score.argmax(axis=1)
-        for i in np.flatnonzero(score[np.arange(neuron.shape[0]), neuron] <= 0.0):
+        xp = array_namespace(nodes.score)
+        neuron = np.array(to_numpy(xp.argmax(nodes.score, axis=1)))
+        for i in np.flatnonzero(to_numpy(xp.max(nodes.score, axis=1)) <= 0.0):
             neuron[i] = -1 if self.done[nodes.row[i]] else self._by_program(nodes.take(np.array([i])))
         rest = np.flatnonzero((neuron >= 0) & ~self.done[nodes.row])
         nodes, neuron = nodes.take(rest), neuron[rest]
-        m = neuron.shape[0]
         np.add.at(self.found.nodes, nodes.row, 2)
-        both = nodes.take(np.repeat(np.arange(m), 2))
-        xp = array_namespace(both.score)
-        decided = to_numpy(both.decided).copy()
-        decided[np.arange(2 * m), np.repeat(neuron, 2)] = np.tile(np.array([1, -1], dtype=np.int8), m)
-        return replace(both, decided=_on(both.score, xp.asarray(decided)))
+        both = nodes.take(np.concatenate([np.arange(rest.size)] * 2))
+        split = _index(both.score, np.concatenate([neuron, neuron]))[:, None]
+        chosen = split == _index(both.score, np.arange(both.score.shape[1]))[None, :]
+        side = _index(both.score, np.repeat(np.array([1, -1], dtype=np.int8), rest.size))[:, None]
+        return replace(both, decided=xp.where(chosen, side, both.decided))
 
     def _by_program(self, node: _Nodes) -> int:
         """Close one branch by its linear program, or meet its margin; the neuron to split, -1 if there is nothing left.
@@ -615,7 +615,7 @@ class Search:
         first = np.stack([relaxation.start.low[0], relaxation.start.high[0]], axis=1)
         ranges = [first, *np.split(ends, np.cumsum(hidden[1:])[:-1])]
         known = {place: int(choice) for place, choice in zip(places, decided[0], strict=True) if choice}
-        found = CaseProgram(relaxation.layers.at_one_scale(), ranges, known).solve()
+        found = propose(relaxation.layers.at_one_scale(), ranges, known)
         if found is None:
             self._give_up(node.row)
             return -1
