@@ -157,9 +157,11 @@ def measure_tail(case: Case, engine: Engine, certificates: hf.Certificates, n: i
         search = Search(layers, layers.start(x), np.full(1, np.inf), error)
         nodes.append(int(search.run(2**18, Deadline.after(limit)).nodes[0]))
 
+    ready = hf.prepare(case.network, engine.changes)
+
     def alone(row: int) -> float:
         x = case.points[row : row + 1]
-        return cpu_seconds(lambda: engine.settle(x, TARGET, deadline=Deadline.after(limit)))
+        return cpu_seconds(lambda: ready.certify(x, TARGET, time_limit=limit))
 
     def whole(row: int) -> float:
         x = case.points[row : row + 1]

@@ -28,7 +28,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Tail:
-    """Seconds of single rows, by a prepared engine and by `certify`; of those searched, and their branches."""
+    """Seconds of single rows, by a prepared model and by `certify`; of those searched, and their branches."""
 
     prepared: Floats
     certify: Floats
@@ -203,7 +203,7 @@ def _tails(measured: Sequence[Measurement]) -> Table:
         rows.append([*m.name, *singles, f"{1e3 * t.certify.max():.2f}", str(t.nodes.size), *searched])
     columns = ["table", "net", "rows", "delta", "prepared us", "certify us", "slowest ms", "searched rows"]
     columns += ["ms: median, 90%, 99%, most", "branches: median, 90%, 99%, most"]
-    note = "One row at a time: random rows by an engine that was prepared and by `certify`; rows that came to a search."
+    note = "One row at a time: random rows by `prepare(...).certify` and by `certify`; rows that came to a search."
     return Table("Single rows, and the tail of the search", columns, rows, note)
 
 

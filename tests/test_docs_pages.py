@@ -3,12 +3,14 @@
 import json
 import re
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 import holdfast as hf
 from holdfast.datasets import make_loans
+from holdfast.verify.engine import TABLE
 from pages import DIRECTIVES, INSTALLS, RUN, SHOWN, Block, Page, blocks, commands, pages, same_output
 
 ROOT = Path(__file__).parents[1]
@@ -91,6 +93,17 @@ def files_of_the_benchmark():
 
 # Pages that speak of files which the reader has.
 GIVEN = {"README.md": files_of_the_readme, "docs/benchmarking.md": files_of_the_benchmark}
+
+
+def test_the_cascade_page_has_the_table_of_stages():
+    lines = TEXTS["docs/cascade.md"].splitlines()
+    first = lines.index("| stage | Δ | proves | breaks | may spend on a row | what it does |") + 2
+    found = list(takewhile(lambda line: line.startswith("|"), lines[first:]))
+    which, said = {None: "any", True: "p-norm", False: "box"}, {True: "yes", False: "no"}
+    assert [tuple(line.strip("| ").split(" | ")) for line in found] == [
+        (step.stage.value, which[step.ball], said[step.proves], said[step.breaks], step.budget, step.does)
+        for step in TABLE
+    ]
 
 
 # ---------------------------------------------------------------------- the runner itself

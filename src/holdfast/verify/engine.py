@@ -514,7 +514,7 @@ TABLE = (
     Step(Stage.BALL, _ball, True, False, "one pass", "a radius that all parameters share", ball=True),
     Step(Stage.ATTACK, _ball_attack, True, True, "some descents", "a network in the ball that breaks it", ball=True),
     Step(Stage.ATTACK, _attack, False, True, "three best responses", "a network in Δ that breaks it", ball=False),
-    Step(Stage.LINEAR, _linear, True, True, "eight walks back", "a linear bound with good multipliers"),
+    Step(Stage.LINEAR, _linear, True, True, "four walks back", "a linear bound with good multipliers"),
     Step(Stage.BRANCH, _branch, True, True, f"{_MOST_NODES:,} branches", "the same on cases, until each is proven"),
     Step(Stage.EXACT, _exact, True, True, "500 linear programs", "whole numbers, where floats cannot tell"),
 )

@@ -1,0 +1,76 @@
+"""`prepare`: a model and Δ read once, asked many times."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import holdfast as hf
+from holdfast.errors import InvalidInputError
+from random_networks import random_network, random_points
+
+CHANGES = hf.PlausibleChanges(0.05)
+
+
+def _same(ours: hf.Certificates, theirs: hf.Certificates) -> None:
+    pd.testing.assert_frame_equal(ours.to_frame(), theirs.to_frame())
+    for row in np.flatnonzero(ours.verdict == hf.Verdict.NOT_ROBUST):
+        assert ours.witness(row) == theirs.witness(row)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("norm", [np.inf, 2.0])
+def test_what_it_says_is_what_certify_says(outputs, norm):
+    rng = np.random.default_rng([1, outputs])
+    network, X = random_network(rng, 4, (6, 5), outputs), random_points(rng, 20, 4)
+    changes = hf.PlausibleChanges(0.05, norm)
+    prepared = hf.prepare(network, changes)
+    # Twice, with other targets in between: nothing of an earlier question is left.
+    for target in (network.predict(X), 0, network.predict(X)):
+        _same(prepared.certify(X, target), hf.certify(network, X, target, changes))
+
+
+def test_one_row_at_a_time_gives_the_verdicts_of_the_table():
+    rng = np.random.default_rng(2)
+    network, X = random_network(rng, 4, (6, 5), 1), random_points(rng, 40, 4)
+    prepared = hf.prepare(network, CHANGES)
+    together = prepared.certify(X, 1)
+    assert set(together.verdict) == {"ROBUST", "NOT_ROBUST"}
+    assert [prepared.certify(x[None], 1).verdict[0] for x in X] == together.verdict.tolist()
+
+
+def test_raw_units_factuals_and_methods():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"income": rng.uniform(0, 9000, 30), "home": rng.choice(["rent", "own"], 30)})
+    space = hf.FeatureSpace.from_frame(frame, categorical=["home"])
+    network = random_network(rng, space.encode(frame).shape[1], (4,), 1)
+    prepared = hf.prepare(network, CHANGES, space=space)
+    ours = prepared.certify(frame, 1, factuals=frame, method="interval")
+    _same(ours, hf.certify(network, frame, 1, CHANGES, space=space, factuals=frame, method="interval"))
+    assert ours.sound is not None
+    with pytest.raises(InvalidInputError, match="expected one for each of the 30 rows, got 3"):
+        prepared.certify(frame, 1, factuals=frame[:3])
+    with pytest.raises(InvalidInputError, match="time_limit"):
+        prepared.certify(frame, 1, time_limit=-1.0)
+
+
+def test_it_can_be_sent_to_a_worker():
+    rng = np.random.default_rng(4)
+    network, X = random_network(rng, 3, (4, 4), 1), random_points(rng, 10, 3)
+    prepared = hf.prepare(network, CHANGES)
+    _same(pickle.loads(pickle.dumps(prepared)).certify(X, 1), prepared.certify(X, 1))
+    # And after it was used.
+    _same(pickle.loads(pickle.dumps(prepared)).certify(X, 1), prepared.certify(X, 1))
+
+
+def test_a_device_that_is_not_there_is_named_at_once():
+    with pytest.raises(InvalidInputError, match=r"device: expected one of .*cpu.*, got 'nowhere'"):
+        hf.prepare(hf.Network([[[1.0]]], [[0.0]]), CHANGES, device="nowhere")
+
+
+def test_points_may_be_a_tensor():
+    rng = np.random.default_rng(5)
+    network, X = random_network(rng, 3, (4, 4), 1), random_points(rng, 10, 3)
+    _same(hf.prepare(network, CHANGES).certify(torch.from_numpy(X), 1), hf.certify(network, X, 1, CHANGES))
