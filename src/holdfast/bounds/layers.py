@@ -72,9 +72,13 @@ class Layer:
         """The least and the greatest biases, (out,) or (n, out)."""
         return self.bias - self.scale * self.bias_down, self.bias + self.scale * self.bias_up
 
-    def sides(self, values: Array, plus: Array | None = None) -> tuple[Array, Array]:
+    def today(self, values: Array) -> Array:
+        """The preactivations with today's parameters, (n, out)."""
+        return values @ self.weight.T + self.bias
+
+    def sides(self, values: Array, plus: Array | None = None, today: Array | None = None) -> tuple[Array, Array]:
         """L and U at some values, (n, out) each; `plus` stands for v⁺ where a relaxation has made it something else."""
-        center = values @ self.weight.T + self.bias
+        center = self.today(values) if today is None else today
         even = self.up is self.down and self.bias_up is self.bias_down
         if not self.rectified:
             plus = array_namespace(values).maximum(values, 0.0) if plus is None else plus
@@ -280,6 +284,25 @@ class Layers:
             magnitude = bulk + error
         return error
 
+    def wanted(self, like: Array) -> tuple[Array | None, Array, Array]:
+        """c, d and the constant with which a walk back begins: the margin's L, for as many rows as `like` has."""
+        if isinstance(self.margin.scale, float):
+            return self._wanted
+        one = array_namespace(like).ones_like(like[:, :1])
+        return self.margin.pull(one, 0.0 * one)
+
+    @cached_property
+    def _wanted(self) -> tuple[Array | None, Array, Array]:
+        one = array_namespace(self.margin.bias).ones_like(self.margin.bias)[None, :]
+        return self.margin.pull(one, 0.0 * one)
+
+    def reached(self, values: Array) -> Array:
+        """The margin at its worst where the last hidden layer has these values, (n,)."""
+        margin = self.margin
+        if margin.rectified and isinstance(margin.scale, float):
+            return (values @ margin.ends[0].T + margin.bias_ends[0])[:, 0]
+        return margin.sides(values)[0][:, 0]
+
     def allowance(self, size: Array, plain: Array) -> Array:
         """How far rounding may carry a walk back whose terms add up to `size`, and whose factors to `plain`."""
         terms = sum(layer.weight.shape[1] + 8.0 for layer in (*self.hidden, self.margin))
@@ -288,7 +311,7 @@ class Layers:
     def least(self, points: Array) -> Array:
         """The interval bound of the margin, (n,), before any allowance for rounding."""
         if not self.hidden:
-            return self.margin.sides(points)[0][:, 0]
+            return self.reached(points)
         xp = array_namespace(points)
         low, high = self.hidden[0].sides(points)
         for layer, relu in zip((*self.hidden[1:], self.margin), self.relus, strict=True):

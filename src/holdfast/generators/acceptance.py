@@ -17,7 +17,7 @@ from holdfast.deadline import Deadline
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
-from holdfast.verify.attack import attack, sides
+from holdfast.verify.attack import attack
 from holdfast.verify.engine import Engine
 from holdfast.verify.margins import least_margins, rounding_of_margins
 from holdfast.verify.verdict import ROBUST, Outcome
@@ -187,7 +187,7 @@ class EveryModel(Judge):
             worst = balls.worst(self.network, self.changes, point, margin)
         elif layers.hidden:
             found = attack(layers, points, _RESPONSES)
-            worst = self._on_sides(margin, point, sides(layers, points, found.corner, found.low)[0], signs)
+            worst = self._on_sides(margin, point, found.sides(layers, points)[0].astype(np.float64), signs)
         else:
             worst = self._on_sides(margin, point, np.zeros(0), signs)
         return worst, float(margin.of_logits(worst.logits(points))[0])

@@ -14,11 +14,30 @@ from holdfast.bounds.layers import Layers, Start
 
 @dataclass(frozen=True)
 class Attack:
-    """The least margin that was reached, (n,), and the network there: first preactivations, who is on the low side."""
+    """The least margin that was reached, (n,), and the network there: first preactivations, who is on the low side.
+
+    `first_low` is about the first hidden layer's neurons, `low` about the later ones'.
+    """
 
     margin: Array
     corner: Array
+    first_low: Array
     low: Array
+
+    def parts(self) -> tuple[Array, ...]:
+        """The arrays that it consists of."""
+        return self.margin, self.corner, self.first_low, self.low
+
+    def sides(self, layers: Layers, points: Array) -> Array:
+        """Each hidden neuron's side: -1 or 1, or for a first neuron without a ReLU a number in between."""
+        xp = array_namespace(points)
+        if layers.relus[0]:
+            return 1 - 2 * xp.astype(xp.concat([self.first_low, self.low], axis=1), xp.int8)
+        return sides(layers, points, self.corner, self.low)
+
+    def take(self, rows: Array) -> Attack:
+        """Some rows."""
+        return Attack(*(take_rows(part, rows) for part in self.parts()))
 
 
 def attack(layers: Layers, points: Array, rounds: int = 3, clear: Array | None = None) -> Attack:
@@ -27,8 +46,9 @@ def attack(layers: Layers, points: Array, rounds: int = 3, clear: Array | None =
     Rows whose margin falls below `clear` are left alone from then on.
     """
     xp = array_namespace(points)
-    start = Start(*layers.hidden[0].sides(points))
-    best, active = _respond(layers, start, _todays_activations(layers, points))
+    today = layers.hidden[0].today(points)
+    start = Start(*layers.hidden[0].sides(points, today=today))
+    best, active = _respond(layers, start, _todays_activations(layers, today))
     rows: Array | None = None
     for _ in range(0 if layers.depth == 1 else rounds - 1):
         if clear is not None:
@@ -47,13 +67,12 @@ def attack(layers: Layers, points: Array, rounds: int = 3, clear: Array | None =
 def _better(old: Attack, new: Attack, rows: Array | None) -> Attack:
     """The lower margin of each row; `new` may be about some `rows` only."""
     xp = array_namespace(old.margin)
+    pairs = list(zip(old.parts(), new.parts(), strict=True))
     if rows is None:
         lower = new.margin < old.margin
-        wide = lower[:, None]
-        corner, low = xp.where(wide, new.corner, old.corner), xp.where(wide, new.low, old.low)
-        return Attack(xp.where(lower, new.margin, old.margin), corner, low)
+        return Attack(*(xp.where(lower if a.ndim == 1 else lower[:, None], b, a) for a, b in pairs))
     better = new.margin < take_rows(old.margin, rows)
-    for ours, theirs in ((old.margin, new.margin), (old.corner, new.corner), (old.low, new.low)):
+    for ours, theirs in pairs:
         ours[rows[better], ...] = theirs[better, ...]
     return old
 
@@ -61,13 +80,12 @@ def _better(old: Attack, new: Attack, rows: Array | None) -> Attack:
 def _respond(layers: Layers, start: Start, active: list[Array]) -> tuple[Attack, list[Array]]:
     """The worst sides for these activations, the margin there, and the activations there."""
     xp = array_namespace(start.low)
-    one = xp.ones_like(start.low[:, :1])
-    c, d, _ = layers.margin.pull(one, 0.0 * one)
+    c, d, _ = layers.wanted(start.low)
     lows: list[Array] = []
     for layer, mask in zip(layers.hidden[:0:-1], active[::-1], strict=True):
         line = d * mask if c is None else c + d * mask
         lower = xp.maximum(line, 0.0)
-        lows.append(line > 0.0 if c is not None else d > 0.0)
+        lows.append(line > 0.0 if c is not None else xp.broadcast_to(d > 0.0, mask.shape))
         c, d, _ = layer.pull(lower, line - lower)
     _, corner = start.least(c, d)
     values = xp.maximum(corner, 0.0) if layers.relus[0] else corner
@@ -76,19 +94,21 @@ def _respond(layers: Layers, start: Start, active: list[Array]) -> tuple[Attack,
         z = xp.where(low, *layer.sides(values))
         active.append(xp.astype(z > 0.0, z.dtype))
         values = z * active[-1] if relu else z
-    margin = layers.margin.sides(values)[0][:, 0]
-    return Attack(margin, corner, xp.concat(lows[::-1], axis=1) if lows else corner[:, :0] > 0.0), active
+    first_low = corner == start.low if c is not None else xp.broadcast_to(d > 0.0, corner.shape)
+    low = lows[0] if len(lows) == 1 else xp.concat(lows[::-1], axis=1) if lows else first_low[:, :0]
+    # Copies, since the better of several rounds are written into them.
+    return Attack(layers.reached(values), corner, xp.asarray(first_low, copy=True), xp.asarray(low, copy=True)), active
 
 
-def _todays_activations(layers: Layers, points: Array) -> list[Array]:
-    """Which neurons of the later hidden layers are above zero today."""
-    xp = array_namespace(points)
-    values, active = points, []
-    for i, layer in enumerate(layers.hidden):
-        z = values @ layer.weight.T + layer.bias
+def _todays_activations(layers: Layers, today: Array) -> list[Array]:
+    """Which neurons of the later hidden layers are above zero today; of the first these are the preactivations."""
+    xp = array_namespace(today)
+    values, active = xp.maximum(today, 0.0) if layers.relus[0] else today, []
+    for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
+        z = layer.today(values)
         active.append(xp.astype(z > 0.0, z.dtype))
-        values = z * active[-1] if layers.relus[i] else z
-    return active[1:]
+        values = z * active[-1] if relu else z
+    return active
 
 
 def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
@@ -98,8 +118,8 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     """
     xp = array_namespace(points)
     first = layers.hidden[0]
-    center = points @ first.weight.T + first.bias
-    bottom, top = first.sides(points)
+    center = first.today(points)
+    bottom, top = first.sides(points, today=center)
     reach = xp.where(corner < center, center - bottom, top - center)
     share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
     share = xp.where(corner <= bottom, -1.0, xp.where(corner >= top, 1.0, share))

@@ -385,7 +385,7 @@ def _attack(job: Job, deadline: Deadline) -> None:
             margins = to_numpy(found.margin)
             broken = margins < clear
             chosen = np.flatnonzero(broken)
-            met = sides(layers, *(take_rows(a, _beside(a, chosen)) for a in (chunk, found.corner, found.low)))
+            met = found.take(_beside(found.margin, chosen)).sides(layers, take_rows(chunk, _beside(chunk, chosen)))
             job.outcome.evidence.add_sides(
                 job.reached(local, margins + error, broken, Stage.ATTACK), margin, to_numpy(met)
             )

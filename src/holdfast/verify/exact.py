@@ -139,7 +139,7 @@ class Exact:
             return self._breaks(np.zeros(0))
         points = self.x[None, :]
         found = attack(self.layers, points, rounds=4)
-        return self._breaks(sides(self.layers, points, found.corner, found.low)[0])
+        return self._breaks(found.sides(self.layers, points)[0].astype(np.float64))
 
     def _breaks(self, chosen: Floats) -> Floats | None:
         radii = self.changes.layer_radii(self.network)

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.layers import Layer, Layers
-from holdfast.milp.builder import ProgramBuilder
-from holdfast.milp.solve import SolveStatus, solve
+from holdfast.milp.solve import Program, SolveStatus, solve
 from holdfast.network import Floats
 
-# What a unit of a split that does not hold costs, in units of the margin; and how far values may follow it.
+# What breaking a row by one unit costs, in units of the margin, where a case would be empty otherwise.
 _GIVE = 1e3
 
 
@@ -38,121 +37,131 @@ class Proposal:
 
 
 def propose(layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int]) -> Proposal | None:
-    """What HiGHS makes of a case; None if it has no answer, or if its numbers cannot be written down."""
-    try:
-        return CaseProgram(layers, ranges, decided).solve()
-    except (OverflowError, ValueError):
-        return None
+    """What HiGHS makes of a case: (H, 2) ranges for each hidden layer, and on which side of 0 splits put a neuron.
+
+    None if it has no answer, or if its numbers cannot be written down.
+    """
+    program = _Case(layers, ranges, decided)
+    # A case without any network in it has no solution; at a price it has, and with that multipliers.
+    for elastic in (False, True):
+        solution = program.solved(elastic)
+        if solution is not None:
+            return program.proposal(*solution)
+    return None
 
 
-class CaseProgram:
-    """The linear program of a case: the values of every hidden layer, and of those without a ReLU v⁺ beside them."""
+class _Case:
+    """The rows of a case, as dense arrays: few neurons, and most of them read all of the layer before."""
 
-    def __init__(
-        self, layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int], *, elastic: bool = False
-    ) -> None:
-        self.layers, self.ranges, self.decided, self.elastic = layers, ranges, decided, elastic
-        self.builder = ProgramBuilder()
-        # For each layer the columns of v and of v⁺, and what one unit of either stands for.
-        self.columns: list[NDArray[np.intp]] = []
-        self.plus: list[NDArray[np.intp]] = []
-        self.units: list[Floats] = []
-        # Rows of L and U for each later neuron, and of its case, with what they are multiplied by; -1 for none.
-        self.rows: list[list[tuple[int, float]]] = []
-        self.given: list[int] = []
-        for i, ends in enumerate(self.ranges):
-            self._values(i, ends)
+    def __init__(self, layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int]) -> None:
+        self.layers, self.ranges = layers, ranges
+        sizes = [ends.shape[0] for ends in ranges]
+        # The columns of v and of v⁺, which are the same after a ReLU.
+        doubled = [size if relu else 2 * size for size, relu in zip(sizes, layers.relus, strict=True)]
+        starts = np.concatenate([[0], np.cumsum(doubled)])
+        self.n = int(starts[-1])
+        self.own = [np.arange(start, start + size) for start, size in zip(starts, sizes, strict=False)]
+        self.plus = [own if relu else own + own.size for own, relu in zip(self.own, layers.relus, strict=True)]
+        self.low, self.high, self.cost = np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
+        # Rows A x in [bottom, top]; the multiplier of L or of U that a dual is, as (side, neuron, factor) or None.
+        self.rows: list[Floats] = []
+        self.ends: list[tuple[Floats, Floats]] = []
+        self.duals: list[tuple[int, NDArray[np.intp], Floats] | None] = []
+        first = 0
+        for i, (size, relu) in enumerate(zip(sizes, layers.relus, strict=True)):
+            bottom, top = np.maximum(ranges[i].T, 0.0) if relu else ranges[i].T
+            self.low[self.own[i]], self.high[self.own[i]] = (bottom if i == 0 or not relu else 0.0), top
+            slope, intercept = _chords(ranges[i])
+            if not relu:
+                self.low[self.plus[i]], self.high[self.plus[i]] = np.maximum(bottom, 0.0), np.maximum(top, 0.0)
+                self._add(self._at(i, plus=1.0) - self._at(i), 0.0, np.inf)
+                self._add(self._at(i, plus=1.0) - slope[:, None] * self._at(i), -np.inf, intercept)
             if i:
-                for j, (bottom, top) in enumerate(ends.tolist()):
-                    self._neuron(i, j, bottom, top)
-        self.cost, _ = self._side(self.layers.margin, 0, 0, len(self.ranges) - 1)
+                slope, intercept = (slope, intercept) if relu else (np.ones(size), np.zeros(size))
+                neurons = np.arange(first, first + size)
+                (lower, base), (upper, lift) = (self._side(layers.hidden[i], side, i - 1) for side in (0, 1))
+                self._add(self._at(i) - lower, base, np.inf, (0, neurons, np.ones(size)))
+                most = slope * lift + intercept
+                self._add(self._at(i) - slope[:, None] * upper, -np.inf, most, (1, neurons, slope))
+                for sign in (1, -1):
+                    split = np.array([j for j in range(size) if relu and decided.get((i, j)) == sign], dtype=np.intp)
+                    bottom, top = (-lift[split], np.inf) if sign > 0 else (-np.inf, -lift[split])
+                    self._add(upper[split], bottom, top, (1, neurons[split], -np.ones(split.size)))
+                first += size
+        self.later = first
+        self.cost = self._side(layers.margin, 0, len(sizes) - 1)[0][0]
 
-    def _values(self, i: int, ranges: Floats) -> None:
-        relu = self.layers.relus[i]
-        low, high = np.maximum(ranges, 0.0).T if relu and i == 0 else ranges.T
-        if relu and i:
-            high = np.maximum(high, 0.0)
-            above = np.array([self.elastic and self.decided.get((i, j), 0) > 0 for j in range(high.size)])
-            low = np.where(above, -_GIVE * high, 0.0)
-        size = np.maximum(np.abs(low), np.abs(high))
-        unit = 2.0 ** np.round(np.log2(np.where(size > 0.0, size, 1.0)))
-        names = [self.builder.variable(a / u, b / u) for a, b, u in zip(low, high, unit, strict=True)]
-        self.columns.append(np.array(names))
-        self.units.append(np.asarray(unit, dtype=np.float64))
-        if relu:
-            self.plus.append(self.columns[-1])
-            return
-        plus = [
-            self.builder.variable(max(a, 0.0) / u, max(b, 0.0) / u) for a, b, u in zip(low, high, unit, strict=True)
-        ]
-        self.plus.append(np.array(plus))
-        for v, p, a, b, u in zip(names, plus, low, high, unit, strict=True):
-            slope, intercept = _chord(a, b)
-            self.builder.row([p, v], [1.0, -1.0], lower=0.0)
-            self.builder.row([p, v], [1.0, -slope], upper=intercept / u)
+    def _at(self, i: int, plus: float = 0.0) -> Floats:
+        """The values of layer i as rows; with `plus` its v⁺."""
+        rows = np.zeros((self.own[i].size, self.n))
+        rows[np.arange(self.own[i].size), self.plus[i] if plus else self.own[i]] = 1.0
+        return rows
 
-    def _side(self, layer: Layer, j: int, side: int, before: int) -> tuple[dict[int, float], float]:
-        """L (side 0) or U (side 1) of a neuron that reads the layer `before`, as coefficients and a constant."""
-        low, high = (end[j] * self.units[before] for end in layer.ends)
-        own, plus = self.columns[before].tolist(), self.plus[before].tolist()
+    def _side(self, layer: Layer, side: int, before: int) -> tuple[Floats, Floats]:
+        """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants."""
+        low, high = layer.ends
+        rows = np.zeros((low.shape[0], self.n))
         if layer.rectified:
-            row = dict(zip(own, (low, high)[side].tolist(), strict=True))
+            rows[:, self.own[before]] = (low, high)[side]
         else:
-            row = dict(zip(own, (high, low)[side].tolist(), strict=True))
-            row |= dict(zip(plus, (low - high, high - low)[side].tolist(), strict=True))
-        return row, float(layer.bias_ends[side][j])
+            rows[:, self.own[before]] = (high, low)[side]
+            rows[:, self.plus[before]] = (low - high, high - low)[side]
+        return rows, layer.bias_ends[side]
 
-    def _neuron(self, i: int, j: int, bottom: float, top: float) -> None:
-        layer, relu, own, unit = self.layers.hidden[i], self.layers.relus[i], self.columns[i][j], self.units[i][j]
-        slope, intercept = _chord(bottom, top) if relu else (1.0, 0.0)
-        rows = []
-        for side, factor, constant in ((0, 1.0, 0.0), (1, slope, intercept)):
-            coefficients, edge = self._side(layer, j, side, i - 1)
-            coefficients = {column: -factor * value for column, value in coefficients.items()}
-            coefficients[int(own)] = float(unit)
-            self._give(coefficients, 1 if side == 0 else -1)
-            ends = {"lower": edge} if side == 0 else {"upper": factor * edge + constant}
-            rows.append((*self._row(coefficients, **ends), factor))
-        choice = self.decided.get((i, j), 0)
-        if relu and choice:
-            coefficients, edge = self._side(layer, j, 1, i - 1)
-            self._give(coefficients, choice)
-            rows.append((*self._row(coefficients, **{"lower" if choice > 0 else "upper": -edge}), -1.0))
-        self.rows.append([(number, scale * factor) for number, scale, factor in rows])
+    def _add(
+        self,
+        rows: Floats,
+        bottom: Floats | float,
+        top: Floats | float,
+        dual: tuple[int, NDArray[np.intp], Floats] | None = None,
+    ) -> None:
+        self.rows.append(rows)
+        self.ends.append((np.broadcast_to(bottom, rows.shape[:1]), np.broadcast_to(top, rows.shape[:1])))
+        self.duals.append(dual)
 
-    def _give(self, coefficients: dict[int, float], way: int) -> None:
-        """Let a row be broken at a price: a case without any network in it has a solution then, and multipliers."""
-        if self.elastic:
-            self.given.append(self.builder.variable(0.0, math.inf))
-            coefficients[self.given[-1]] = way * max(map(abs, coefficients.values()), default=1.0)
-
-    def _row(self, coefficients: dict[int, float], **ends: float) -> tuple[int, float]:
-        """Write a row in a scale in which its largest coefficient is about 1; its number, and the scale."""
-        scale = _near_one(coefficients)
-        values = [value * scale for value in coefficients.values()]
-        return self.builder.row(list(coefficients), values, **{name: end * scale for name, end in ends.items()}), scale
-
-    def solve(self) -> Proposal | None:
-        """What HiGHS makes of it; None if it has no answer."""
-        size = _near_one(self.cost)
-        for column, value in self.cost.items():
-            self.builder.pay_from(column, 0.0, value * size)
-        for column in self.given:
-            self.builder.pay_from(column, 0.0, _GIVE * sum(map(abs, self.cost.values())) * size)
-        solution = solve(self.builder.build())
-        if solution.status is SolveStatus.INFEASIBLE and not self.elastic:
-            return CaseProgram(self.layers, self.ranges, self.decided, elastic=True).solve()
+    def solved(self, elastic: bool) -> tuple[Floats, Floats] | None:
+        """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
+        rows, (bottom, top) = np.concatenate(self.rows), map(np.concatenate, zip(*self.ends, strict=True))
+        unit = _power(np.maximum(np.abs(self.low), np.abs(self.high)))
+        scale = 1.0 / _power(np.abs(rows * unit).max(axis=1))
+        matrix, cost = rows * unit * scale[:, None], self.cost * unit
+        size = 1.0 / float(_power(np.abs(cost).max(keepdims=True))[0])
+        low, high, cost = self.low / unit, self.high / unit, cost * size
+        if elastic:
+            matrix = np.concatenate([matrix, np.diag(np.where(np.isfinite(bottom), 1.0, -1.0))], axis=1)
+            low, high = (np.concatenate([part, np.full(scale.size, end)]) for part, end in ((low, 0.0), (high, np.inf)))
+            cost = np.concatenate([cost, np.full(scale.size, _GIVE * np.abs(cost).sum())])
+        if not all(np.isfinite(part).all() for part in (matrix, cost, low)):
+            return None
+        places, columns = np.nonzero(matrix)
+        solution = solve(
+            Program(
+                cost=cost,
+                lower=low,
+                upper=high,
+                starts=np.searchsorted(places, np.arange(scale.size + 1)).astype(np.int32),
+                columns=columns.astype(np.int32),
+                values=matrix[places, columns],
+                row_lower=bottom * scale,
+                row_upper=top * scale,
+                integer=np.zeros(cost.size, dtype=np.bool_),
+            )
+        )
         if solution.status is not SolveStatus.OPTIMAL or solution.row_duals is None or solution.values is None:
             return None
-        duals, lower, upper = solution.row_duals / size, [], []
-        for (low, low_scale), *others in self.rows:
-            lower.append(max(float(duals[low]) * low_scale, 0.0))
-            upper.append(sum(float(duals[row]) * scale for row, scale in others))
-        values, plus = (
-            [solution.values[one] * unit for one, unit in zip(columns, self.units, strict=True)]
-            for columns in (self.columns, self.plus)
-        )
-        return Proposal(np.array(lower), np.array(upper), values, *self._seen(values, plus))
+        return solution.values[: self.n] * unit, solution.row_duals * scale / size
+
+    def proposal(self, solution: Floats, duals: Floats) -> Proposal:
+        """What a solution and its duals stand for."""
+        multipliers, start = np.zeros((2, self.later)), 0
+        for rows, dual in zip(self.rows, self.duals, strict=True):
+            part = duals[start : start + rows.shape[0]]
+            start += rows.shape[0]
+            if dual is not None:
+                side, neurons, factor = dual
+                multipliers[side, neurons] += part * factor
+        values, plus = ([solution[columns] for columns in group] for group in (self.own, self.plus))
+        return Proposal(np.maximum(multipliers[0], 0.0), multipliers[1], values, *self._seen(values, plus))
 
     def _seen(self, values: list[Floats], plus: list[Floats]) -> tuple[list[Floats], tuple[int, int] | None]:
         """The sides on which later neurons come nearest to their values, and the neuron to be split."""
@@ -166,7 +175,7 @@ class CaseProgram:
                 most = layer.sides(values[i - 1][None, :], plus[i - 1][None, :])[1][0] if relu else most
                 z = np.clip(values[i], below, above)
                 z = np.where((values[i] <= 0.0) & relu, below, z)
-                center = before @ layer.weight.T + layer.bias
+                center = layer.today(before)
                 reach = np.where(z < center, center - below, above - center)
                 share = (z - center) / np.where(reach > 0.0, reach, 1.0)
                 chosen.append(np.where(np.abs(share) > 1.0 - 1e-7, np.sign(share), share))
@@ -179,15 +188,15 @@ class CaseProgram:
         return chosen, best[1]
 
 
-def _near_one(coefficients: dict[int, float]) -> float:
-    """The power of two that brings the largest coefficient near 1, or as near as floats go."""
-    largest = max(map(abs, coefficients.values()), default=1.0) or 1.0
-    return float(2.0 ** min(-round(math.log2(largest)), 1000))
+def _power(sizes: Floats) -> Floats:
+    """The power of two next to each size, so that nothing is rounded by it; 1 for 0."""
+    usable = (sizes > 0.0) & np.isfinite(sizes)
+    return np.asarray(2.0 ** np.clip(np.round(np.log2(np.where(usable, sizes, 1.0))), -1000.0, 1000.0))
 
 
-def _chord(bottom: float, top: float) -> tuple[float, float]:
-    """Slope and intercept of the line above max(z, 0) on [bottom, top]."""
-    if bottom >= 0.0 or top <= 0.0:
-        return float(bottom >= 0.0), 0.0
-    slope = top / (top - bottom)
-    return slope, -slope * bottom
+def _chords(ranges: Floats) -> tuple[Floats, Floats]:
+    """Slope and intercept of the line above max(z, 0) on each range."""
+    bottom, top = ranges.T
+    open_ = (bottom < 0.0) & (top > 0.0)
+    slope = np.where(open_, top / np.where(open_, top - bottom, 1.0), bottom >= 0.0)
+    return slope, np.where(open_, -slope * bottom, 0.0)

@@ -271,7 +271,7 @@ class _Rays:
                 found = attack(layers, self.points[here])
                 clear = -WITNESS_SAFETY * layers.forward_error(self.size[here, None])[:, 0]
                 hit = np.flatnonzero(found.margin < clear)
-                met = sides(layers.take(hit), self.points[here[hit]], found.corner[hit], found.low[hit])
+                met = found.take(hit).sides(layers.take(hit), self.points[here[hit]])
                 self._take(here[hit], radius[part[hit]], k, met)
                 broken[part[hit]] = True
         return broken

@@ -192,17 +192,15 @@ class Walk:
     # What multiplies z⁺ of each later neuron, and whether the adversary wants it low.
     d: Array
     low: Array
-    # The first layer's preactivations where the bound is met, and whether the adversary wants each low.
+    # The first layer's preactivations where the bound is met.
     corner: Array
-    first_low: Array
 
 
 def walk_back(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers) -> Walk:
     """The margin pulled back to the start; `lines` are the relaxation's chords."""
     layers = relaxation.layers
     xp = array_namespace(relaxation.top)
-    one = xp.ones_like(relaxation.margin_size)
-    c, d, constant = layers.margin.pull(one, 0.0 * one)
+    c, d, constant = layers.wanted(relaxation.top)
     columns = (*lines, multipliers.alpha, multipliers.stretch, multipliers.extra)
     kept: list[tuple[Array, ...]] = []
     for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
@@ -220,13 +218,12 @@ def walk_back(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: M
             lower, upper = xp.maximum(line, 0.0), xp.minimum(line, 0.0)
             constant = constant + dot_rows(xp.minimum(d, 0.0), intercept)
             low = line > 0.0
-        kept.append((lower, upper, d, low))
+        kept.append((lower, upper, xp.broadcast_to(d, lower.shape), xp.broadcast_to(low, lower.shape)))
         c, d, added = layers.hidden[i].pull(lower, upper)
         constant = constant + added
     least, corner = relaxation.start.least(c, d)
     joined = kept[0] if len(kept) == 1 else [xp.concat(part[::-1], axis=1) for part in zip(*kept, strict=True)]
-    first_low = d > 0.0 if c is None else corner == relaxation.start.low
-    return Walk(least + constant, joined[0], joined[1], joined[2], joined[3], corner, first_low)
+    return Walk(least + constant, joined[0], joined[1], joined[2], joined[3], corner)
 
 
 def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array) -> Array:
@@ -255,14 +252,13 @@ def reach(layers: Layers, corner: Array, low: Array) -> Array:
             center = values @ layer.weight.T + layer.bias
             z = center + share * xp.where(share < 0.0, center - below, above - center)
         values, start = _values(z, relu), end
-    return layers.margin.sides(values)[0][:, 0]
+    return layers.reached(values)
 
 
 def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
     """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off."""
     xp = array_namespace(lower)
-    one = xp.ones_like(relaxation.margin_size)
-    c, d, constant = relaxation.layers.margin.pull(one, 0.0 * one)
+    c, d, constant = relaxation.layers.wanted(lower)
     columns = (lower, upper, relaxation.bottom, relaxation.top)
     for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
         low, up, bottom, top = (part for _, part in parts)
@@ -346,7 +342,7 @@ def tighten(
         score = xp.where(falling, -walk.d * xp.maximum(line, line - above), 0.0)
         found = Tightened(walk.bound, multipliers, walk.lower, walk.upper, score)
         best = found if best is None else best.better(found)
-        mean = mean + (walk.corner - mean) / (step + 1)
+        mean = mean + (walk.corner - mean) * 2.0 / (step + 2.0)
         if step + 1 < steps:
             alpha_slope = _inside(xp.where(falling, 0.0, walk.d * seen), multipliers.alpha, 0.0, 1.0)
             stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
