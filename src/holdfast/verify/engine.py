@@ -204,7 +204,7 @@ class Engine:
         if lower > 0.0:
             stage = Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM
             outcome.verdict[0], outcome.stage[0] = ROBUST, PLACES[stage]
-        return lower > 0.0
+        return bool(lower > 0.0)
 
     def least(self, points: Floats, margin: Margin, tol: float, *, exact: bool) -> tuple[Floats, Floats]:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""

@@ -110,17 +110,21 @@ class CaseProgram:
             coefficients, edge = self._side(layer, j, side, i - 1)
             coefficients = {column: -factor * value for column, value in coefficients.items()}
             coefficients[int(own)] = float(unit)
+            self._give(coefficients, 1 if side == 0 else -1)
             ends = {"lower": edge} if side == 0 else {"upper": factor * edge + constant}
             rows.append((*self._row(coefficients, **ends), factor))
         choice = self.decided.get((i, j), 0)
         if relu and choice:
             coefficients, edge = self._side(layer, j, 1, i - 1)
-            if self.elastic:
-                # A case without any network in it has no solution; at a price it has, and with that multipliers.
-                self.given.append(self.builder.variable(0.0, math.inf))
-                coefficients[self.given[-1]] = choice * max(map(abs, coefficients.values()), default=1.0)
+            self._give(coefficients, choice)
             rows.append((*self._row(coefficients, **{"lower" if choice > 0 else "upper": -edge}), -1.0))
         self.rows.append([(number, scale * factor) for number, scale, factor in rows])
+
+    def _give(self, coefficients: dict[int, float], way: int) -> None:
+        """Let a row be broken at a price: a case without any network in it has a solution then, and multipliers."""
+        if self.elastic:
+            self.given.append(self.builder.variable(0.0, math.inf))
+            coefficients[self.given[-1]] = way * max(map(abs, coefficients.values()), default=1.0)
 
     def _row(self, coefficients: dict[int, float], **ends: float) -> tuple[int, float]:
         """Write a row in a scale in which its largest coefficient is about 1; its number, and the scale."""

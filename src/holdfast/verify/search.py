@@ -59,7 +59,7 @@ class Relaxation:
 
     @classmethod
     def of(cls, layers: Layers, start: Start) -> Relaxation:
-        """Ranges layer by layer: over the box of the values before, from the third hidden layer on by walks back."""
+        """Ranges layer by layer: over the box of the values before; from the third hidden layer on by walks back."""
         xp = array_namespace(start.low)
         found = cls(layers, start, *(start.low[:, :0],) * 3, start.low[:, :1], start.low[:, :1] * 0.0)
         low, high = _values(start.low, layers.relus[0]), _values(start.high, layers.relus[0])
@@ -351,8 +351,9 @@ def tighten(
             alpha_slope = _inside(xp.where(falling, 0.0, walk.d * seen), multipliers.alpha, 0.0, 1.0)
             stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
             # Above 0 a multiplier of U is <= 0, below it >= 0.
-            wrong = xp.where(decided > 0, above < 0.0, above > 0.0)
-            extra_slope = xp.where(split & ((multipliers.extra != 0.0) | wrong), above, 0.0)
+            extra_slope = xp.where(
+                split & ((multipliers.extra != 0.0) | (xp.where(decided > 0, above, -above) < 0.0)), above, 0.0
+            )
             square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
             # Half as far again as the cutoff, since most of what the steps promise is not kept.
             gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound)) * 0.95**step
@@ -386,7 +387,7 @@ class Leaves:
 
 @dataclass
 class Found:
-    """The least margin of each row lies in [lower, upper]; `open` where the search gave up; what proves, breaks it."""
+    """For each row the least margin lies in [lower, upper]; `open` where the search gave up; what proves or breaks."""
 
     lower: Floats
     upper: Floats
