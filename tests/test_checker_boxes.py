@@ -457,7 +457,6 @@ def test_a_witness_lies_between_the_radii_down_and_up(weight, bias, inside):
         ({"delta": [DOWN[0], 0.1]}, "changes.delta: expected arrays"),
         ({"delta": [0.1, DOWN[1]]}, "changes.delta: expected arrays"),
         ({"delta": [[DOWN[0], UP[0], UP[0]], [DOWN[1], UP[1], UP[1]]]}, "changes.delta: expected arrays"),
-        ({"delta": [DOWN[0], [DOWN[1], UP[1]]]}, "changes.delta: expected arrays"),
         ({"delta": [[], []]}, "changes.delta: expected arrays"),
         ({"delta": []}, "not empty"),
         ({"delta": [[[0.25], [0.0]], [[0.0, 0.5]]]}, "changes.delta: expected arrays"),
@@ -474,6 +473,14 @@ def test_a_witness_lies_between_the_radii_down_and_up(weight, bias, inside):
 def test_radii_that_do_not_fit_the_model_are_refused(changes, reason):
     with pytest.raises(checker.CheckError, match=reason):
         checker.read_changes({"norm": "inf", "biases": SHIFTS, **changes}, MODEL)
+
+
+def test_each_layer_may_have_one_radius_for_both_ways_or_two():
+    mixed, pairs = (
+        checker.read_changes({"norm": "inf", "biases": SHIFTS, "delta": [first, [DOWN[1], UP[1]]]}, MODEL)
+        for first in (DOWN[0], [DOWN[0], DOWN[0]])
+    )
+    assert mixed == pairs
 
 
 def test_arrays_nested_without_end_are_rejected():

@@ -1,7 +1,6 @@
 """Promises that others can check.
 
 certificate   one JSON file per piece of advice: hashes, the point, Δ, the verdict and its proof
-prove         the proofs, found in floats and tried in the checker's exact arithmetic
 witness_file  a counter-model in the format of the model that it counters
 ledger        every promise that was made, in a file that shows when it was tampered with
 audit         which of them a new model keeps: for certain, by running it, or not

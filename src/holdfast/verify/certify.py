@@ -69,6 +69,7 @@ def certify(
 
     Examples
     --------
+    >>> from holdfast import Network
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> certs = certify(net, [[0.7, 0.7], [0.7, 0.9]], 1, PlausibleChanges(0.1, biases=False))
     >>> [str(verdict) for verdict in certs.verdict]
@@ -92,6 +93,7 @@ def prepare(
 
     Examples
     --------
+    >>> from holdfast import Network
     >>> prepared = prepare(Network([[[-1.0, 1.0]]], [[0.0]]), PlausibleChanges(0.1, biases=False))
     >>> bool(prepared.certify([[0.7, 0.9]], 1).robust[0])
     True

@@ -60,6 +60,7 @@ def output_bounds(
 
     Examples
     --------
+    >>> from holdfast import Network
     >>> net = Network([[[1.0, 0.0], [0.0, 1.0]], [[1.0, -1.0]]], [[0.0, 0.0], [0.0]])
     >>> bounds = output_bounds(net, [[1.0, 2.0]], PlausibleChanges(0.05, biases=False))
     >>> bounds.lower.round(4), bounds.upper.round(4)

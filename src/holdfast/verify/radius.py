@@ -160,7 +160,8 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
 
     def verdict(radius: float) -> int:
         engine = Engine(unit.network, unit.changes.scaled(radius))
-        return int(engine.settle(point, target, deadline=deadline, keep=False).verdict[0])
+        # One hard radius must not take the time of all the others.
+        return int(engine.settle(point, target, deadline=Deadline.after(0.1 * _PATIENCE), keep=False).verdict[0])
 
     far = _far(unit.network)
     # What is neither proven nor broken lies in [start, end].

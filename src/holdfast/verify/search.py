@@ -8,10 +8,10 @@ Walking backwards (see `bounds.layers`), a neuron's function c z + d z⁺ is bou
 
 A branch says that U (of an identity neuron: z) is >= 0 or <= 0, which cuts its range, and may add any multiple of the
 right sign of U (or z): `extra`. k is the least of  c z + d z⁺ - l L - u U  on the range, so any multipliers are sound.
-The bound is concave in each layer's multipliers; three steps of projected ascent with Polyak's length come near the
+The bound is concave in each layer's multipliers; a few steps of projected ascent with Polyak's length come near the
 linear program's optimum, and the neuron whose better branch promises most is split next.
 
-What proves a row is the set of its closed branches, each with its multipliers: `promises.prove` writes them down.
+What proves a row is the set of its closed branches, each with its multipliers: `verify.proof` writes them down.
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ def tighten(
                 split & ((multipliers.extra != 0.0) | (xp.where(decided > 0, above, -above) < 0.0)), above, 0.0
             )
             square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
-            # Half as far again as the cutoff, since most of what the steps promise is not kept.
+            # A little further than the cutoff, since not all of what a step promises is kept.
             gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound)) * 0.95**step
             length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
             extra = multipliers.extra + length * extra_slope
