@@ -323,7 +323,7 @@ class _Rays:
                     proven[part] = layers.least(self.points[here]) > error
                     continue
                 start = layers.start(self.points[here])
-                search = Search(layers, start, np.full(part.size, np.inf), error)
+                search = Search(layers, start, np.full(part.size, np.inf), error, fine=True)
                 found = search.run(_PROOF_NODES, Deadline.after(None))
                 proven[part] = search.closed
                 hit = np.flatnonzero(search.broken)

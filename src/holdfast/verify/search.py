@@ -32,8 +32,9 @@ from holdfast.verify.program import propose
 
 Rows = NDArray[np.intp]
 
-# Of a root, of a branch in a network with two hidden layers and with more, and of a branch with nothing to split.
-_ROOT_STEPS, _STEPS, _LAST_STEPS = (1, 3), (1, 3), 20
+# Of a root; of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of a
+# branch with nothing to split.
+_ROOT_STEPS, _STEPS, _LAST_STEPS = (1, 3), (1, 3, 5), 10
 # Branches at a time: what stays in a core's cache, what fills a device.
 _BATCH, _DEVICE_BATCH = 256, 2**15
 # Ranges by backward walks take a matrix for each row.
@@ -352,7 +353,7 @@ def tighten(
             )
             square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
             # A little further than the cutoff, since not all of what a step promises is kept.
-            gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound)) * 0.95**step
+            gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound))
             length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
             extra = multipliers.extra + length * extra_slope
             multipliers = Multipliers(
@@ -444,6 +445,8 @@ class Search:
         None: the cutoff is 0, and a margin clearly below 0 ends a row. Otherwise the cutoff is `upper - gap`.
     keep
         Whether to keep the closed branches.
+    fine
+        Whether margins are known to come near their cutoff, so that good multipliers pay.
     """
 
     def __init__(
@@ -455,6 +458,7 @@ class Search:
         *,
         gap: Floats | None = None,
         keep: bool = False,
+        fine: bool = False,
     ) -> None:
         n, later = upper.shape[0], sum(layer.weight.shape[0] for layer in layers.hidden[1:])
         parts = []
@@ -464,6 +468,7 @@ class Search:
             parts.append(Relaxation.of(layers.take(rows), start.take(rows)))
         self.root = _joined(layers, start, parts)
         self.error, self.gap, self.keep = error, gap, keep
+        self.steps = _STEPS[2 if fine or gap is not None else layers.depth > 2]
         self.done = np.zeros(n, dtype=bool)
         first_size = layers.hidden[0].weight.shape[0]
         self.found = Found(
@@ -510,7 +515,7 @@ class Search:
             self._give_up(np.unique(worn))
             nodes = nodes.take(np.flatnonzero(~self.done[nodes.row]))
             if nodes.row.size:
-                nodes = self._bounded(self._children(nodes), _STEPS[self.root.layers.depth > 2])
+                nodes = self._bounded(self._children(nodes), self.steps)
                 if nodes.row.size:
                     stack.append(nodes)
 
