@@ -9,6 +9,8 @@ import pytest
 import holdfast as hf
 from holdfast.deadline import Deadline
 from holdfast.generators import finish
+from holdfast.verify.search import Search
+from random_networks import random_network
 
 
 def work(seconds):
@@ -62,3 +64,34 @@ def test_a_line_search_keeps_to_the_time_limit(certified, monkeypatch):
     assert result.robust.all()
     assert len(spent) > 1
     assert sum(spent) <= 2 * 2 * 0.05 + 1e-9
+
+
+def test_hard_rows_of_one_class_cost_no_easy_rows_of_another(monkeypatch):
+    """The first search takes all the time there is: whatever an attack can break is broken by then."""
+    rng, bounds = np.random.default_rng(2), Search.root_bounds
+    network, points = random_network(rng, 4, (8, 8), 3, awkward=False), rng.normal(size=(300, 4))
+    targets, changes = network.predict(points), hf.PlausibleChanges(0.02)
+    whole = hf.certify(network, points, targets, changes)
+    attacked = whole.decided_by == "attack"
+    assert len(np.unique(targets[attacked])) == 3
+
+    def long(search):
+        work(5.0 * limit)
+        bounds(search)
+
+    limit = 0.2
+    monkeypatch.setattr(Search, "root_bounds", long)
+    soon = hf.certify(network, points, targets, changes, time_limit=limit)
+    assert (soon.verdict == hf.Verdict.UNKNOWN).any()
+    assert (soon.verdict[attacked] == hf.Verdict.NOT_ROBUST).all()
+
+
+def test_the_test_on_separate_ranges_keeps_to_the_time_limit(monkeypatch):
+    rng = np.random.default_rng(3)
+    network, points = random_network(rng, 4, (8, 8), 3, awkward=False), rng.normal(size=(50, 4))
+    targets, changes = network.predict(points), hf.PlausibleChanges(0.02)
+    whole = hf.certify(network, points, targets, changes, method="separate")
+    monkeypatch.setattr(Search, "run", lambda *arguments: pytest.fail("searched after the time was up"))
+    soon = hf.certify(network, points, targets, changes, method="separate", time_limit=1e-9)
+    assert (soon.margin_lower <= whole.margin_lower).all()
+    assert soon.robust.sum() < whole.robust.sum()

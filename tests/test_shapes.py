@@ -4,15 +4,19 @@ import json
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.changes import down_up
 from holdfast.cli import app
+from holdfast.milp.acceptor import Acceptor
+from holdfast.milp.domain import Domain
 from holdfast.promises import Ledger, audit
 from ledger_cases import make_lender, record
 from random_networks import random_network, random_points, shift_last_bias
+from tiny_worlds import random_world
 
 
 def random_sides(network, rng, size):
@@ -121,6 +125,37 @@ def test_equal_radii_are_one_radius(hidden, radii, biases):
     ours, theirs = (hf.output_bounds(network, points, changes) for changes in (plain, arrays))
     np.testing.assert_allclose(ours.lower, theirs.lower, atol=1e-6)
     np.testing.assert_allclose(ours.upper, theirs.upper, atol=1e-6)
+
+
+@pytest.mark.parametrize("hidden", [(), (4,)])
+def test_the_interval_bound_as_a_network_is_the_exact_range(hidden):
+    rng = np.random.default_rng(5)
+    points = np.column_stack([rng.uniform(*ends, 20) for ends in ((-2.0, -1.0), (-1.0, 1.0), (0.0, 2.0))])
+    space = hf.FeatureSpace.from_frame(pd.DataFrame(points, columns=list("abc")), scale="none")
+    domain = Domain.of(space, space.rows(points[:1]))
+    for _ in range(5):
+        network = random_network(rng, 3, hidden, 1)
+        changes = random_sides(network, rng, 0.2)
+        accepted, refused = (Acceptor.interval(network, changes, k, domain).layers(points)[1] for k in (1, 0))
+        for x, lower, upper in zip(points, accepted[:, 0], -refused[:, 0], strict=True):
+            low, high = exact_range(network, changes, x)
+            assert [lower, upper] == pytest.approx([float(low[0]), float(high[0])], rel=1e-12, abs=1e-12)
+
+
+def test_the_closest_robust_point_equals_brute_force():
+    found = 0
+    for seed in range(40):
+        world = random_world(seed)
+        changes = random_sides(world.network, np.random.default_rng(seed), 2.0 * world.changes.largest)
+        robust = hf.certify(world.network, world.points, world.target, changes).robust
+        answer = hf.explain(
+            world.network, world.person, target=world.target, changes=changes, generator=hf.Closest(), space=world.space
+        )
+        assert answer.found[0] == robust.any()
+        found += int(answer.found[0])
+        if answer.found[0]:
+            assert answer.cost_l1[0] == pytest.approx(world.cheapest(robust), rel=1e-6)
+    assert 10 < found < 40
 
 
 def test_one_weight_that_moves_one_way():

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.layers import margins_for
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import PlausibleChanges, down_up
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
 
 _EPSILON = float(np.finfo(np.float64).eps)
+_Terms = tuple[Floats, ...]
 
 
 @dataclass(frozen=True)
@@ -58,29 +59,31 @@ class Acceptor:
         """
         unsure = (domain.lower < 0.0) & (domain.upper > 0.0)
         absolute = np.flatnonzero(unsure)
-        # The adversary moves a weight against the sign of what it multiplies: known, or by way of the absolute value.
-        signs = np.concatenate([np.where(unsure, 0.0, np.where(domain.upper > 0.0, 1.0, -1.0)), np.ones(absolute.size)])
-        centers: list[Floats] = []
-        reaches: list[Floats] = []
-        for radius, weight in zip(changes.layer_radii(network), network.weights, strict=True):
-            reach = np.broadcast_to(radius.weight, weight.shape)
-            if not centers:
+        # How much of max(x, 0) and of max(-x, 0) is in each input: known by the sign, or by way of the absolute value.
+        half = np.full(absolute.size, 0.5)
+        plus: Floats | float = np.concatenate([np.where(unsure, 0.5, domain.upper > 0.0), half])
+        minus: Floats | float = np.concatenate([np.where(unsure, -0.5, -1.0 * (domain.upper <= 0.0)), half])
+        ends: list[tuple[_Terms, _Terms]] = []
+        bias_ends: list[tuple[_Terms, _Terms]] = []
+        for radius, weight, bias in zip(changes.layer_radii(network), network.weights, network.biases, strict=True):
+            down, up = (np.broadcast_to(part, weight.shape) for part in down_up(radius.weight))
+            if not ends:
+                down, up = (np.concatenate([part, part[:, absolute]], axis=1) for part in (down, up))
                 weight = np.concatenate([weight, np.zeros((weight.shape[0], absolute.size))], axis=1)
-                reach = np.concatenate([reach, reach[:, absolute]], axis=1) * signs
-            centers.append(weight)
-            reaches.append(reach)
-        bias_radii = [radius.bias for radius in changes.layer_radii(network)]
+            ends.append(((weight, -down * plus, -up * minus), (weight, up * plus, down * minus)))
+            less, more = (np.broadcast_to(part, bias.shape) for part in down_up(radius.bias))
+            bias_ends.append(((bias, -less), (bias, more)))
+            plus, minus = 1.0, 0.0
         rows, offsets = [], []
         for margin in margins_for(network, target):
-            parts = [(side, output) for side, output in ((1.0, margin.above), (-1.0, margin.below)) if output >= 0]
-            rows.append(_sum(*(t for s, o in parts for t in (s * centers[-1][o], -reaches[-1][o]))))
-            last = np.broadcast_to(bias_radii[-1], network.biases[-1].shape)
-            offsets.append(_sum(*(t for s, o in parts for t in (s * network.biases[-1][o], -last[o]))))
+            parts = [(s, end, o) for s, end, o in ((1.0, 0, margin.above), (-1.0, 1, margin.below)) if o >= 0]
+            rows.append(_sum(*(s * term[o] for s, end, o in parts for term in ends[-1][end])))
+            offsets.append(_sum(*(s * term[o] for s, end, o in parts for term in bias_ends[-1][end])))
         weights, biases = [], []
-        for i, bias in enumerate(network.biases[:-1]):
-            down, up = centers[i] - reaches[i], centers[i] + reaches[i]
-            weights.append(np.concatenate([down, up] if i == 0 else [_halves(down), -_halves(-up)]))
-            biases.append(np.concatenate([bias - bias_radii[i], bias + bias_radii[i]]))
+        for i, (low, high) in enumerate(ends[:-1]):
+            least, most = _sum(*low), _sum(*high)
+            weights.append(np.concatenate([least, most] if i == 0 else [_halves(least), -_halves(-most)]))
+            biases.append(np.concatenate([_sum(*end) for end in bias_ends[i]]))
         outputs = _halves(np.stack(rows)) if weights else np.stack(rows)
         return cls(tuple(weights), tuple(biases), (True,) * len(weights), outputs, np.array(offsets), absolute)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,8 +164,9 @@ def _separate(engine: Engine, points: Floats, targets: NDArray[np.intp], deadlin
     """
     network, n = engine.network, points.shape[0]
     outputs = range(network.n_outputs)
-    least = np.stack([engine.least(points, Margin.of(network, k, -1), _SEPARATE_TOL, exact=True)[0] for k in outputs])
-    most = np.stack([-engine.least(points, Margin.of(network, -1, k), _SEPARATE_TOL, exact=True)[0] for k in outputs])
+    within = partial(engine.least, points, tol=_SEPARATE_TOL, exact=True, deadline=deadline)
+    least = np.stack([within(Margin.of(network, k, -1))[0] for k in outputs])
+    most = np.stack([-within(Margin.of(network, -1, k))[0] for k in outputs])
     differences = least[targets, np.arange(n)] - most
     differences[targets, np.arange(n)] = np.inf
     joint = engine.settle(points, targets, deadline=deadline)

@@ -176,9 +176,10 @@ class Engine:
             points, int(target if isinstance(target, int) else target[0]), outcome
         ):
             return outcome
+        jobs: list[Job] = []
+        block = _DEVICE_CHUNK if self.device else _BLOCK
         for one, rows in _by_target(target, points.shape[0]):
             waiting: list[Job] = []
-            block = _DEVICE_CHUNK if self.device else _BLOCK
             for start in range(0, len(rows), block):
                 part = rows[start : start + block]
                 job = Job(self, self.prepared(one), points, part, outcome, keep)
@@ -187,8 +188,11 @@ class Engine:
                 if advance is not None:
                     advance(len(part))
             if until is not Stage.INTERVAL:
-                for job in _gathered(waiting, block):
-                    job.run(LATER, deadline, until)
+                jobs += _gathered(waiting, block)
+        # What is easy in every class and block before what is hard in any: a time limit should cost only the latter.
+        for steps in (ATTACKS, SEARCHES):
+            for job in jobs:
+                job.run(steps, deadline, until)
         return outcome
 
     def _at_once(self, point: Floats, target: int, outcome: Outcome) -> bool:
@@ -206,12 +210,16 @@ class Engine:
             outcome.verdict[0], outcome.stage[0] = ROBUST, PLACES[stage]
         return bool(lower > 0.0)
 
-    def least(self, points: Floats, margin: Margin, tol: float, *, exact: bool) -> tuple[Floats, Floats]:
+    def least(
+        self, points: Floats, margin: Margin, tol: float, *, exact: bool, deadline: Deadline = _NO_LIMIT
+    ) -> tuple[Floats, Floats]:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
         with quiet():
-            return self._least(points, margin, tol, exact)
+            return self._least(points, margin, tol, exact, deadline)
 
-    def _least(self, points: Floats, margin: Margin, tol: float, exact: bool) -> tuple[Floats, Floats]:
+    def _least(
+        self, points: Floats, margin: Margin, tol: float, exact: bool, deadline: Deadline
+    ) -> tuple[Floats, Floats]:
         prepared = Prepared(self, [margin])
         layers, n = prepared.layers[0], points.shape[0]
         error = np.asarray(prepared.error(np.abs(points).max(axis=1)))
@@ -226,10 +234,12 @@ class Engine:
         lower, upper = lower - error, upper + error
         short = np.flatnonzero(upper - lower > tol) if exact and layers.depth > 1 else np.zeros(0, dtype=np.intp)
         for part in _chunks(short.size, max(_WIDE // max(sum(self.network.hidden), 1), 16)):
+            if deadline.over:
+                break
             rows = short[part]
             start = layers.start(self.convert(points[rows]))
             search = Search(layers, start, upper[rows], error[rows], gap=np.maximum(tol - 2.0 * error[rows], 0.5 * tol))
-            found = search.run(_MOST_NODES, _NO_LIMIT)
+            found = search.run(_MOST_NODES, deadline)
             lower[rows], upper[rows] = np.maximum(lower[rows], found.lower), found.upper
         return lower, upper
 
@@ -518,4 +528,4 @@ TABLE = (
     Step(Stage.BRANCH, _branch, True, True, f"{_MOST_NODES:,} branches", "the same on cases, until each is proven"),
     Step(Stage.EXACT, _exact, True, True, "500 linear programs", "whole numbers, where floats cannot tell"),
 )
-CHEAP, LATER = TABLE[:2], TABLE[2:]
+CHEAP, ATTACKS, SEARCHES = TABLE[:2], TABLE[2:5], TABLE[5:]
