@@ -36,8 +36,8 @@ Rows = NDArray[np.intp]
 _ROUNDS = 12
 # Branches that a proof may take, and values of searched layers that are searched together.
 _PROOF_NODES, _WIDE = 50_000, 2**15
-# Seconds in which a stubborn row's bounds are halved.
-_PATIENCE = 2.0
+# Seconds in which a stubborn row's bounds are halved; in a p-norm, where that is all there is, more.
+_PATIENCE, _BALL_PATIENCE = 0.3, 2.0
 # Where no counter-model is met up to this radius (times the largest parameter), what is proven there is all there is.
 _FAR = 2.0**20
 
@@ -156,7 +156,7 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
     Where a radius in between is neither, on either side of it as far as that goes.
     """
 
-    deadline = Deadline.after(_PATIENCE)
+    deadline = Deadline.after(_BALL_PATIENCE if unit.ball else _PATIENCE)
 
     def verdict(radius: float) -> int:
         engine = Engine(unit.network, unit.changes.scaled(radius))
