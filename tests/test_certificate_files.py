@@ -417,6 +417,8 @@ def test_the_wrong_kind_of_file_is_refused(tmp_path):
     network = hf.load_network(model)
     with pytest.raises(InvalidInputError, match=r"ends in \.skops"):
         save_witness(network, model, tmp_path / "w.onnx", point=[0.0], target=1, changes=hf.PlausibleChanges(0.1))
+    with pytest.raises(InvalidInputError, match="point: expected numbers"):
+        save_witness(network, model, tmp_path / "w.skops", point=["rent"], target=1, changes=hf.PlausibleChanges(0.1))
 
 
 def test_class_names_of_any_column_can_be_certified():

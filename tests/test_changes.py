@@ -150,6 +150,8 @@ BAD = {
     "norm": (lambda: hf.PlausibleChanges(WEIGHTS, 2, BIASES), "expected norm=inf.*got norm=2, biases=radii"),
     "biases alone": (lambda: hf.PlausibleChanges(0.1, biases=BIASES), "biases: expected True or False"),
     "biases beside layers": (lambda: hf.PlausibleChanges((0.1, 0.1), biases=BIASES), "biases: expected True or False"),
+    "biases by name": (lambda: hf.PlausibleChanges(0.1, biases="no"), "biases: expected True, False.*got 'no'"),
+    "biases left out": (lambda: hf.PlausibleChanges(WEIGHTS, biases=None), "biases: expected True, False.*got None"),
     "all 0": (lambda: hf.PlausibleChanges([np.zeros((1, 2))], biases=[[0.0]]), "expected delta > 0, got a radius"),
     "negative": (lambda: hf.PlausibleChanges([[[0.1, -0.1]]], biases=False), r"delta\[0\]: expected radii >= 0"),
     "nan": (lambda: hf.PlausibleChanges([[[0.1, math.nan]]], biases=False), r"delta\[0\]: expected radii >= 0"),

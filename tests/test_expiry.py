@@ -141,6 +141,7 @@ def test_models_that_read_something_else_are_refused():
         ({"horizon": 0}, "horizon: expected a whole number"),
         ({"period": "fortnight"}, "period: expected one of"),
         ({"radius": [-1.0]}, "radius: expected numbers >= 0"),
+        ({"radius": object()}, "radius: expected numbers >= 0, one for each promise, got float"),
         ({"start": "soon"}, "start: expected a date"),
     ],
 )

@@ -74,3 +74,5 @@ def test_points_may_be_a_tensor():
     rng = np.random.default_rng(5)
     network, X = random_network(rng, 3, (4, 4), 1), random_points(rng, 10, 3)
     _same(hf.prepare(network, CHANGES).certify(torch.from_numpy(X), 1), hf.certify(network, X, 1, CHANGES))
+    with pytest.raises(InvalidInputError, match=r"a kind that numpy has, got torch\.bfloat16"):
+        hf.certify(network, torch.from_numpy(X).bfloat16(), 1, CHANGES)

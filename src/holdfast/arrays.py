@@ -27,7 +27,10 @@ def to_numpy(array: Array) -> NDArray[Any]:
     """The same values as a numpy array, wherever they live now."""
     if isinstance(array, np.ndarray):
         return array
-    return np.asarray(array.detach().cpu().numpy() if hasattr(array, "cpu") else np.from_dlpack(array))
+    try:
+        return np.asarray(array.detach().cpu().numpy() if hasattr(array, "cpu") else np.from_dlpack(array))
+    except (TypeError, NotImplementedError) as error:
+        raise InvalidInputError(f"expected an array of a kind that numpy has, got {array.dtype}: {error}") from error
 
 
 def check_device(device: str | None, X: Any) -> str | None:

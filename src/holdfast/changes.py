@@ -88,6 +88,8 @@ class PlausibleChanges:
 
     def __post_init__(self) -> None:
         norm, delta, biases = _check_norm(self.norm), _items(self.delta), _items(self.biases)
+        if biases is None and not isinstance(self.biases, bool | np.bool_):
+            raise InvalidInputError(f"biases: expected True, False, or radii for each layer, got {self.biases!r}")
         if delta is None or all(_items(part) is None for part in delta):
             if biases is not None:
                 raise InvalidInputError(

@@ -198,7 +198,10 @@ def promise_expiry(
     >>> expiry.retrainings
     array([0, 1, 3])
     """
-    radii = np.atleast_1d(np.asarray(radius, dtype=np.float64))
+    try:
+        radii = np.atleast_1d(np.asarray(radius, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"radius: expected numbers >= 0, one for each promise, got {error}") from error
     if radii.ndim != 1 or (radii < 0.0).any():
         raise InvalidInputError("radius: expected numbers >= 0, one for each promise")
     if not isinstance(confidence, int | float) or not 0.0 < confidence < 1.0:

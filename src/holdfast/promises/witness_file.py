@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.given import given_floats
 from holdfast.importers import load_network
 from holdfast.network import Network
 from holdfast.promises.witness_formats import Format, Parts, format_of
@@ -81,7 +82,7 @@ def save_witness(
     today = load_network(form.model)
     if [w.shape for w in today.weights] != [w.shape for w in witness.weights]:
         raise InvalidInputError(f"witness: expected a network of the model's shape, {today!r}, got {witness!r}")
-    x = today.check_points(np.asarray(point, dtype=np.float64).reshape(1, -1))
+    x = today.check_points(given_floats(point, "point").reshape(1, -1))
     label = today.classes[today.class_index(target)].item()
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{form.suffix}")
     try:
