@@ -306,7 +306,8 @@ class Layers:
     def allowance(self, size: Array, plain: Array) -> Array:
         """How far rounding may carry a walk back whose terms add up to `size`, and whose factors to `plain`."""
         terms = sum(layer.weight.shape[1] + 8.0 for layer in (*self.hidden, self.margin))
-        return terms * (_UNIT * size + _TINY * plain)
+        # Each product may lose what is below the normal range, and what multiplies it magnifies that.
+        return terms * (_UNIT * size + _TINY * (1.0 + plain))
 
     def least(self, points: Array) -> Array:
         """The interval bound of the margin, (n,), before any allowance for rounding."""

@@ -26,8 +26,8 @@ from holdfast.verify.program import propose
 from holdfast.verify.witness import build_witness, flips
 
 MAX_CASES = 500
-# Multipliers in units of 1/65536 are short to write down; where that is too coarse, about as fine as a float.
-UNITS = (2**16, 2**48)
+# Multipliers of 16 bits are short to write down; where that is too coarse, about as fine as a float, or finer.
+_BITS = (16, 48, 80)
 # Where a margin is exactly 0 only the fractions themselves will do, if they are short.
 _SHORT, _LONGEST = 4096, 2**4096
 
@@ -118,10 +118,19 @@ class Exact:
         """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
         cuts = np.cumsum(self.network.hidden[1:])[:-1]
         layers = list(zip(np.split(lower, cuts), np.split(upper, cuts), strict=True))
-        for unit in UNITS:
-            lines = [([math.floor(v * unit) for v in a], [round(v * unit) for v in b]) for a, b in layers]
-            if self._suffices(case, lines, unit):
-                return _leaf(lines, unit)
+        # A layer of small multipliers has as many bits as one of large ones.
+        sizes = [float(max(np.abs(a).max(), np.abs(b).max())) for a, b in layers]
+        finer = max(0, -math.frexp(min((size for size in sizes if size > 0.0), default=1.0))[1])
+        for bits in (finer + bits for bits in _BITS):
+            lines = [
+                (
+                    [math.floor(math.ldexp(v, bits)) for v in a.tolist()],
+                    [round(math.ldexp(v, bits)) for v in b.tolist()],
+                )
+                for a, b in layers
+            ]
+            if self._suffices(case, lines, 2**bits):
+                return _leaf(lines, 2**bits)
         exact = [[[Fraction(float(v)).limit_denominator(_SHORT) for v in part] for part in pair] for pair in layers]
         unit = math.lcm(*(value.denominator for pair in exact for part in pair for value in part))
         if unit < _LONGEST:

@@ -150,7 +150,7 @@ def _walk_rows(relaxation: Relaxation, i: int, lower: Array, upper: Array, size:
     xp = array_namespace(relaxation.start.low)
     columns = (*relaxation.chords(), relaxation.sizes)
     c, d, constant = relaxation.layers.hidden[i].pull(lower, upper)
-    plain = 1.0 + relaxation.bulk
+    plain = relaxation.bulk
     for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
         k = parts[0][0]
         slopes, intercepts, sizes = (part[:, :, None] for _, part in parts)
