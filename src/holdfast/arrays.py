@@ -15,7 +15,7 @@ from holdfast.errors import InvalidInputError, MissingExtraError
 # An array of whatever library the caller chose, float64; numpy is the default.
 Array: TypeAlias = Any
 
-__all__ = ["Array", "array_namespace", "check_device", "dot_rows", "row_sum", "take_rows", "to_numpy"]
+__all__ = ["Array", "array_namespace", "beside", "check_device", "dot_rows", "row_sum", "take_rows", "to_numpy"]
 
 
 def array_namespace(array: Array) -> Any:
@@ -56,6 +56,14 @@ def take_rows(value: Array, rows: Array) -> Array:
     if isinstance(value, float):
         return value
     return array_namespace(value).take(value, rows, axis=0)
+
+
+def beside(like: Array, rows: NDArray[Any]) -> Array:
+    """Row numbers, or other numbers of numpy's, as an array where `like` is."""
+    if isinstance(like, np.ndarray):
+        return rows
+    array = array_namespace(like).asarray(rows)
+    return array.to(like.device) if hasattr(like, "is_cuda") else array
 
 
 def row_sum(values: Array) -> Array:

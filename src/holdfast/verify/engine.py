@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.arrays import Array, array_namespace, take_rows, to_numpy
+from holdfast.arrays import Array, array_namespace, beside, take_rows, to_numpy
 from holdfast.bounds import balls
 from holdfast.bounds.layers import IntervalPass, Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
@@ -53,7 +53,7 @@ class Step:
     ball: bool | None = None
 
 
-class Prepared:
+class PreparedTarget:
     """The margins of one target, with everything about them that does not depend on the points."""
 
     def __init__(self, engine: Engine, margins: Sequence[Margin]) -> None:
@@ -96,7 +96,7 @@ class Engine:
         # The box that contains Δ; for norm inf Δ itself.
         self.box = replace(changes, norm=math.inf) if self.ball else changes
         self.radii = changes.layer_radii(network)
-        self._prepared: dict[int, Prepared] = {}
+        self._prepared: dict[int, PreparedTarget] = {}
 
     @cached_property
     def convert(self) -> Callable[[Any], Array]:
@@ -115,10 +115,10 @@ class Engine:
         kinds = zip(self.network.weights[:-1], self.network.biases[:-1], self.network.activations, strict=True)
         return [(self.convert(weight.T.copy()), self.convert(bias), kind == "relu") for weight, bias, kind in kinds]
 
-    def prepared(self, target: int) -> Prepared:
+    def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
         if target not in self._prepared:
-            self._prepared[target] = Prepared(self, margins_for(self.network, target))
+            self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
         return self._prepared[target]
 
     def check_scale(self, points: Floats) -> None:
@@ -130,7 +130,7 @@ class Engine:
                 "X: expected points and parameters whose logits stay within floating point, got overflow"
             )
 
-    def margins(self, points: Array, prepared: Prepared) -> Array:
+    def margins(self, points: Array, prepared: PreparedTarget) -> Array:
         """Today's margins, (n, k)."""
         xp, values = array_namespace(points), points
         for weight, bias, relu in self.parameters:
@@ -220,7 +220,7 @@ class Engine:
     def _least(
         self, points: Floats, margin: Margin, tol: float, exact: bool, deadline: Deadline
     ) -> tuple[Floats, Floats]:
-        prepared = Prepared(self, [margin])
+        prepared = PreparedTarget(self, [margin])
         layers, n = prepared.layers[0], points.shape[0]
         error = np.asarray(prepared.error(np.abs(points).max(axis=1)))
         if self.ball:
@@ -282,7 +282,7 @@ class Job:
     """A block of rows with one target class on its way down the table."""
 
     def __init__(
-        self, engine: Engine, prepared: Prepared, points: Floats, rows: Rows | range, outcome: Outcome, keep: bool
+        self, engine: Engine, prepared: PreparedTarget, points: Floats, rows: Rows | range, outcome: Outcome, keep: bool
     ) -> None:
         self.engine, self.prepared, self.outcome, self.keep = engine, prepared, outcome, keep
         self.points = points[rows.start : rows.stop] if isinstance(rows, range) else points[rows]
@@ -395,14 +395,10 @@ def _attack(job: Job, deadline: Deadline) -> None:
             margins = to_numpy(found.margin)
             broken = margins < clear
             chosen = np.flatnonzero(broken)
-            met = found.take(_beside(found.margin, chosen)).sides(layers, take_rows(chunk, _beside(chunk, chosen)))
+            met = found.take(beside(found.margin, chosen)).sides(layers, take_rows(chunk, beside(chunk, chosen)))
             job.outcome.evidence.add_sides(
                 job.reached(local, margins + error, broken, Stage.ATTACK), margin, to_numpy(met)
             )
-
-
-def _beside(like: Array, rows: Rows) -> Array:
-    return rows if isinstance(like, np.ndarray) else array_namespace(like).asarray(rows, device=like.device)
 
 
 def _linear(job: Job, deadline: Deadline) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows, to_numpy
+from holdfast.arrays import Array, array_namespace, beside, dot_rows, row_sum, take_rows, to_numpy
 from holdfast.bounds.layers import Layers, Start
 from holdfast.deadline import Deadline
 from holdfast.network import Floats
@@ -406,7 +406,7 @@ class _Nodes:
     score: Array
 
     def take(self, rows: Rows) -> _Nodes:
-        chosen = _index(self.decided, rows)
+        chosen = beside(self.decided, rows)
         return _Nodes(
             self.row[rows],
             take_rows(self.decided, chosen),
@@ -423,11 +423,6 @@ class _Nodes:
             Multipliers(*(xp.concat([getattr(m, f.name) for m in (ours, theirs)]) for f in fields(Multipliers))),
             xp.concat([self.score, other.score]),
         )
-
-
-def _index(like: Array, rows: Rows) -> Array:
-    """Row numbers as an array beside `like`."""
-    return rows if isinstance(like, np.ndarray) else _on(like, array_namespace(like).asarray(rows))
 
 
 class Search:
@@ -464,7 +459,7 @@ class Search:
         parts = []
         batch = n if layers.depth < 3 else _RANGE_BATCH
         for first in range(0, n, max(batch, 1)):
-            rows = _index(start.low, np.arange(first, min(first + batch, n)))
+            rows = beside(start.low, np.arange(first, min(first + batch, n)))
             parts.append(Relaxation.of(layers.take(rows), start.take(rows)))
         self.root = _joined(layers, start, parts)
         self.error, self.gap, self.keep = error, gap, keep
@@ -538,7 +533,7 @@ class Search:
 
     def _bounded(self, nodes: _Nodes, steps: int, *, root: bool = False) -> _Nodes:
         """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
-        chosen = _index(nodes.decided, nodes.row)
+        chosen = beside(nodes.decided, nodes.row)
         relaxation = self.root.take(chosen).split(nodes.decided)
         xp = array_namespace(relaxation.top)
         cutoff = _on(relaxation.top, xp.asarray(self._cutoff(nodes.row)))
@@ -552,7 +547,7 @@ class Search:
         closed = bound > self._cutoff(nodes.row)
         shut = np.flatnonzero(closed & ~self.done[nodes.row])
         if shut.size:
-            chosen = _index(nodes.decided, shut)
+            chosen = beside(nodes.decided, shut)
             decided, lower, upper = (
                 take_rows(part, chosen) for part in (nodes.decided, tightened.lower, tightened.upper)
             )
@@ -573,7 +568,7 @@ class Search:
             return
         better = better[np.argsort(-margin[better], kind="stable")]
         self.found.upper[rows[better]] = margin[better]
-        chosen = _index(low, better)
+        chosen = beside(low, better)
         self.found.corner[rows[better]] = to_numpy(take_rows(corner, chosen))
         self.found.sides[rows[better]] = np.where(to_numpy(take_rows(low, chosen)), -1.0, 1.0)
         if self.gap is None:
@@ -599,9 +594,9 @@ class Search:
         nodes, neuron = nodes.take(rest), neuron[rest]
         np.add.at(self.found.nodes, nodes.row, 2)
         both = nodes.take(np.concatenate([np.arange(rest.size)] * 2))
-        split = _index(both.score, np.concatenate([neuron, neuron]))[:, None]
-        chosen = split == _index(both.score, np.arange(both.score.shape[1]))[None, :]
-        side = _index(both.score, np.repeat(np.array([1, -1], dtype=np.int8), rest.size))[:, None]
+        split = beside(both.score, np.concatenate([neuron, neuron]))[:, None]
+        chosen = split == beside(both.score, np.arange(both.score.shape[1]))[None, :]
+        side = beside(both.score, np.repeat(np.array([1, -1], dtype=np.int8), rest.size))[:, None]
         return replace(both, decided=xp.where(chosen, side, both.decided))
 
     def _by_program(self, node: _Nodes) -> int:
@@ -609,7 +604,7 @@ class Search:
 
         With every line decided, few steps need not come near enough to the best multipliers.
         """
-        relaxation = self.root.take(_index(node.decided, node.row)).split(node.decided).on(to_numpy)
+        relaxation = self.root.take(beside(node.decided, node.row)).split(node.decided).on(to_numpy)
         decided = to_numpy(node.decided)
         hidden = [layer.weight.shape[0] for layer in relaxation.layers.hidden]
         places = [(i, j) for i, size in enumerate(hidden[1:], 1) for j in range(size)]
