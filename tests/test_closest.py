@@ -17,6 +17,7 @@ from holdfast.generators.acceptance import EveryModel
 from holdfast.generators.closest import Closest
 from holdfast.generators.cutting import PROVEN
 from holdfast.milp.domain import Domain
+from holdfast.verify.engine import Engine
 from odd_worlds import odd_world
 from random_networks import random_network
 from tiny_worlds import World, random_world
@@ -143,7 +144,7 @@ def test_models_that_object_are_in_the_set(norm: float) -> None:
         network = hf.Network(plain.weights, plain.biases, plain.classes, kinds)
         changes = hf.PlausibleChanges(float(10.0 ** rng.uniform(-3.0, -1.0)), norm=norm, biases=bool(rng.integers(2)))
         space = hf.FeatureSpace.from_frame(pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc")), scale="none")
-        judge = EveryModel(network, int(rng.integers(len(network.classes))), changes)
+        judge = EveryModel(Engine(network, changes), int(rng.integers(len(network.classes))))
         point = rng.normal(size=3) * (rng.random(3) < 0.8)
         for objection in judge.objections(point, Domain.of(space, space.rows(point[None, :])), thorough=True):
             assert changes.contains(network, objection.network)

@@ -216,7 +216,7 @@ def test_answers_and_density_pickle():
         (lambda: answers([[0.1, 0.2, 0.3]]), "expected a table with 2 columns"),
         (lambda: answers([[0.1, 0.2]], [[0.1, 0.2]] * 2), "factuals: expected one for each of the 1 rows, got 2"),
         (lambda: metrics.validity([[0.1, 0.2]]), "expected what explain returns, or Answers.of"),
-        (lambda: metrics.validity_retrained(answers([[0.1, 0.2]]), []), "retrained: expected at least one network"),
+        (lambda: metrics.validity_retrained(answers([[0.1, 0.2]]), []), "retrained: expected at least one model"),
         (lambda: metrics.Density([[1.0, 1.0], [1.0, 1.0]]), "at least two different rows"),
         (lambda: metrics.lof(answers([[0.1, 0.2]]), np.eye(2)), "density: expected Density(rows"),
         (lambda: metrics.Density([[1.0, math.nan]]), "table of finite numbers"),

@@ -131,7 +131,7 @@ def test_other_people_cannot_be_compared(case, robust, naive, spoil, message):
 def test_another_model_cannot_be_compared(case, robust, naive):
     network = hf.Network([2.0 * w for w in case.network.weights], case.network.biases)
     with pytest.raises(InvalidInputError, match="another model"):
-        gather(robust, others={"x": dataclasses.replace(naive, network=network)})
+        gather(robust, others={"x": dataclasses.replace(naive, model=hf.load_model(network))})
     with pytest.raises(InvalidInputError, match="name of its own"):
         gather(robust, name="x", others={"x": naive})
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import datasets, metrics
 from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation
-from holdfast.changes import PlausibleChanges, parameter_distance
+from holdfast.changes import Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
 from holdfast.generators import (
@@ -41,6 +41,7 @@ from holdfast.generators import (
 from holdfast.importers import load_model, load_network
 from holdfast.network import Network
 from holdfast.retraining import retrain
+from holdfast.scored import scored
 from holdfast.study import benchmark
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds, prepare
 
@@ -63,11 +64,14 @@ __all__ = [
     "Audit",
     "Certificates",
     "Closest",
+    "Ellipsoid",
+    "EnsembleShift",
     "FeatureSpace",
     "HoldfastError",
     "Ledger",
     "Network",
     "PlausibleChanges",
+    "PlausibleShift",
     "Recourse",
     "Robust",
     "Verdict",
@@ -92,6 +96,7 @@ __all__ = [
     "promise_expiry",
     "retrain",
     "save_witness",
+    "scored",
     "write_certificates",
 ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +13,13 @@ from holdfast.bounds import balls
 from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
+from holdfast.importers.model import as_network
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
 from holdfast.verify.attack import attack
+from holdfast.verify.closed_form import ClosedForm
+from holdfast.verify.deciders import Decider
 from holdfast.verify.engine import Engine
 from holdfast.verify.margins import least_margins, rounding_of_margins
 from holdfast.verify.verdict import ROBUST, Outcome
@@ -122,19 +124,65 @@ class Today(Judge):
 
 
 @dataclass(frozen=True)
+class ClosedFormJudge(Judge):
+    """Every model that another kind of change allows gives the target class: the worst of them is a closed form."""
+
+    praise: ClassVar[str] = "accepted by every model in Δ"
+
+    decider: ClosedForm
+    target: int
+
+    @property
+    def network(self) -> Network:  # type: ignore[override]
+        """Today's model."""
+        return as_network(self.decider.classifier)
+
+    def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
+        """Which points hold."""
+        return np.asarray(self.decider.settle(points, self.target).verdict == ROBUST)
+
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points hold without the need of fractions."""
+        return np.asarray(self.decider.worst(points, self.target)[0] > 0.0)
+
+    def objections(
+        self, point: Floats, domain: Domain, *, thorough: bool = False, seconds: float | None = None
+    ) -> list[Objection]:
+        """The worst models for this point."""
+        critics = self.decider.critics(point, self.target)
+        found = [Objection(one, float(least_margins(one, self.target, point[None, :])[0])) for one in critics]
+        return sorted(found, key=lambda objection: objection.margin)
+
+    def opening(self, domain: Domain) -> list[Acceptor]:
+        """Counter-models will tell."""
+        return []
+
+
+def judge_of(decider: Decider, target: int) -> Judge:
+    """Who has to accept a point under any kind of change."""
+    if isinstance(decider, Engine):
+        return EveryModel(decider, target)
+    return ClosedFormJudge(decider, target)
+
+
+@dataclass(frozen=True)
 class EveryModel(Judge):
     """Every model in Δ gives the target class."""
 
     praise: ClassVar[str] = "accepted by every model in Δ"
 
-    network: Network
+    engine: Engine
     target: int
-    changes: PlausibleChanges
 
-    @cached_property
-    def engine(self) -> Engine:
-        """The network and Δ, prepared once."""
-        return Engine(self.network, self.changes)
+    @property
+    def network(self) -> Network:  # type: ignore[override]
+        """Today's model."""
+        return self.engine.network
+
+    @property
+    def changes(self) -> PlausibleChanges:
+        """Δ."""
+        return self.engine.changes
 
     def accepts(self, points: Floats, *, seconds: float | None = None) -> NDArray[np.bool_]:
         """Which points are proven Δ-robust."""

@@ -15,12 +15,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
+from holdfast.classifier import Classifier
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
+from holdfast.importers import Model
 from holdfast.network import Floats, Network
+from holdfast.verify.deciders import Decider
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,16 @@ class Task:
 
     Parameters
     ----------
-    network
-        The classifier.
+    model
+        The classifier; `network` where it is one.
     space
         What a person can change. Without a space from the caller: the model's own variables, unbounded.
     factuals
         The people, (n, d) points; bit for bit ``space.encode(frame)``.
     targets
         The class wanted in each row, an index of ``network.classes``.
-    changes
-        Δ, or None where only today's model counts.
+    decider
+        Who says whether a point survives Δ; None where only today's model counts.
     seed
         For whatever is random: the same seed gives the same proposals.
     time_limit
@@ -53,11 +56,11 @@ class Task:
         The same as the space reads them, once for all that is asked about them.
     """
 
-    network: Network
+    model: Model
     space: FeatureSpace
     factuals: Floats
     targets: NDArray[np.intp]
-    changes: PlausibleChanges | None
+    decider: Decider | None
     seed: int
     time_limit: float | None
     n_jobs: int | None
@@ -67,6 +70,21 @@ class Task:
 
     def __len__(self) -> int:
         return int(self.factuals.shape[0])
+
+    @property
+    def classifier(self) -> Classifier:
+        """The classifier, of any kind."""
+        return self.model.classifier
+
+    @property
+    def network(self) -> Network:
+        """The classifier as a network; raises where it is none."""
+        return self.model.network
+
+    @property
+    def changes(self) -> Changes | None:
+        """Δ."""
+        return None if self.decider is None else self.decider.changes
 
     def take(self, rows: NDArray[np.intp]) -> Task:
         """The same question for some of the rows."""

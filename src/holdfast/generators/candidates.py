@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator
 from holdfast.generators.memory import remembered
 from holdfast.given import given_array
-from holdfast.network import Floats, Network
+from holdfast.network import Floats
 
 # A tree looks at a few candidates only, unless there are so many columns that most are about as far away.
 _MOST_TREE_COLUMNS = 24
@@ -138,7 +139,7 @@ class Candidates:
         return cKDTree(self._coordinates) if useful else None
 
 
-def read_candidates(candidates: Any, space: FeatureSpace, network: Network) -> Floats:
+def read_candidates(candidates: Any, space: FeatureSpace, network: Classifier) -> Floats:
     """A table of candidates, raw like X, in the model's variables."""
     try:
         points = _encoded(candidates, space)
@@ -150,7 +151,7 @@ def read_candidates(candidates: Any, space: FeatureSpace, network: Network) -> F
     return points
 
 
-def read_ahead(generator: Generator, space: FeatureSpace, network: Network) -> None:
+def read_ahead(generator: Generator, space: FeatureSpace, network: Classifier) -> None:
     """Read the generator's table now, if it has one, so that the first question takes no longer than the second."""
     table = generator.example_table()
     if table is not None and not isinstance(table, FeatureSpace):
@@ -184,7 +185,7 @@ def check_candidates(candidates: Any) -> Any:
     return values
 
 
-def accepted_candidates(points: Floats, space: FeatureSpace, network: Network, target: int) -> Candidates:
+def accepted_candidates(points: Floats, space: FeatureSpace, network: Classifier, target: int) -> Candidates:
     """Those that today's network gives the target class."""
     accepted = network.predict_index(points) == target
     return Candidates(space, points[accepted], _settled(points, space)[accepted])

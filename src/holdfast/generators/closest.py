@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators.acceptance import EveryModel
+from holdfast.generators.acceptance import Judge, judge_of
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import check_candidates, read_candidates
 from holdfast.generators.numbers import check_numbers
@@ -72,15 +72,14 @@ class Closest(Generator):
 
     def propose(self, task: Task) -> Proposals:
         """The nearest Δ-robust point of each row, with its gap."""
-        if task.changes is None:
+        if task.decider is None:
             raise InvalidInputError("changes: expected PlausibleChanges(delta) for Closest, got None; or take MCE()")
-        judges = {
-            int(target): EveryModel(task.network, int(target), task.changes) for target in np.unique(task.targets)
-        }
+        _ = task.network
+        judges = {int(target): judge_of(task.decider, int(target)) for target in np.unique(task.targets)}
         points = None if self.plausible is None else read_candidates(self.plausible, task.space, task.network)
         return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, points))
 
-    def _answer(self, judges: Mapping[int, EveryModel], plausible: Floats | None, task: Task, row: int) -> RowAnswer:
+    def _answer(self, judges: Mapping[int, Judge], plausible: Floats | None, task: Task, row: int) -> RowAnswer:
         judge, limits = judges[int(task.targets[row])], Limits(max_changed=self.max_features_changed)
         if plausible is None:
             return search_row(task, row, judge, limits)
@@ -90,7 +89,7 @@ class Closest(Generator):
         return search_row(task, row, judge, replace(limits, hull=hull))
 
 
-def _robust_neighbours(judge: EveryModel, space: FeatureSpace, factual: Floats, table: Floats, k: int) -> Floats:
+def _robust_neighbours(judge: Judge, space: FeatureSpace, factual: Floats, table: Floats, k: int) -> Floats:
     """The k cheapest robust points among the candidates as this person could become them, (<= k, d)."""
     points = np.unique(space.project(table, factual[None, :]), axis=0)
     points = points[space.satisfied(points, factual[None, :])]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
 from holdfast.features.kinds import Direction
@@ -32,7 +32,7 @@ def explain(
     X: Any,
     *,
     target: Any,
-    changes: PlausibleChanges | None = None,
+    changes: Changes | None = None,
     generator: Generator,
     space: FeatureSpace | None = None,
     seed: int = 0,
@@ -78,7 +78,7 @@ def explain(
     Examples
     --------
     >>> from holdfast.generators import NNCE, RNCE
-    >>> from holdfast.network import Network
+    >>> from holdfast import Network, PlausibleChanges
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> people = [[0.7, 0.5], [0.2, 0.6]]
     >>> others = [[0.7, 0.7], [0.6, 0.9], [0.3, 0.3]]
@@ -115,8 +115,8 @@ def _settled_beforehand(task: Task) -> list[str]:
     for row in np.flatnonzero((lower == upper).all(axis=1)):
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
         reason[row] = f"proven: nothing may change{of_them}, and today's class is another"
-    for row in np.flatnonzero(task.network.predict_index(task.factuals) == task.targets):
-        reason[row] = f"already classified as {task.network.classes[task.targets[row]]}"
+    for row in np.flatnonzero(task.classifier.predict_index(task.factuals) == task.targets):
+        reason[row] = f"already classified as {task.classifier.classes[task.targets[row]]}"
     return reason
 
 
@@ -172,7 +172,7 @@ def _recourse(
         factuals=question.table,
         points=points,
         targets=task.targets,
-        network=task.network,
+        model=task.model,
         space=task.space,
         changes=task.changes,
         certificates=finished.certificates,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
 from holdfast.network import Floats
-from holdfast.verify import Certificates, certify
+from holdfast.verify import Certificates
+from holdfast.verify.certify import certify_points
 
 _MANY = 3
 
@@ -53,10 +54,10 @@ def finish(task: Task, proposals: Proposals) -> Finished:
     for i in np.flatnonzero(~kept).tolist():
         broken = task.space.violations(frame.iloc[[i]], people.take(np.array([i])))[0]
         reason[rows[i]] = f"the point found breaks a constraint: {sentence_list(broken)}"
-    classes = task.network.predict_index(points)
+    classes = task.classifier.predict_index(points)
     other = kept & (classes != task.targets[rows])
     for i in np.flatnonzero(other).tolist():
-        label = task.network.classes[classes[i]]
+        label = task.classifier.classes[classes[i]]
         reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
     good = np.flatnonzero(kept & ~other)
     rows, points = rows[good], points[good]
@@ -67,10 +68,9 @@ def certify_rows(
     task: Task, rows: NDArray[np.intp], points: Floats, seconds: float | None, *, method: str = "joint"
 ) -> Certificates | None:
     """The Δ-robustness test of a point for each of these rows; None without Δ or without rows."""
-    if task.changes is None or rows.size == 0:
+    if task.decider is None or rows.size == 0:
         return None
-    labels = task.network.classes[task.targets[rows]]
-    return certify(task.network, points, labels, task.changes, time_limit=seconds, method=method, progress=False)
+    return certify_points(task.decider, points, task.targets[rows], deadline=Deadline.after(seconds), method=method)
 
 
 def narrow(
@@ -95,7 +95,7 @@ def narrow(
 
 def allowed(task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats) -> NDArray[np.bool_]:
     """Of the projected points that are fine so far, those with the target class that obey the rules."""
-    fine = fine & (task.network.predict_index(points) == task.targets[rows])
+    fine = fine & (task.classifier.predict_index(points) == task.targets[rows])
     if task.space.rules:
         # Everything else holds by projection; a rule that a factual breaks may be beyond repair.
         asked = np.flatnonzero(fine)

@@ -55,11 +55,11 @@ class NNCE(Generator):
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted neighbour of each row."""
-        points = read_candidates(self.candidates, task.space, task.network)
+        points = read_candidates(self.candidates, task.space, task.classifier)
         result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
         for target in np.unique(task.targets):
             rows = np.flatnonzero(task.targets == target)
-            candidates = accepted_candidates(points, task.space, task.network, int(target))
+            candidates = accepted_candidates(points, task.space, task.classifier, int(target))
             found = walk(task, rows, candidates, task.deadline(rows.size), skip=self.skip)
             for row in rows.tolist():
                 if row in found:
@@ -79,7 +79,7 @@ class NNCE(Generator):
 
 def why_none(task: Task, n_candidates: int, n_accepted: int, target: int, *, holds: str = "accepted") -> str:
     """Why no candidate would do."""
-    label = task.network.classes[target]
+    label = task.classifier.classes[target]
     if n_accepted == 0:
         return f"none of the {n_candidates:,} candidates is classified as {label}"
     kept = [str(f.name) for f in task.space.features if f.direction is not Direction.FREE]

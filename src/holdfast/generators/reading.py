@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.columns import Storage
@@ -18,8 +18,9 @@ from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
 from holdfast.given import given_array
 from holdfast.importers import Model, load_model
-from holdfast.network import Floats
-from holdfast.verify.inputs import check_reading, positive_number, read_table, read_targets
+from holdfast.network import Floats, Network
+from holdfast.verify.deciders import decider_for
+from holdfast.verify.inputs import check_changes, check_reading, positive_number, read_table, read_targets
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def read_question(
     X: Any,
     *,
     target: Any,
-    changes: PlausibleChanges | None,
+    changes: Changes | None,
     generator: Generator,
     space: FeatureSpace | None,
     seed: int,
@@ -45,19 +46,20 @@ def read_question(
     """Check every argument and bring X into the model's variables."""
     if not isinstance(generator, Generator):
         raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
-    if changes is not None and not isinstance(changes, PlausibleChanges):
-        raise InvalidInputError(f"changes: expected PlausibleChanges(delta) or None, got {changes!r}")
+    if changes is not None:
+        check_changes(changes)
     loaded = load_model(model)
     space = find_space(loaded, X, space, generator.example_table())
+    loaded = loaded.in_space(space)
     table = _as_frame(X, space)
     frame = table.loc[:, list(space.names)]
     points = model_points(loaded, table, space)
     task = Task(
-        network=loaded.network,
+        model=loaded,
         space=space,
         factuals=points,
-        targets=read_targets(loaded.network, target, points.shape[0]),
-        changes=changes,
+        targets=read_targets(loaded.classifier, target, points.shape[0]),
+        decider=None if changes is None else decider_for(loaded, changes),
         seed=seed,
         time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
         n_jobs=n_jobs,
@@ -77,7 +79,7 @@ def find_space(loaded: Model, X: Any, space: FeatureSpace | None, example: Any =
     if space is not None:
         if not isinstance(space, FeatureSpace):
             raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
-        if space.n_variables != loaded.network.n_features:
+        if isinstance(loaded.classifier, Network) and space.n_variables != loaded.network.n_features:
             raise InvalidInputError(
                 f"space: expected one with the model's {loaded.network.n_features} variables, got {space.n_variables}"
             )
@@ -116,7 +118,7 @@ def own_variables(loaded: Model, X: Any) -> FeatureSpace:
     >>> own_variables(load_model(Network([[[1.0, -1.0]]], [[0.0]])), [[0.0, 1.0]]).variables
     ('x0', 'x1')
     """
-    n_variables = loaded.network.n_features
+    n_variables = loaded.classifier.n_features
     names: list[Any] = [f"x{i}" for i in range(n_variables)]
     if loaded.feature_names is not None:
         names = list(loaded.feature_names)

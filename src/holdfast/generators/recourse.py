@@ -13,12 +13,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
+from holdfast.classifier import Classifier
 from holdfast.features import FeatureSpace
 from holdfast.generators.moves import change_table
+from holdfast.importers import Model
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
-from holdfast.verify import Certificates, CertifiedRadius, Verdict, certified_radius
+from holdfast.verify import Certificates, CertifiedRadius, Verdict
+from holdfast.verify.radius import radius_of_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,13 +69,23 @@ class Recourse:
     factuals: pd.DataFrame
     points: Floats
     targets: NDArray[np.intp]
-    network: Network
+    model: Model
     space: FeatureSpace
-    changes: PlausibleChanges | None
+    changes: Changes | None
     certificates: Certificates | None
 
     def __len__(self) -> int:
         return int(self.found.shape[0])
+
+    @property
+    def classifier(self) -> Classifier:
+        """Today's model, of any kind."""
+        return self.model.classifier
+
+    @property
+    def network(self) -> Network:
+        """Today's model as a network; raises where it is none."""
+        return self.model.network
 
     @property
     def robust(self) -> NDArray[np.bool_]:
@@ -81,9 +94,7 @@ class Recourse:
 
     def certified_radius(self, rows: NDArray[np.intp]) -> CertifiedRadius:
         """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
-        changes = PlausibleChanges(1.0) if self.changes is None else self.changes
-        labels = self.network.classes[self.targets[rows]]
-        return certified_radius(self.network, self.points[rows], labels, norm=changes.norm, biases=bool(changes.biases))
+        return radius_of_points(self.model, self.points[rows], self.targets[rows], self.changes)
 
     def describe(self, row: int) -> str:
         """What the person in this row (counted from 0) has to do, or why there is no answer.
@@ -177,10 +188,10 @@ class Recourse:
         found = int(self.found.sum())
         robust = f", and {int(self.robust.sum()):,} of these provably survive" if self.changes is not None else ""
         facts = [
-            ("for every model within", None if self.changes is None else self.changes.words),
+            ("for", None if self.changes is None else self.changes.every_model),
             ("mean cost_l1", float(self.cost_l1[self.found].mean()) if found else None),
             ("without an answer", len(self) - found),
-            ("model", repr(self.network)),
+            ("model", repr(self.classifier)),
         ]
         return show(
             f"{found:,} of {len(self):,} people have an answer{robust}", facts, table, total=len(self), rows="people"

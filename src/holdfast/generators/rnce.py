@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
+from holdfast.classifier import Classifier
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -20,8 +21,9 @@ from holdfast.generators.nearest import why_none
 from holdfast.generators.reading import find_space
 from holdfast.generators.walk import robust_until_first, walk
 from holdfast.importers import load_model
-from holdfast.network import Floats, Network
-from holdfast.verify import certify
+from holdfast.network import Floats
+from holdfast.verify.certify import certify_points
+from holdfast.verify.deciders import Decider, decider_for
 
 # The accepted candidates in the order in which a person meets them: first those that are robust, where that is known.
 Turns = tuple[Candidates, ...]
@@ -34,8 +36,8 @@ class CertifiedCandidates:
     `RNCE.prepare` makes them, ``RNCE(kept)`` uses them. They hold for one network, one Δ and one space.
     """
 
-    network: Network
-    changes: PlausibleChanges | None
+    classifier: Classifier
+    changes: Changes | None
     space: FeatureSpace
     points: Floats
     by_target: Mapping[int, Turns]
@@ -45,7 +47,7 @@ class CertifiedCandidates:
 
     def __repr__(self) -> str:
         parts = [
-            f"{self.network.classes[target]}: {sum(map(len, turns))} accepted, {len(turns[0])} robust"
+            f"{self.classifier.classes[target]}: {sum(map(len, turns))} accepted, {len(turns[0])} robust"
             for target, turns in self.by_target.items()
         ]
         return f"CertifiedCandidates({len(self)} rows; {'; '.join(parts)})"
@@ -53,7 +55,7 @@ class CertifiedCandidates:
     def check(self, task: Task) -> None:
         """Refuse a task that they were not certified for."""
         for what, ours, theirs in (
-            ("network", self.network, task.network),
+            ("model", self.classifier, task.classifier),
             ("changes", self.changes, task.changes),
             ("space", self.space, task.space),
         ):
@@ -63,7 +65,7 @@ class CertifiedCandidates:
                 )
         for target in np.unique(task.targets).tolist():
             if target not in self.by_target:
-                label, known = task.network.classes[target], [self.network.classes[t] for t in self.by_target]
+                label, known = task.classifier.classes[target], [self.classifier.classes[t] for t in self.by_target]
                 raise InvalidInputError(f"candidates: expected ones certified for class {label}, got {known}")
 
 
@@ -119,16 +121,18 @@ class RNCE(Generator):
             object.__setattr__(self, "candidates", check_candidates(self.candidates))
 
     def prepare(
-        self, model: object, *, target: Any, changes: PlausibleChanges | None, space: FeatureSpace | None = None
+        self, model: object, *, target: Any, changes: Changes | None, space: FeatureSpace | None = None
     ) -> CertifiedCandidates:
         """Certify the whole table of candidates for one target class, or for a list of them, once and for all."""
         if isinstance(self.candidates, CertifiedCandidates):
             raise InvalidInputError("candidates: expected a table to certify, got one that is certified already")
         loaded = load_model(model)
         space = find_space(loaded, self.candidates, space, self.candidates)
+        loaded = loaded.in_space(space)
         labels = list(target) if isinstance(target, list | tuple | set | np.ndarray) else [target]
-        targets = [loaded.network.class_index(label) for label in labels]
-        return self._certified(loaded.network, changes, space, targets, Deadline.after(None))
+        targets = [loaded.classifier.class_index(label) for label in labels]
+        decider = None if changes is None else decider_for(loaded, changes)
+        return self._certified(loaded.classifier, decider, space, targets, Deadline.after(None))
 
     def propose(self, task: Task) -> Proposals:
         """The nearest Δ-robust neighbour of each row."""
@@ -166,27 +170,28 @@ class RNCE(Generator):
             self.candidates.check(task)
             return self.candidates.points, {target: self.candidates.by_target[target] for target in targets}
         if self.certified_candidates:
-            certified = self._certified(task.network, task.changes, task.space, targets, deadline)
+            certified = self._certified(task.classifier, task.decider, task.space, targets, deadline)
             return certified.points, certified.by_target
-        points = read_candidates(self.candidates, task.space, task.network)
-        return points, {t: (accepted_candidates(points, task.space, task.network, t),) for t in targets}
+        points = read_candidates(self.candidates, task.space, task.classifier)
+        return points, {t: (accepted_candidates(points, task.space, task.classifier, t),) for t in targets}
 
     def _certified(
         self,
-        network: Network,
-        changes: PlausibleChanges | None,
+        classifier: Classifier,
+        decider: Decider | None,
         space: FeatureSpace,
         targets: list[int],
         deadline: Deadline,
     ) -> CertifiedCandidates:
         """Algorithm 2 with robustInit: which candidates does every model in Δ accept, as far as time allows to say?"""
-        points = read_candidates(self.candidates, space, network)
+        points = read_candidates(self.candidates, space, classifier)
         by_target: dict[int, Turns] = {}
         for target in targets:
-            candidates = accepted_candidates(points, space, network, target)
-            robust, seconds = np.full(len(candidates), changes is None), deadline.left()
-            if changes is not None and len(candidates) and seconds != 0.0:
-                label = network.classes[target]
-                robust = certify(network, candidates.settled, label, changes, time_limit=seconds, progress=False).robust
+            candidates = accepted_candidates(points, space, classifier, target)
+            robust = np.full(len(candidates), decider is None)
+            if decider is not None and len(candidates) and not deadline.over:
+                targets_of = np.full(len(candidates), target)
+                robust = certify_points(decider, candidates.settled, targets_of, deadline=deadline).robust
             by_target[target] = (candidates.where(robust), candidates.where(~robust))
-        return CertifiedCandidates(network, changes, space, points, by_target)
+        changes = None if decider is None else decider.changes
+        return CertifiedCandidates(classifier, changes, space, points, by_target)

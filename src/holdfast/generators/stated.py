@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
+from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.finish import sentence_list
@@ -17,7 +18,8 @@ from holdfast.generators.reading import find_space, model_points
 from holdfast.generators.recourse import Recourse
 from holdfast.importers import load_model
 from holdfast.network import Floats
-from holdfast.verify import certify
+from holdfast.verify.certify import certify_points
+from holdfast.verify.deciders import decider_for
 from holdfast.verify.inputs import read_targets
 
 _UNSAID = "no advice was given"
@@ -29,7 +31,7 @@ def recourse_from(
     counterfactuals: pd.DataFrame,
     *,
     target: Any,
-    changes: PlausibleChanges | None = None,
+    changes: Changes | None = None,
     space: FeatureSpace | None = None,
     reasons: Sequence[Any] | pd.Series | None = None,
     time_limit: float | None = None,
@@ -60,7 +62,7 @@ def recourse_from(
 
     Examples
     --------
-    >>> from holdfast.network import Network
+    >>> from holdfast import Network, PlausibleChanges
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> people = pd.DataFrame({"debt": [0.7, 0.9], "income": [0.5, 0.1]})
     >>> advice = pd.DataFrame({"debt": [0.6, None], "income": [0.9, None]})
@@ -80,11 +82,12 @@ def recourse_from(
         raise InvalidInputError("factuals: expected at least one row, got none")
     loaded = load_model(model)
     given, space = space, find_space(loaded, counterfactuals, space, factuals)
+    loaded = loaded.in_space(space)
     for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
         missing = [name for name in space.names if name not in table.columns]
         if missing:
             raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(table.columns)}")
-    targets = read_targets(loaded.network, target, len(factuals))
+    targets = read_targets(loaded.classifier, target, len(factuals))
     found = counterfactuals[list(space.names)].notna().all(axis=1).to_numpy(dtype=np.bool_)
     rows = np.flatnonzero(found)
     before = model_points(loaded, factuals, space)
@@ -92,11 +95,11 @@ def recourse_from(
     table = _whole_rows(factuals, counterfactuals, rows, space)
     if rows.size:
         points[rows] = model_points(loaded, table, space)
-    _refuse_other_class(loaded.network.predict_index(points[rows]) != targets[rows], table.index)
+    _refuse_other_class(loaded.classifier.predict_index(points[rows]) != targets[rows], table.index)
     certificates = None
     if changes is not None and rows.size:
-        labels = loaded.network.classes[targets[rows]]
-        certificates = certify(loaded.network, points[rows], labels, changes, time_limit=time_limit, progress=False)
+        decider, deadline = decider_for(loaded, changes), Deadline.after(time_limit)
+        certificates = certify_points(decider, points[rows], targets[rows], deadline=deadline)
     verdict = np.full(len(factuals), None, dtype=object)
     if certificates is not None:
         verdict[rows] = certificates.verdict
@@ -114,7 +117,7 @@ def recourse_from(
         factuals=factuals,
         points=points,
         targets=targets,
-        network=loaded.network,
+        model=loaded,
         space=space,
         changes=changes,
         certificates=certificates,

@@ -1,27 +1,30 @@
-"""A network together with the way from the caller's table to the variables that the network reads."""
+"""A classifier together with the way from the caller's table to the variables that it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.classifier import Classifier
+from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
+from holdfast.features import FeatureSpace
 from holdfast.given import given_array
 from holdfast.network import Floats, Network
+from holdfast.scored import Scored
 
 
 @dataclass(frozen=True)
 class Model:
-    """A network, and how a raw table becomes what it reads.
+    """A classifier, and how a raw table becomes what it reads.
 
     Parameters
     ----------
-    network
-        The classifier itself.
+    classifier
+        The classifier itself: a `Network`, or any other model by its scores.
     preprocess
         What is done to a raw table first, such as the earlier steps of a scikit-learn pipeline. It is never folded into
         the network's parameters, because Δ is about the parameters of the classifier as it was trained.
@@ -39,13 +42,28 @@ class Model:
            [6., 2.]])
     """
 
-    network: Network
+    classifier: Classifier
     preprocess: Callable[[Any], Any] | None = None
     feature_names: tuple[str, ...] | None = None
     estimator: Any = field(default=None, compare=False, repr=False)
 
+    @property
+    def network(self) -> Network:
+        """The classifier as a network; raises for a model that is known by its scores alone."""
+        return as_network(self.classifier)
+
+    def logits(self, X: Any) -> Floats:
+        """The scores of a raw table, preprocessing included, (n, n_outputs)."""
+        return self.classifier.logits(self.variables(X))
+
+    def in_space(self, space: FeatureSpace) -> Model:
+        """The model, asked about points of this space: a model that is no network reads the rows they stand for."""
+        if not isinstance(self.classifier, Scored):
+            return self
+        return replace(self, classifier=self.classifier.reading(space.decode, space.n_variables))
+
     def variables(self, X: Any) -> Floats:
-        """X in the variables that the network reads, a float64 array (n, n_features).
+        """X in the variables that the classifier reads, a float64 array (n, n_features).
 
         Parameters
         ----------
@@ -61,7 +79,18 @@ class Model:
             if self.feature_names is not None and not hasattr(X, "columns"):
                 X = _named(X, self.feature_names)
             X = _preprocessed(X, self.preprocess)
-        return self.network.check_points(_dense(X))
+        return self.classifier.check_points(_dense(X))
+
+
+def as_network(classifier: Classifier) -> Network:
+    """The classifier, which must be a network."""
+    if isinstance(classifier, Network):
+        return classifier
+    why = classifier.why if isinstance(classifier, Scored) else repr(classifier)
+    raise UnsupportedModelError(
+        f"{why}; without a network only margins are known: PlausibleShift and EnsembleShift as changes, NNCE, RNCE and "
+        "STCE as generators take any model"
+    )
 
 
 def _preprocessed(X: Any, preprocess: Callable[[Any], Any]) -> Any:

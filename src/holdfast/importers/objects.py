@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 from typing import Any
 
 from holdfast.errors import UnsupportedModelError
+from holdfast.importers.anything import by_its_scores
 from holdfast.importers.model import Model
 from holdfast.network import Network
+from holdfast.scored import Scored, scored
 
 # A row is a library and the module that reads its models with `import_model`; it is imported when the first one comes.
 _READERS = {
@@ -15,7 +18,10 @@ _READERS = {
     "torch": "holdfast.importers.torch",
     "onnx": "holdfast.importers.onnx",
 }
-EXPECTED = "expected a fitted scikit-learn, torch or ONNX classifier, a holdfast Network, or the path of a model file"
+EXPECTED = (
+    "expected a fitted scikit-learn, torch or ONNX classifier, a holdfast Network, the path of a model file, "
+    "or anything with predict_proba"
+)
 
 
 def import_object(model: Any) -> Model:
@@ -24,13 +30,26 @@ def import_object(model: Any) -> Model:
         return model
     if isinstance(model, Network):
         return Model(model)
+    if isinstance(model, Scored):
+        return Model(model, feature_names=model.columns)
     for base in type(model).__mro__:
         reader = _READERS.get(base.__module__.partition(".")[0])
         if reader is not None:
-            imported: Model = import_module(reader).import_model(model)
+            try:
+                imported: Model = import_module(reader).import_model(model)
+            except UnsupportedModelError as why:
+                return _by_its_scores(model, why)
             return imported
+    if inspect.isroutine(model):
+        return Model(scored(model))
     came = f"the class {model.__name__}, not an object of it" if isinstance(model, type) else qualified_name(model)
-    raise UnsupportedModelError(f"{EXPECTED}; got {came}")
+    return _by_its_scores(model, UnsupportedModelError(f"{EXPECTED}; got {came}"))
+
+
+def _by_its_scores(model: Any, why: UnsupportedModelError) -> Model:
+    """A model that is no network, with all its preprocessing, as a function of the table."""
+    classifier = by_its_scores(model, why)
+    return Model(classifier, feature_names=classifier.columns)
 
 
 def qualified_name(model: object) -> str:

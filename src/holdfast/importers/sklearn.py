@@ -48,7 +48,7 @@ def import_model(model: Any) -> Model:
     _check_fitted(estimator)
     names = getattr(_first_step((*transformers, estimator)[0]), "feature_names_in_", None)
     return Model(
-        network=read(estimator).network(),
+        read(estimator).network(),
         preprocess=Steps(transformers) if transformers else None,
         feature_names=None if names is None else tuple(str(name) for name in names),
         estimator=None if transformers else estimator,

@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Table
 from holdfast.generators import Recourse
 from holdfast.generators.reading import own_variables
 from holdfast.given import given_floats
-from holdfast.importers import load_model
-from holdfast.network import Floats, Network
+from holdfast.importers import Model, load_model
+from holdfast.network import Floats
 from holdfast.verify.inputs import read_targets
 
 
@@ -44,7 +45,7 @@ class Answers:
     points: Floats
     factuals: Table
     targets: NDArray[np.intp]
-    network: Network
+    model: Model
     space: FeatureSpace
     counterfactuals: pd.DataFrame | None = None
     index: pd.Index | None = None
@@ -78,9 +79,10 @@ class Answers:
         loaded = load_model(model)
         space = own_variables(loaded, factuals) if space is None else space
         values = given_floats(points, "points").copy()
-        if values.ndim != 2 or values.shape[1] != space.n_variables or loaded.network.n_features != space.n_variables:
+        loaded = loaded.in_space(space)
+        if values.ndim != 2 or not values.shape[1] == space.n_variables == loaded.classifier.n_features:
             raise InvalidInputError(
-                f"points: expected a table with {loaded.network.n_features} columns, one for each variable of the "
+                f"points: expected a table with {loaded.classifier.n_features} columns, one for each variable of the "
                 f"model and of the space, got shape {values.shape}"
             )
         if np.shape(factuals)[0] != values.shape[0]:
@@ -93,8 +95,8 @@ class Answers:
             row = half[0] if half.size else np.argwhere(np.isinf(values))[0, 0]
             raise InvalidInputError(f"points: expected finite numbers, or a whole row of nan, got row {row} otherwise")
         index = factuals.index if isinstance(factuals, pd.DataFrame) else pd.RangeIndex(values.shape[0])
-        targets = read_targets(loaded.network, target, values.shape[0])
-        return cls(values, factuals, targets, loaded.network, space, index=index)
+        targets = read_targets(loaded.classifier, target, values.shape[0])
+        return cls(values, factuals, targets, loaded, space, index=index)
 
     @classmethod
     def read(cls, answers: Recourse | Answers) -> Answers:
@@ -109,7 +111,7 @@ class Answers:
             answers.points,
             answers.factuals,
             answers.targets,
-            answers.network,
+            answers.model,
             answers.space,
             answers.counterfactuals,
             answers.factuals.index,
@@ -117,6 +119,11 @@ class Answers:
 
     def __len__(self) -> int:
         return int(self.points.shape[0])
+
+    @property
+    def classifier(self) -> Classifier:
+        """Today's model."""
+        return self.model.classifier
 
     @property
     def found(self) -> NDArray[np.bool_]:

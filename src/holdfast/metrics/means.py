@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.generators import Recourse
 from holdfast.metrics.answers import Answers
 from holdfast.metrics.density import Density
@@ -23,7 +23,7 @@ from holdfast.metrics.rows import (
     verdict_rows,
     violation_rows,
 )
-from holdfast.network import Floats, Network
+from holdfast.network import Floats
 from holdfast.verify import Verdict
 
 
@@ -51,7 +51,7 @@ def validity(answers: Recourse | Answers) -> float:
     return mean_of_answered(valid_rows(Answers.read(answers)))
 
 
-def validity_retrained(answers: Recourse | Answers, retrained: Sequence[Network]) -> float:
+def validity_retrained(answers: Recourse | Answers, retrained: Sequence[object]) -> float:
     """The paper's vr: over answers and retrained models, the share of pairs in which the model accepts the answer.
 
     The paper takes 15 models: 5 trained anew on old and new data, 5 without 1% of the rows, 5 fine-tuned on new data.
@@ -59,17 +59,17 @@ def validity_retrained(answers: Recourse | Answers, retrained: Sequence[Network]
     return mean_of_answered(valid_retrained_rows(Answers.read(answers), retrained))
 
 
-def delta_validity(answers: Recourse | Answers, changes: PlausibleChanges, *, time_limit: float | None = None) -> float:
+def delta_validity(answers: Recourse | Answers, changes: Changes, *, time_limit: float | None = None) -> float:
     """The paper's v-Δ: the share of the answers that are proven robust; UNKNOWN is not proven."""
     return verdict_share(Answers.read(answers), changes, Verdict.ROBUST, time_limit)
 
 
-def delta_unknown(answers: Recourse | Answers, changes: PlausibleChanges, *, time_limit: float | None = None) -> float:
+def delta_unknown(answers: Recourse | Answers, changes: Changes, *, time_limit: float | None = None) -> float:
     """The share of the answers of which neither a proof nor a counter-model was found."""
     return verdict_share(Answers.read(answers), changes, Verdict.UNKNOWN, time_limit)
 
 
-def verdict_share(answers: Answers, changes: PlausibleChanges, verdict: Verdict, time_limit: float | None) -> float:
+def verdict_share(answers: Answers, changes: Changes, verdict: Verdict, time_limit: float | None) -> float:
     """The share of the answers with this verdict."""
     verdicts = verdict_rows(answers, changes, time_limit=time_limit)[answers.found]
     return float(np.mean(verdicts == verdict)) if verdicts.size else float("nan")

@@ -9,41 +9,57 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
+from holdfast.classifier import Classifier
+from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.importers import load_model
 from holdfast.metrics.answers import Answers
 from holdfast.metrics.density import Density
 from holdfast.network import Floats, Network
-from holdfast.verify import certify
+from holdfast.scored import Scored
+from holdfast.verify.certify import certify_points
+from holdfast.verify.deciders import decider_for
 
 
-def valid_rows(answers: Answers, network: Network | None = None) -> Floats:
-    """1 where the network, today's unless another is given, gives the answer its target class, else 0."""
-    network = answers.network if network is None else network
+def valid_rows(answers: Answers, model: object = None) -> Floats:
+    """1 where the model, today's unless another is given, gives the answer its target class, else 0."""
+    classifier = answers.classifier if model is None else _read_alike(answers, model)
     # A model trained later may know its classes in another order, so labels are compared.
-    wanted = answers.network.classes[answers.targets[answers.found]]
+    wanted = answers.classifier.classes[answers.targets[answers.found]]
     points = answers.points[answers.found]
-    return answers.spread(network.predict(points) == wanted if len(points) else [])
+    return answers.spread(classifier.predict(points) == wanted if len(points) else [])
 
 
-def valid_retrained_rows(answers: Answers, retrained: Sequence[Network]) -> Floats:
-    """The share of the retrained networks that give the answer its target class."""
+def _read_alike(answers: Answers, model: object) -> Classifier:
+    """Another model, asked about the points of these answers."""
+    if isinstance(model, Network):
+        return model
+    loaded = load_model(model)
+    if isinstance(loaded.classifier, Network) and loaded.preprocess is not None:
+        # Its preprocessing may be its own, so it reads the rows that the points stand for.
+        return Scored(loaded.logits, tuple(loaded.classifier.classes.tolist())).reading(
+            answers.space.decode, answers.space.n_variables
+        )
+    return loaded.in_space(answers.space).classifier
+
+
+def valid_retrained_rows(answers: Answers, retrained: Sequence[object]) -> Floats:
+    """The share of the retrained models that give the answer its target class."""
     if not len(retrained):
-        raise InvalidInputError("retrained: expected at least one network, got none")
+        raise InvalidInputError("retrained: expected at least one model, got none")
     return np.asarray(np.mean([valid_rows(answers, network) for network in retrained], axis=0))
 
 
-def verdict_rows(answers: Answers, changes: PlausibleChanges, *, time_limit: float | None = None) -> NDArray[Any]:
+def verdict_rows(answers: Answers, changes: Changes, *, time_limit: float | None = None) -> NDArray[Any]:
     """A `Verdict` for each answer, None where there is none."""
     verdicts = np.full(len(answers), None, dtype=object)
     rows = np.flatnonzero(answers.found)
     if rows.size:
-        labels = answers.network.classes[answers.targets[rows]]
-        certificates = certify(
-            answers.network, answers.points[rows], labels, changes, time_limit=time_limit, progress=False
-        )
-        verdicts[rows] = certificates.verdict
+        decider, deadline = decider_for(answers.model, changes), Deadline.after(time_limit)
+        found = certify_points(decider, answers.points[rows], answers.targets[rows], deadline=deadline)
+        verdicts[rows] = found.verdict
     return verdicts
 
 
@@ -77,7 +93,7 @@ def violation_rows(answers: Answers) -> Floats:
 def per_row(
     answers: Recourse | Answers,
     *,
-    changes: PlausibleChanges | Mapping[str, PlausibleChanges] | None = None,
+    changes: Changes | Mapping[str, Changes] | None = None,
     retrained: Sequence[Network] = (),
     density: Density | None = None,
     time_limit: float | None = None,

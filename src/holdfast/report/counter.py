@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.generators import Recourse
+from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.report.contents import CounterModel, ParameterChange
 from holdfast.report.radii import RADIUS_TOLERANCE, Radii
@@ -81,7 +82,7 @@ def _witness(recourse: Recourse, radii: Radii, row: int, place: int) -> Network 
             f"row {row}: a counter-model lies within a Δ that is proven safe; please report this as a bug"
         )
     if verdict is Verdict.NOT_ROBUST and not inside:
-        return recourse.certificates.witness(place)
+        return as_network(recourse.certificates.witness(place))
     return near
 
 
@@ -96,7 +97,7 @@ def _just_beyond(recourse: Recourse, radii: Radii, row: int) -> Network | None:
         changes = PlausibleChanges(radius, radii.norm, radii.biases)
         witness = certify(network, point, label, changes, progress=False).witness(0)
         if witness is not None:
-            return witness
+            return as_network(witness)
     return None
 
 

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
-from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.changes import Changes
+from holdfast.classifier import Classifier
+from holdfast.errors import InvalidInputError
+from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
-from holdfast.verify.engine import Engine
-from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Stage, Verdict
-from holdfast.verify.witness import build_witness
+from holdfast.verify.deciders import Decider
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,15 +28,14 @@ class Certificates:
 
     Attributes
     ----------
-    network, changes, points, targets
-        The question: the network, Δ, the points in the model's variables and each row's target (an index of
-        `network.classes`).
+    decider, points, targets
+        The question: the model under its changes, the points in the model's variables and each row's target (an index
+        of the model's classes).
     sound
         Where factuals were given: whether every model in Δ keeps the factual's class, for each row.
     """
 
-    network: Network
-    changes: PlausibleChanges
+    decider: Decider
     points: Floats
     targets: NDArray[np.intp]
     index: pd.Index
@@ -44,6 +44,21 @@ class Certificates:
 
     def __len__(self) -> int:
         return int(self.points.shape[0])
+
+    @property
+    def classifier(self) -> Classifier:
+        """Today's model."""
+        return self.decider.classifier
+
+    @property
+    def network(self) -> Network:
+        """Today's model where it is a network."""
+        return as_network(self.classifier)
+
+    @property
+    def changes(self) -> Changes:
+        """What may become of it."""
+        return self.decider.changes
 
     @property
     def verdict(self) -> NDArray[Any]:
@@ -72,7 +87,7 @@ class Certificates:
         """Which stage of the cascade settled each row."""
         return np.array([stage.value for stage in STAGES], dtype=object)[self.outcome.stage]
 
-    def witness(self, row: int) -> Network | None:
+    def witness(self, row: int) -> Any:
         """A model inside Δ that gives the row (counted from 0) another class; None where the row is not NOT_ROBUST.
 
         It has been replayed through its own forward pass.
@@ -80,30 +95,14 @@ class Certificates:
         row = int(np.arange(len(self))[row])
         if self.outcome.verdict[row] != NOT_ROBUST:
             return None
-        if STAGES[self.outcome.stage[row]] is Stage.FORWARD:
-            return self.network
-        found = self.outcome.evidence.breaker(row)
-        if found is None:
-            return None
-        margin, sides = found
-        if isinstance(sides, Network):
-            return sides
-        radii = self.changes.layer_radii(self.network)
-        witness = build_witness(self.network, radii, margin, self.points[row], sides)
-        if witness.predict_index(self.points[row : row + 1])[0] == self.targets[row]:
-            raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
-        return witness
+        return self.decider.witness(self.outcome, row, self.points[row], int(self.targets[row]))
 
     def proof(self, row: int, max_cases: int = 5000) -> list[dict[str, Any]]:
         """What the row's ROBUST verdict stands on, as `holdfast.checker` reads it: a part for each rival."""
-        # As in the engine: the checker is imported when it is asked for.
-        from holdfast.verify.proof import proof
-
         row = int(np.arange(len(self))[row])
         if self.outcome.verdict[row] != ROBUST:
             raise InvalidInputError(f"proof: expected a robust row, got row {row}, which is {self.verdict[row].name}")
-        engine = Engine(self.network, self.changes)
-        return proof(engine, self.outcome.evidence, row, self.points[row], int(self.targets[row]), max_cases)
+        return self.decider.proof(self.outcome, row, self.points[row], int(self.targets[row]), max_cases)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
@@ -148,11 +147,11 @@ class Certificates:
             head["sound"] = self.sound[:HEAD]
         robust = f"{counts[Verdict.ROBUST]:,} of {len(self):,} points"
         return show(
-            f"{robust} provably survive every model within {self.changes.words}",
+            f"{robust} provably survive {self.changes.every_model}",
             [
                 *((verdict.words, counts[verdict]) for verdict in (Verdict.NOT_ROBUST, Verdict.UNKNOWN)),
                 ("settled by", ", ".join(f"{stage}: {count:,}" for stage, count in self.stages.items())),
-                ("model", repr(self.network)),
+                ("model", repr(self.classifier)),
             ],
             head.drop(columns="robust"),
             total=len(self),

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.arrays import check_device
 from holdfast.bounds.layers import Margin
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.verify.certificates import Certificates
+from holdfast.verify.deciders import Decider, decider_for
 from holdfast.verify.engine import Engine
 from holdfast.verify.inputs import Space, check_changes, positive_number, read_table, read_targets
 from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
@@ -26,13 +29,14 @@ from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
 # A table shorter than this is done before a progress bar could be read.
 _LONG_TABLE = 200_000
 _SEPARATE_TOL = 1e-7
+_NO_LIMIT = Deadline.after(None)
 
 
 def certify(
     model: object,
     X: Any,
     target: Any,
-    changes: PlausibleChanges,
+    changes: Changes,
     *,
     space: Space | None = None,
     factuals: Any = None,
@@ -46,13 +50,14 @@ def certify(
     Parameters
     ----------
     model
-        Anything `load_network` takes; with a scikit-learn pipeline, X goes through its earlier steps first.
+        Anything `load_network` takes; with a scikit-learn pipeline, X goes through its earlier steps first. Under a
+        `PlausibleShift` or an `EnsembleShift`, anything `load_model` takes.
     X
         The points: an array in the model's variables, or a DataFrame in the caller's units.
     target
         The class that the points must keep: one label, or one for each row.
     changes
-        Δ.
+        Δ: `PlausibleChanges`, or another kind of plausible change.
     space
         How raw units become the model's variables, where the model does not bring its own preprocessing.
     factuals
@@ -70,7 +75,7 @@ def certify(
 
     Examples
     --------
-    >>> from holdfast import Network
+    >>> from holdfast import Network, PlausibleChanges
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> certs = certify(net, [[0.7, 0.7], [0.7, 0.9]], 1, PlausibleChanges(0.1, biases=False))
     >>> [str(verdict) for verdict in certs.verdict]
@@ -82,9 +87,7 @@ def certify(
     return prepared.certify(X, target, factuals=factuals, time_limit=time_limit, method=method, progress=progress)
 
 
-def prepare(
-    model: object, changes: PlausibleChanges, *, space: Space | None = None, device: str | None = None
-) -> Prepared:
+def prepare(model: object, changes: Changes, *, space: Space | None = None, device: str | None = None) -> Prepared:
     """A model and Δ, read once: for services that certify point by point.
 
     Parameters
@@ -94,14 +97,15 @@ def prepare(
 
     Examples
     --------
-    >>> from holdfast import Network
+    >>> from holdfast import Network, PlausibleChanges
     >>> prepared = prepare(Network([[[-1.0, 1.0]]], [[0.0]]), PlausibleChanges(0.1, biases=False))
     >>> bool(prepared.certify([[0.7, 0.9]], 1).robust[0])
     True
     """
     check_changes(changes)
     loaded = load_model(model)
-    return Prepared(loaded, Engine(loaded.network, changes, check_device(device, None)), space)
+    loaded = loaded if space is None or not isinstance(space, FeatureSpace) else loaded.in_space(space)
+    return Prepared(loaded, decider_for(loaded, changes, check_device(device, None)), space)
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class Prepared:
     """What `prepare` made of a model and Δ."""
 
     model: Model
-    engine: Engine
+    decider: Decider
     space: Space | None
 
     def certify(
@@ -125,22 +129,40 @@ class Prepared:
         """Decide for each row whether every model in Δ gives it the target class; as `certify`."""
         deadline = Deadline.after(None if time_limit is None else positive_number(time_limit, "time_limit"))
         table = read_table(self.model, X, self.space)
-        n, engine = table.points.shape[0], self.engine
-        targets = read_targets(table.network, target, n)
+        n, decider = table.points.shape[0], self.decider
+        targets = read_targets(decider.classifier, target, n)
         with progress_bar("certify", n, wanted=progress, long=_LONG_TABLE) as advance:
-            outcome = _decide(engine, table.points, targets, method, deadline, advance)
-        sound = None
+            found = certify_points(
+                decider, table.points, targets, index=table.index, deadline=deadline, method=method, advance=advance
+            )
         if factuals is not None:
             before = read_table(self.model, factuals, self.space, name="factuals").points
             if before.shape[0] != n:
                 raise InvalidInputError(f"factuals: expected one for each of the {n} rows, got {before.shape[0]}")
-            classes = table.network.predict_index(before)
-            sound = _decide(engine, before, classes, method, deadline, None).verdict == ROBUST
-        return Certificates(table.network, engine.changes, table.points, targets, table.index, outcome, sound)
+            classes = decider.classifier.predict_index(before)
+            found = replace(
+                found, sound=certify_points(decider, before, classes, deadline=deadline, method=method).robust
+            )
+        return found
+
+
+def certify_points(
+    decider: Decider,
+    points: Floats,
+    targets: NDArray[np.intp],
+    *,
+    index: pd.Index | None = None,
+    deadline: Deadline = _NO_LIMIT,
+    method: str = "joint",
+    advance: Callable[[int], object] | None = None,
+) -> Certificates:
+    """`certify` for whoever has a decider, points and class indices already."""
+    outcome = _decide(decider, points, targets, method, deadline, advance)
+    return Certificates(decider, points, targets, pd.RangeIndex(len(points)) if index is None else index, outcome)
 
 
 def _decide(
-    engine: Engine,
+    decider: Decider,
     points: Floats,
     targets: NDArray[np.intp],
     method: str,
@@ -149,12 +171,17 @@ def _decide(
 ) -> Outcome:
     if method not in ("joint", "separate", "interval"):
         raise InvalidInputError(f"method: expected 'joint', 'separate' or 'interval', got {method!r}")
-    if method == "separate" and engine.ball:
-        raise InvalidInputError(f"method: 'separate' is the paper's test for norm inf, got norm {engine.changes.norm}")
-    if method == "separate" and engine.network.n_outputs > 1:
-        return _separate(engine, points, targets, deadline)
+    if method == "separate":
+        if not isinstance(decider, Engine) or decider.ball:
+            raise InvalidInputError(
+                f"method: 'separate' is the paper's test for norm inf, got norm {decider.changes.norm}"
+                if isinstance(decider, Engine)
+                else f"method: 'separate' is the paper's test for networks and boxes, got {decider.changes!r}"
+            )
+        if decider.network.n_outputs > 1:
+            return _separate(decider, points, targets, deadline)
     until = Stage.BALL if method == "interval" else Stage.EXACT
-    return engine.settle(points, targets, deadline=deadline, until=until, advance=advance)
+    return decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
 
 
 def _separate(engine: Engine, points: Floats, targets: NDArray[np.intp], deadline: Deadline) -> Outcome:

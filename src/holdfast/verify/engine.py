@@ -22,12 +22,12 @@ from holdfast.bounds import balls
 from holdfast.bounds.layers import IntervalPass, Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
-from holdfast.errors import InvalidInputError
+from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.search import WITNESS_SAFETY, Search
-from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
-from holdfast.verify.witness import flips
+from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, STAGES, Outcome, Stage
+from holdfast.verify.witness import build_witness, flips
 
 Rows = NDArray[np.intp]
 
@@ -97,6 +97,36 @@ class Engine:
         self.box = replace(changes, norm=math.inf) if self.ball else changes
         self.radii = changes.layer_radii(network)
         self._prepared: dict[int, PreparedTarget] = {}
+
+    @property
+    def classifier(self) -> Network:
+        """The network, as every decider calls it."""
+        return self.network
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Engine, (self.network, self.changes, self.device)
+
+    def witness(self, outcome: Outcome, row: int, point: Floats, target: int) -> Network | None:
+        """A network inside Δ that breaks a row that is NOT_ROBUST, replayed; None where none was kept."""
+        if STAGES[outcome.stage[row]] is Stage.FORWARD:
+            return self.network
+        found = outcome.evidence.breaker(row)
+        if found is None:
+            return None
+        margin, sides = found
+        if isinstance(sides, Network):
+            return sides
+        witness = build_witness(self.network, self.radii, margin, point, sides)
+        if witness.predict_index(point[None, :])[0] == target:
+            raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
+        return witness
+
+    def proof(self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int) -> list[dict[str, Any]]:
+        """What the ROBUST verdict of a row stands on, as `holdfast.checker` reads it: a part for each rival."""
+        # As in `_exact`: the checker is imported when it is asked for.
+        from holdfast.verify.proof import proof
+
+        return proof(self, outcome.evidence, row, point, target, max_cases)
 
     @cached_property
     def convert(self) -> Callable[[Any], Array]:
@@ -178,7 +208,7 @@ class Engine:
             return outcome
         jobs: list[Job] = []
         block = _DEVICE_CHUNK if self.device else _BLOCK
-        for one, rows in _by_target(target, points.shape[0]):
+        for one, rows in by_target(target, points.shape[0]):
             waiting: list[Job] = []
             for start in range(0, len(rows), block):
                 part = rows[start : start + block]
@@ -249,7 +279,7 @@ def quiet() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
-def _by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows | range]]:
+def by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows | range]]:
     """Each class that is asked for with its rows, in order; one class for all is the usual case."""
     if isinstance(target, int):
         yield target, range(n)

@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.arrays import to_numpy
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
+from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
@@ -20,6 +21,7 @@ from holdfast.given import given_number
 from holdfast.importers import Model, load_model
 from holdfast.importers.sklearn import pipelines_around
 from holdfast.network import Floats, Network
+from holdfast.scored import Scored
 
 # Two encodings differ by no more than their rounding.
 _SAME = 1e-9
@@ -36,14 +38,21 @@ class Space(Protocol):
 class Table:
     """Points in the model's variables, with the caller's index."""
 
-    network: Network
+    model: Model
     points: Floats
     index: pd.Index
+
+    @property
+    def network(self) -> Network:
+        """The model where it is a network."""
+        return self.model.network
 
 
 def read_table(model: object, X: Any, space: Space | None = None, name: str = "X") -> Table:
     """Load the model and bring X into its variables; at least one row is expected."""
     loaded = load_model(model)
+    if isinstance(space, FeatureSpace):
+        loaded = loaded.in_space(space)
     X = to_numpy(X) if hasattr(X, "is_cuda") else X
     index = X.index if isinstance(X, pd.DataFrame) else None
     if index is not None and index.empty:  # before a pipeline complains in words of its own
@@ -54,7 +63,7 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
         raise InvalidInputError(str(error).replace("X: ", f"{name}: ", 1)) from error
     if points.shape[0] == 0:
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
-    return Table(loaded.network, points, pd.RangeIndex(points.shape[0]) if index is None else index)
+    return Table(loaded, points, pd.RangeIndex(points.shape[0]) if index is None else index)
 
 
 def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
@@ -62,7 +71,7 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
         return loaded.variables(X)
     if isinstance(space, FeatureSpace):
         check_reading(loaded, space)
-    points = loaded.network.check_points(space.encode(X))
+    points = loaded.classifier.check_points(space.encode(X))
     if loaded.preprocess is not None:
         _check_same_encoding(loaded.variables(X), points)
     return points
@@ -74,6 +83,12 @@ def check_reading(loaded: Model, space: FeatureSpace) -> None:
     A model fitted on a table with column names knows its variables by name, a classifier cut out of a pipeline by what
     the pipeline does before it. A model with preprocessing is compared row by row; all others are taken at their word.
     """
+    if isinstance(loaded.classifier, Scored):
+        # Such a model reads the caller's table itself.
+        missing = [name for name in loaded.feature_names or () if name not in map(str, space.names)]
+        if missing:
+            raise InvalidInputError(f"space: expected the model's column {missing[0]!r}, got {list(space.names)}")
+        return
     if loaded.preprocess is not None:
         return
     if loaded.feature_names is not None:
@@ -142,8 +157,8 @@ def variable_places(space: FeatureSpace) -> dict[str, tuple[int, ...]]:
 
 def check_changes(changes: object) -> None:
     """Refuse what is not a set of plausible changes."""
-    if not isinstance(changes, PlausibleChanges):
-        raise InvalidInputError(f"changes: expected PlausibleChanges(delta), got {changes!r}")
+    if not isinstance(changes, Changes):
+        raise InvalidInputError(f"changes: expected PlausibleChanges(delta) or another kind of change, got {changes!r}")
 
 
 def positive_number(value: Any, name: str) -> float:
@@ -200,14 +215,14 @@ def _difference(a: Floats, b: Floats) -> float:
     return float(np.abs(a - b).max(initial=0.0)) if a.shape == b.shape else math.inf
 
 
-def read_targets(network: Network, target: Any, n: int) -> NDArray[np.intp]:
+def read_targets(classifier: Classifier, target: Any, n: int) -> NDArray[np.intp]:
     """The class index of each row's target: one label for all rows, or one per row."""
     if isinstance(target, str) or np.ndim(target) == 0:
-        return np.full(n, network.class_index(target), dtype=np.intp)
+        return np.full(n, classifier.class_index(target), dtype=np.intp)
     labels = np.asarray(target)
     if labels.shape != (n,):
         raise InvalidInputError(
             f"target: expected one class, or one for each of the {n} rows, got shape {labels.shape}"
         )
     unique, inverse = np.unique(labels, return_inverse=True)
-    return np.array([network.class_index(label) for label in unique], dtype=np.intp)[inverse]
+    return np.array([classifier.class_index(label) for label in unique], dtype=np.intp)[inverse]

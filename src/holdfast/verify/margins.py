@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast.classifier import Classifier
 from holdfast.network import Floats, Network
 
 Rows = NDArray[np.intp]
 
 
-def least_margins(network: Network, targets: ArrayLike, points: Floats) -> Floats:
+def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Floats:
     """How far each row's target lies above its strongest rival, (n,); `targets` is one class for all, or one a row.
 
     Examples
@@ -43,7 +44,7 @@ def _one_each(targets: ArrayLike, points: Floats) -> Rows:
     return np.broadcast_to(np.asarray(targets, dtype=np.intp), (points.shape[0],))
 
 
-def _rivals(network: Network, targets: Rows, points: Floats) -> tuple[Floats, Rows]:
+def _rivals(network: Classifier, targets: Rows, points: Floats) -> tuple[Floats, Rows]:
     logits = network.logits(points)
     if network.n_outputs == 1:
         return np.where(targets == 1, logits[:, 0], -logits[:, 0]), 1 - targets

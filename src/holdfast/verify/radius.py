@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 
 from holdfast.bounds import balls
 from holdfast.bounds.layers import Layers, margins_for
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes, PlausibleChanges
 from holdfast.deadline import Deadline
+from holdfast.importers import Model
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.attack import attack, sides
-from holdfast.verify.engine import Engine, quiet
-from holdfast.verify.inputs import Space, positive_number, read_table, read_targets
+from holdfast.verify.closed_form import ClosedForm
+from holdfast.verify.deciders import decider_for
+from holdfast.verify.engine import Engine, by_target, quiet
+from holdfast.verify.inputs import Space, check_changes, positive_number, read_table, read_targets
 from holdfast.verify.search import WITNESS_SAFETY, Search
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST
 
@@ -50,6 +53,8 @@ class CertifiedRadius:
     upper: Floats
     index: pd.Index
     tol: float = 1e-6
+    # What the radius is: delta, or the margin or radius of another kind of change.
+    unit: str = "delta"
 
     @property
     def met(self) -> NDArray[np.bool_]:
@@ -108,6 +113,7 @@ def certified_radius(
     tol: float = 1e-6,
     biases: bool = True,
     space: Space | None = None,
+    changes: Changes | None = None,
 ) -> CertifiedRadius:
     """The largest delta for which each row keeps its class, to within `tol`.
 
@@ -117,6 +123,9 @@ def certified_radius(
         As for `certify`.
     norm, biases
         As for `PlausibleChanges`.
+    changes
+        Another kind of change to measure along, whatever its own size: the largest margin under a `PlausibleShift` or
+        an `EnsembleShift`, the largest radius of an `Ellipsoid`.
     tol
         The greatest `upper - lower` wanted; `met` says where rounding, or the budget of a search, was in the way.
 
@@ -127,13 +136,42 @@ def certified_radius(
     >>> radius.lower.round(6)
     array([0.076923, 0.      ])
     """
-    tol = positive_number(tol, "tol")
     table = read_table(model, X, space)
-    network, points = table.network, table.points
+    targets = read_targets(table.model.classifier, target, table.points.shape[0])
+    kind = PlausibleChanges(1.0, norm, biases) if changes is None else changes
+    check_changes(kind)
+    return radius_of_points(table.model, table.points, targets, kind, tol=tol, index=table.index)
+
+
+def radius_of_points(
+    model: Model,
+    points: Floats,
+    targets: Rows,
+    changes: Changes | None,
+    *,
+    tol: float = 1e-6,
+    index: pd.Index | None = None,
+) -> CertifiedRadius:
+    """`certified_radius` for whoever has points and class indices already; None stands for Δ in norm inf.
+
+    Radii by layer or by parameter are measured by one radius for all.
+    """
+    tol, n = positive_number(tol, "tol"), points.shape[0]
+    index = pd.RangeIndex(n) if index is None else index
+    if changes is not None and not isinstance(changes, PlausibleChanges):
+        decider = decider_for(model, changes)
+        assert isinstance(decider, ClosedForm)
+        lower, upper = np.empty(n), np.empty(n)
+        for one, rows in by_target(targets, n) if n else ():
+            there = np.asarray(rows)
+            lower[there], upper[there] = decider.radius(points[there], one)
+        return CertifiedRadius(lower, upper, index, tol, changes.unit)
+    norm, biases = (math.inf, True) if changes is None else (changes.norm, bool(changes.biases))
+    network = model.network
     engine = Engine(network, PlausibleChanges(1.0, norm, biases))
-    engine.check_scale(points)
-    targets = read_targets(network, target, points.shape[0])
-    lower, upper = np.empty(points.shape[0]), np.empty(points.shape[0])
+    if n:
+        engine.check_scale(points)
+    lower, upper = np.empty(n), np.empty(n)
     for k in np.unique(targets):
         rows = np.flatnonzero(targets == k)
         if not network.hidden:
@@ -147,7 +185,7 @@ def certified_radius(
             for row in rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]:
                 ends = float(lower[row]), float(upper[row])
                 lower[row], upper[row] = _bisected(engine, points[row : row + 1], int(k), tol, *ends)
-    return CertifiedRadius(lower, upper, table.index, tol)
+    return CertifiedRadius(lower, upper, index, tol)
 
 
 def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, high: float) -> tuple[float, float]:

@@ -12,16 +12,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.changes.kind import Chance, Changes
 from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number
 from holdfast.network import Floats, Network
-from holdfast.notebook import never_fails, show
 
 Radius = float | Floats
 
@@ -50,7 +50,7 @@ def down_up(radius: Radius, ndim: int = 0) -> tuple[Radius, Radius]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PlausibleChanges:
+class PlausibleChanges(Changes):
     """Every network whose parameters differ from today's by at most `delta` in the p-norm `norm`.
 
     Parameters
@@ -64,6 +64,8 @@ class PlausibleChanges:
     biases
         False leaves the biases as they are. With radii for each parameter the alternative is those of the biases: for
         each layer an array (out,), or two of them, [down, up].
+    chance
+        What was measured of promises under this Δ; `risk_calibrated` fills it in.
 
     Examples
     --------
@@ -82,9 +84,13 @@ class PlausibleChanges:
     [False, True]
     """
 
+    kind: ClassVar[str] = "parameters"
+    unit: ClassVar[str] = "delta"
+
     delta: float | tuple[float, ...] | tuple[Floats, ...]
     norm: float = math.inf
     biases: bool | tuple[Floats, ...] = True
+    chance: Chance | None = None
 
     def __post_init__(self) -> None:
         norm, delta, biases = _check_norm(self.norm), _items(self.delta), _items(self.biases)
@@ -146,7 +152,15 @@ class PlausibleChanges:
         return (*radii, *self.biases) if isinstance(self.biases, tuple) else radii
 
     @property
-    def words(self) -> str:
+    def size(self) -> float:
+        """The largest radius."""
+        return self.largest
+
+    def resized(self, size: float) -> PlausibleChanges:
+        """The same shape with another largest radius."""
+        return self.scaled(size / self.largest) if isinstance(self.delta, tuple) else self._with(size, self.biases)
+
+    def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The radius as people read it, never more than it is, with whatever is unusual about Δ.
 
         Examples
@@ -156,10 +170,6 @@ class PlausibleChanges:
         >>> PlausibleChanges([[[0.01, 0.02]]], biases=[[0.03]]).words
         'a radius for each parameter, at most 0.03'
         """
-        return self.in_words()
-
-    def in_words(self, number: Callable[[float], str] = at_most) -> str:
-        """`words`, with radii written by `number`."""
         if self.per_parameter:
             text = f"a radius for each parameter, at most {number(self.largest)}"
         else:
@@ -168,14 +178,23 @@ class PlausibleChanges:
         parts = [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (not self.biases)
         return text + "".join(parts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Δ as plain JSON-able data, with every digit."""
+    @property
+    def every_model(self) -> str:
+        """The models inside Δ."""
+        return f"every model within {self.words}"
+
+    def facts(self) -> dict[str, Any]:
+        """The radii, with every digit."""
         norm = "inf" if self.norm == math.inf else self.norm
         return {"delta": _plain(self.delta), "norm": norm, "biases": _plain(self.biases)}
 
+    def to_dict(self) -> dict[str, Any]:
+        """As of every kind; files from before there were kinds have none."""
+        return {name: part for name, part in super().to_dict().items() if name != "kind"}
+
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> PlausibleChanges:
-        """What `to_dict` wrote.
+    def of_facts(cls, facts: Mapping[str, Any]) -> PlausibleChanges:
+        """What `facts` wrote.
 
         Examples
         --------
@@ -183,7 +202,7 @@ class PlausibleChanges:
         >>> PlausibleChanges.from_dict(changes.to_dict()) == changes
         True
         """
-        return cls(document["delta"], float(document["norm"]), document["biases"])
+        return cls(facts["delta"], float(facts["norm"]), facts["biases"])
 
     def layer_radii(self, network: Network) -> list[LayerRadius]:
         """The radius of each layer's weights and biases."""
@@ -206,54 +225,50 @@ class PlausibleChanges:
             tuple(part * factor for part in self.delta) if isinstance(self.delta, tuple) else self.delta * factor
         )
         biases = tuple(part * factor for part in self.biases) if isinstance(self.biases, tuple) else self.biases
+        return self._with(delta, biases)
+
+    def _with(self, delta: Any, biases: Any) -> PlausibleChanges:
         return PlausibleChanges(delta, self.norm, biases)
-
-    def __eq__(self, other: object) -> bool:
-        return self._key == other._key if isinstance(other, PlausibleChanges) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
     @property
     def _key(self) -> tuple[object, ...]:
         arrays = tuple((np.shape(part), np.asarray(part).tobytes()) for part in self._parts)
-        return self.norm, bool(self.biases), isinstance(self.delta, tuple), arrays
+        return self.norm, bool(self.biases), isinstance(self.delta, tuple), arrays, self.chance
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PlausibleChanges, (self.delta, self.norm, self.biases)
+        return PlausibleChanges, (self.delta, self.norm, self.biases, self.chance)
 
     def __repr__(self) -> str:
         if self.per_parameter:
             return f"PlausibleChanges({self.words})"
         return f"PlausibleChanges(delta={self.delta}, norm={self.norm}, biases={self.biases})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def _table(self) -> list[tuple[str, object]]:
         several = f"{at_most(self.least)} to {at_most(self.largest)}, by parameter"
-        facts = [
+        return [
             (
                 "how far each parameter may move" if self.norm == math.inf else "how far they may move together",
                 several if self.per_parameter else self.delta,
             ),
             ("norm", self.norm),
             ("biases", "move too" if self.biases else "stay as they are"),
+            ("chance", None if self.chance is None else str(self.chance)),
         ]
-        return show(f"Plausible changes: {self.words}", facts)
 
-    def contains(self, network: Network, other: Network) -> bool:
-        """Whether `other` is `network` after a plausible change; decided in exact arithmetic for norms 1, 2, inf."""
-        differences = _differences(network, other)
-        radii = self.layer_radii(network)
+    def contains(self, today: Network, other: Network) -> bool:
+        """Whether `other` is `today` after a plausible change; decided in exact arithmetic for norms 1, 2, inf."""
+        differences = _differences(today, other)
+        radii = self.layer_radii(today)
         if not self.biases and any((bias != 0).any() for _, bias in differences):
             return False
         if self.norm == math.inf:
             return all(
                 bool(_near(theirs, ours, radius.weight).all() and _near(their_bias, our_bias, radius.bias).all())
                 for ours, theirs, our_bias, their_bias, radius in zip(
-                    network.weights, other.weights, network.biases, other.biases, radii, strict=True
+                    today.weights, other.weights, today.biases, other.biases, radii, strict=True
                 )
             )
-        layers = list(zip(_flat_layers(network), _flat_layers(other), radii, strict=True))
+        layers = list(zip(_flat_layers(today), _flat_layers(other), radii, strict=True))
         if not self.per_layer:
             ours, theirs = (np.concatenate([layer[side] for layer in layers]) for side in (0, 1))
             return _in_ball(ours, theirs, self.largest, self.norm)

@@ -1,0 +1,64 @@
+"""What may become of today's model: a file for each kind of plausible change.
+
+parameters  PlausibleChanges   every network whose parameters lie within delta of today's
+shift       PlausibleShift     every model whose margin at a promised point is at most so much below today's
+            EnsembleShift      the same below the mean of some retrained models
+ellipsoid   Ellipsoid          every linear model whose parameters lie in an ellipsoid around today's
+
+kind        Changes, Chance    what they share; and how often promises of a kind are expected to be broken
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.changes.ellipsoid import Ellipsoid
+from holdfast.changes.kind import Chance, Changes
+from holdfast.changes.parameters import (
+    LayerRadius,
+    PlausibleChanges,
+    Radius,
+    down_up,
+    move_within,
+    p_norm,
+    p_norm_above,
+    parameter_distance,
+)
+from holdfast.changes.shift import EnsembleShift, PlausibleShift
+from holdfast.errors import FileFormatError
+
+__all__ = [
+    "Chance",
+    "Changes",
+    "Ellipsoid",
+    "EnsembleShift",
+    "LayerRadius",
+    "PlausibleChanges",
+    "PlausibleShift",
+    "Radius",
+    "changes_from_dict",
+    "down_up",
+    "move_within",
+    "p_norm",
+    "p_norm_above",
+    "parameter_distance",
+]
+
+KINDS: dict[str, type[Changes]] = {
+    kind.kind: kind for kind in (PlausibleChanges, PlausibleShift, EnsembleShift, Ellipsoid)
+}
+
+
+def changes_from_dict(document: Mapping[str, Any]) -> Changes:
+    """What `to_dict` wrote, of whatever kind.
+
+    Examples
+    --------
+    >>> changes_from_dict(PlausibleShift(0.5).to_dict())
+    PlausibleShift(0.5)
+    """
+    kind = document.get("kind", PlausibleChanges.kind)
+    if kind not in KINDS:
+        raise FileFormatError(f"changes: expected one of the kinds {list(KINDS)}, got {kind!r}")
+    return KINDS[kind].from_dict(document)

@@ -1,0 +1,207 @@
+"""An ellipsoid of parameters around a linear model.
+
+    { θ' : (θ' - θ)ᵀ H (θ' - θ) <= radius² },    worst margin at x:  θᵀg - radius sqrt(gᵀ H⁻¹ g),  g = (x, 1)
+
+With H the curvature of the loss at today's fit, the refits of a regression on other rows of the same kind spread like
+this, far from evenly in every direction: the same share of them fits into a much smaller set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from holdfast.changes.kind import Chance, Changes, check_linear, check_size
+from holdfast.drawing import at_most
+from holdfast.errors import InvalidInputError
+from holdfast.given import given_floats
+from holdfast.importers import load_model
+from holdfast.network import Floats, Network
+
+# A share of its mean diagonal that keeps the curvature positive definite where rows leave a direction open.
+_RIDGE = 1e-9
+_UNIT = 2.0**-53
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ellipsoid(Changes):
+    """Every linear model whose parameters lie in an ellipsoid around today's.
+
+    Parameters
+    ----------
+    shape
+        H, symmetric and positive definite, a row and a column for each parameter: the weights, output by output, then
+        the biases. The inverse of a covariance of refitted parameters, or what `Ellipsoid.of` computes.
+    radius
+        How far, in the norm of H.
+    chance
+        What was measured of such promises; `risk_calibrated` fills it in.
+
+    Examples
+    --------
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> Ellipsoid(np.diag([1.0, 4.0, 4.0]), 0.5).contains(net, Network([[[-0.5, 1.0]]], [[0.0]]))
+    True
+    """
+
+    kind: ClassVar[str] = "ellipsoid"
+    unit: ClassVar[str] = "radius"
+
+    shape: Floats
+    radius: float
+    chance: Chance | None = None
+
+    def __post_init__(self) -> None:
+        shape = np.array(given_floats(self.shape, "shape"))
+        if shape.ndim != 2 or shape.shape[0] != shape.shape[1] or not shape.size or not np.isfinite(shape).all():
+            raise InvalidInputError(f"shape: expected a square matrix of finite numbers, got shape {shape.shape}")
+        if not np.allclose(shape, shape.T, rtol=1e-9, atol=1e-12 * float(np.abs(shape).max())):
+            raise InvalidInputError(
+                f"shape: expected a symmetric matrix, got one that differs by {np.abs(shape - shape.T).max():.3g} "
+                "from its transpose"
+            )
+        shape = (shape + shape.T) / 2.0
+        shape.setflags(write=False)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "radius", check_size(self.radius, "radius"))
+        if not self.least_eigenvalue > 0.0:
+            ends = np.linalg.eigvalsh(shape)
+            raise InvalidInputError(
+                "shape: expected a positive definite matrix, got one with eigenvalues from "
+                f"{ends[0]:.3g} to {ends[-1]:.3g}; a covariance of fewer refits than parameters is singular: take the "
+                "curvature of the loss, Ellipsoid.of(model, X)"
+            )
+
+    @classmethod
+    def of(cls, model: object, X: Any, radius: float = 1.0, *, space: Any = None) -> Self:
+        """The curvature of the logistic loss at today's fit, summed over the rows of a table.
+
+        Parameters
+        ----------
+        model
+            A linear model: a logistic regression of scikit-learn, a pipeline that ends in one, a `Network`.
+        X
+            The rows that it was fitted on, or others like them.
+        radius
+            1 is about one standard deviation of refits on as many other rows; `risk_calibrated` finds what it takes.
+        space
+            Brings the table into the model's variables, where the model does not do so itself.
+        """
+        loaded = load_model(model)
+        network = loaded.network
+        check_linear(network, "Ellipsoid")
+        points = loaded.variables(X) if space is None else network.check_points(space.encode(X))
+        if not points.shape[0]:
+            raise InvalidInputError("X: expected at least one row, got an empty table")
+        logits = network.logits(points)
+        logits = np.hstack([np.zeros_like(logits), logits]) if network.n_outputs == 1 else logits
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        rows = np.hstack([points, np.ones((points.shape[0], 1))])
+        outputs = [1] if network.n_outputs == 1 else list(range(network.n_outputs))
+        blocks = [
+            [(rows * (shares[:, a] * ((a == b) - shares[:, b]))[:, None]).T @ rows for b in outputs] for a in outputs
+        ]
+        order = _parameter_order(network)
+        shape = np.block(blocks)[np.ix_(order, order)]
+        shape += np.eye(len(shape)) * (_RIDGE * float(np.trace(shape)) / len(shape) + np.finfo(np.float64).tiny)
+        return cls(shape, radius)
+
+    @property
+    def size(self) -> float:
+        """The radius."""
+        return self.radius
+
+    def resized(self, size: float) -> Self:
+        """The same shape with another radius."""
+        return type(self)(self.shape, size)
+
+    @cached_property
+    def least_eigenvalue(self) -> float:
+        """At most the least eigenvalue of H, whatever rounding did: a factorisation of H - c I that succeeds proves it.
+
+        In floats a Cholesky factorisation of an n x n matrix A that does not break down shows that no eigenvalue of A
+        lies below -(n + 2) units of rounding times its trace (Rump 2006).
+        """
+        n, guess = len(self.shape), float(np.linalg.eigvalsh(self.shape)[0]) / 2.0
+        lowered = self.shape - guess * np.eye(n)
+        try:
+            np.linalg.cholesky(lowered)
+        except np.linalg.LinAlgError:
+            return 0.0
+        diagonal = np.abs(np.diag(self.shape))
+        return guess - 4.0 * (n + 4) * _UNIT * float(diagonal.sum() + n * abs(guess))
+
+    def in_words(self, number: Callable[[float], str] = at_most) -> str:
+        """The radius."""
+        return f"radius = {number(self.radius)} in the shape of an ellipsoid"
+
+    @property
+    def every_model(self) -> str:
+        """The models inside."""
+        return f"every model whose parameters lie around today's within {self.words}"
+
+    def contains(self, today: Network, other: Network) -> bool:
+        """Whether `other` lies in the ellipsoid around `today`, in exact arithmetic."""
+        self.check(today)
+        if [w.shape for w in today.weights] != [w.shape for w in other.weights]:
+            raise InvalidInputError(f"expected two networks of the same shape, got {today!r} and {other!r}")
+        ours, theirs = (np.append(net.weights[0], net.biases[0]).tolist() for net in (today, other))
+        step = [Fraction(b) - Fraction(a) for a, b in zip(ours, theirs, strict=True)]
+        rows = ([Fraction(h) * d for h, d in zip(row, step, strict=True)] for row in self.shape.tolist())
+        return sum((d * sum(row) for d, row in zip(step, rows, strict=True)), Fraction(0)) <= Fraction(self.radius) ** 2
+
+    def check(self, network: Network) -> None:
+        """Refuse a model that is not linear, or has other parameters than H has rows."""
+        check_linear(network, "Ellipsoid")
+        if network.n_parameters != len(self.shape):
+            raise InvalidInputError(
+                f"shape: expected a row for each of the model's {network.n_parameters} parameters, "
+                f"weights and biases, got {len(self.shape)}"
+            )
+
+    def sample(self, network: Network, n: int, seed: int | np.random.Generator | None = None) -> list[Network]:
+        """`n` networks drawn uniformly from the ellipsoid, each inside it but for rounding."""
+        self.check(network)
+        rng, size = np.random.default_rng(seed), len(self.shape)
+        factor = np.linalg.cholesky(self.shape)
+        directions = rng.normal(size=(n, size))
+        lengths = self.radius * rng.uniform(size=(n, 1)) ** (1.0 / size) * (1.0 - 1e-12)
+        steps = np.linalg.solve(factor.T, (lengths * directions / np.linalg.norm(directions, axis=1)[:, None]).T).T
+        return [self.moved(network, step) for step in steps]
+
+    @staticmethod
+    def moved(network: Network, step: Floats) -> Network:
+        """The network with its parameters, weights and then biases, moved by `step`."""
+        weights, biases = np.split(step, [network.weights[0].size])
+        return network.with_parameters(
+            [network.weights[0] + weights.reshape(network.weights[0].shape)], [network.biases[0] + biases]
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """H and the radius."""
+        return {"shape": self.shape.tolist(), "radius": self.radius}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """What `facts` wrote."""
+        return cls(facts["shape"], facts["radius"])
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.radius, self.shape.tobytes(), self.chance
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ellipsoid, (self.shape, self.radius, self.chance)
+
+
+def _parameter_order(network: Network) -> list[int]:
+    """From (x, 1) for each output to all weights, then all biases."""
+    width = network.n_features + 1
+    places = np.arange(network.n_outputs * width).reshape(network.n_outputs, width)
+    return [*places[:, :-1].ravel().tolist(), *places[:, -1].tolist()]
