@@ -56,8 +56,7 @@ class RecourseProgram:
         self._written += [self._accept(acceptor) for acceptor in acceptors]
         self.program = self.builder.build()
         self.relaxation = Relaxation(self.program)
-        self.constant = self.builder.constant
-        self.binaries = np.flatnonzero(self.program.integer)
+        self.constant, self.binaries = self.builder.constant, np.array(self.builder.binaries, dtype=np.intp)
 
     def solve(self, lower: Floats, upper: Floats) -> Relaxed:
         """The cheapest point for these ranges of the variables, binaries between 0 and 1."""

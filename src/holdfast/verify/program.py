@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.layers import Layer, Layers
-from holdfast.milp.solve import Program, SolveStatus, solve
+from holdfast.milp.relaxation import Program, Relaxation
 from holdfast.network import Floats
 
 # What breaking a row by one unit costs, in units of the margin, where a case would be empty otherwise.
@@ -122,34 +122,17 @@ class _Case:
     def solved(self, elastic: bool) -> tuple[Floats, Floats] | None:
         """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
         rows, (bottom, top) = np.concatenate(self.rows), map(np.concatenate, zip(*self.ends, strict=True))
-        unit = _power(np.maximum(np.abs(self.low), np.abs(self.high)))
-        scale = 1.0 / _power(np.abs(rows * unit).max(axis=1))
-        matrix, cost = rows * unit * scale[:, None], self.cost * unit
-        size = 1.0 / float(_power(np.abs(cost).max(keepdims=True))[0])
-        low, high, cost = self.low / unit, self.high / unit, cost * size
+        low, high, cost = self.low, self.high, self.cost
         if elastic:
-            matrix = np.concatenate([matrix, np.diag(np.where(np.isfinite(bottom), 1.0, -1.0))], axis=1)
-            low, high = (np.concatenate([part, np.full(scale.size, end)]) for part, end in ((low, 0.0), (high, np.inf)))
-            cost = np.concatenate([cost, np.full(scale.size, _GIVE * np.abs(cost).sum())])
-        if not all(np.isfinite(part).all() for part in (matrix, cost, low)):
+            reach = np.maximum(np.abs(low), np.abs(high))
+            size = np.abs(rows) @ reach
+            size = np.where(size > 0.0, size, 1.0)
+            rows = np.concatenate([rows, np.diag(np.where(np.isfinite(bottom), size, -size))], axis=1)
+            low, high = (np.append(part, np.full(size.size, end)) for part, end in ((low, 0.0), (high, np.inf)))
+            cost = np.append(cost, np.full(size.size, _GIVE * np.abs(cost) @ reach))
+        if not all(np.isfinite(part).all() for part in (rows, cost, low)):
             return None
-        places, columns = np.nonzero(matrix)
-        solution = solve(
-            Program(
-                cost=cost,
-                lower=low,
-                upper=high,
-                starts=np.searchsorted(places, np.arange(scale.size + 1)).astype(np.int32),
-                columns=columns.astype(np.int32),
-                values=matrix[places, columns],
-                row_lower=bottom * scale,
-                row_upper=top * scale,
-                integer=np.zeros(cost.size, dtype=np.bool_),
-            )
-        )
-        if solution.status is not SolveStatus.OPTIMAL or solution.row_duals is None or solution.values is None:
-            return None
-        return solution.values[: self.n] * unit, solution.row_duals * scale / size
+        return Relaxation(Program(cost, low, high, rows, bottom, top)).run(low, high)
 
     def proposal(self, solution: Floats, duals: Floats) -> Proposal:
         """What a solution and its duals stand for."""
@@ -186,12 +169,6 @@ class _Case:
                 j = int(excess.argmax())
                 best = (float(excess[j]), (i, j)) if excess[j] > best[0] else best
         return chosen, best[1]
-
-
-def _power(sizes: Floats) -> Floats:
-    """The power of two next to each size, so that nothing is rounded by it; 1 for 0."""
-    usable = (sizes > 0.0) & np.isfinite(sizes)
-    return np.asarray(2.0 ** np.clip(np.round(np.log2(np.where(usable, sizes, 1.0))), -1000.0, 1000.0))
 
 
 def _chords(ranges: Floats) -> tuple[Floats, Floats]:
