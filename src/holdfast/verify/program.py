@@ -74,15 +74,16 @@ class _Case:
             slope, intercept = _chords(ranges[i])
             if not relu:
                 self.low[self.plus[i]], self.high[self.plus[i]] = np.maximum(bottom, 0.0), np.maximum(top, 0.0)
-                self._add(self._at(i, plus=1.0) - self._at(i), 0.0, np.inf)
-                self._add(self._at(i, plus=1.0) - slope[:, None] * self._at(i), -np.inf, intercept)
+                plus, own = self._at(self.plus[i]), self._at(self.own[i])
+                self._add(plus - own, 0.0, np.inf)
+                self._add(plus - slope[:, None] * own, -np.inf, intercept)
             if i:
                 slope, intercept = (slope, intercept) if relu else (np.ones(size), np.zeros(size))
                 neurons = np.arange(first, first + size)
                 (lower, base), (upper, lift) = (self._side(layers.hidden[i], side, i - 1) for side in (0, 1))
-                self._add(self._at(i) - lower, base, np.inf, (0, neurons, np.ones(size)))
+                self._add(self._at(self.own[i]) - lower, base, np.inf, (0, neurons, np.ones(size)))
                 most = slope * lift + intercept
-                self._add(self._at(i) - slope[:, None] * upper, -np.inf, most, (1, neurons, slope))
+                self._add(self._at(self.own[i]) - slope[:, None] * upper, -np.inf, most, (1, neurons, slope))
                 for sign in (1, -1):
                     split = np.array([j for j in range(size) if relu and decided.get((i, j)) == sign], dtype=np.intp)
                     bottom, top = (-lift[split], np.inf) if sign > 0 else (-np.inf, -lift[split])
@@ -91,11 +92,9 @@ class _Case:
         self.later = first
         self.cost = self._side(layers.margin, 0, len(sizes) - 1)[0][0]
 
-    def _at(self, i: int, plus: float = 0.0) -> Floats:
-        """The values of layer i as rows; with `plus` its v⁺."""
-        rows = np.zeros((self.own[i].size, self.n))
-        rows[np.arange(self.own[i].size), self.plus[i] if plus else self.own[i]] = 1.0
-        return rows
+    def _at(self, columns: NDArray[np.intp]) -> Floats:
+        """A row for each of these columns."""
+        return np.eye(self.n)[columns]
 
     def _side(self, layer: Layer, side: int, before: int) -> tuple[Floats, Floats]:
         """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants."""
