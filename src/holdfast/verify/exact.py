@@ -190,10 +190,16 @@ def _in_whole_numbers(layers: list[tuple[Floats, Floats]]) -> Iterator[tuple[che
     sizes = [float(np.abs(pair).max()) for pair in layers]
     finer = max(0, -math.frexp(min((size for size in sizes if size > 0.0), default=1.0))[1])
     for bits in (finer + bits for bits in _BITS):
-        yield [
-            ([math.floor(math.ldexp(v, bits)) for v in a.tolist()], [round(math.ldexp(v, bits)) for v in b.tolist()])
-            for a, b in layers
-        ], 2**bits
+        yield (
+            [
+                (
+                    [math.floor(math.ldexp(v, bits)) for v in a.tolist()],
+                    [round(math.ldexp(v, bits)) for v in b.tolist()],
+                )
+                for a, b in layers
+            ],
+            2**bits,
+        )
     exact = [[[Fraction(float(v)).limit_denominator(_SHORT) for v in part] for part in pair] for pair in layers]
     unit = math.lcm(*(value.denominator for pair in exact for part in pair for value in part))
     if unit < _LONGEST:
