@@ -130,13 +130,8 @@ class Network:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
             return NotImplemented
-        return (
-            [w.shape for w in self.weights] == [w.shape for w in other.weights]
-            and all(np.array_equal(a, b) for a, b in zip(self.weights, other.weights, strict=True))
-            and all(np.array_equal(a, b) for a, b in zip(self.biases, other.biases, strict=True))
-            and np.array_equal(self.classes, other.classes)
-            and self.activations == other.activations
-        )
+        ours, theirs = ((*one.weights, *one.biases, one.classes) for one in (self, other))
+        return self.activations == other.activations and all(map(np.array_equal, ours, theirs))
 
     def __hash__(self) -> int:
         return hash(tuple(w.tobytes() for w in self.weights) + tuple(b.tobytes() for b in self.biases))
