@@ -24,7 +24,6 @@ range of s is split (branch and bound), which closes the gap.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +45,8 @@ _CHUNK = 500_000
 _ROUNDS, _SHARES = 30, np.array([1.0, 0.5, 0.2, 0.05, 0.01])[:, None, None]
 # A gap this small against what changes do to the margin is closed.
 _GAP = 1e-8
+# How far, in powers of two, prices are looked for around the best so far.
+_WIDTHS = (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 # Parts of a ball that one round of the search cuts in two.
 _OPEN = 64
 # How the shifts of a neuron are spread around the best one: ever closer to it.
@@ -489,17 +490,11 @@ class _OneHidden:
         shifts = np.take_along_axis(touch, best, axis=2)[:, :, 0]
         return np.where(np.isfinite(bounds), bounds, -np.inf), shifts
 
-    @property
-    def today(self) -> float:
-        """The margin without changes."""
-        return float(self.values(np.zeros_like(self.centre)) @ self.row + self.offset)
-
 
 class _Node(NamedTuple):
     """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
 
     bound: float
-    number: int
     low: Floats
     high: Floats
     prices: Floats
@@ -511,13 +506,13 @@ class _Search:
 
     def __init__(self, problem: _OneHidden, descent: _Descent, goal: float | None) -> None:
         self.problem, self.descent, self.goal = problem, descent, math.inf if goal is None else goal
-        self.count, self.least, self.shifts = 0, math.inf, np.zeros_like(problem.centre)
+        self.least, self.shifts = math.inf, np.zeros_like(problem.centre)
 
-    def node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
+    def node(self, low: Floats, high: Floats, prices: Floats, widths: Sequence[float] = _WIDTHS) -> _Node:
         """Search the prices from rough to fine; every bound holds, the last ones over the finest cells."""
         problem, near = self.problem, np.empty((low.size, 0))
         shared = problem.ball.shared < math.inf
-        for width in (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)[2 if self.count else 0 :]:
+        for width in widths:
             factors = 2.0 ** np.linspace(-width, width, 9 if shared else 7)
             pairs = [(a, a) for a in factors] if shared else [(a, b) for a in factors for b in factors]
             tried = prices * np.array(pairs)
@@ -529,19 +524,20 @@ class _Search:
                 self.least, self.shifts = value, shifts[best]
             if bounds[best] > self.goal:
                 break
-        self.count += 1
-        return _Node(float(bounds[best]), self.count, low, high, prices, shifts)
+        return _Node(float(bounds[best]), low, high, prices, shifts)
 
     def run(self, rounds: int) -> float:
         """The least bound over all parts, after at most `rounds` splits."""
-        neurons = self.problem.centre.size
-        nodes = [self.node(-np.ones(neurons), np.ones(neurons), _start_prices(self.problem))]
+        problem, still = self.problem, np.zeros_like(self.problem.centre)
+        values = problem.values(still)
+        today = float(values @ problem.row + problem.offset)
+        gain = problem.reach * float(dual_norm(problem.row, problem.ball.q)) + problem.pull * problem.ball.size(values)
+        nodes = [self.node(still - 1.0, still + 1.0, np.full(2, gain / problem.ball.p + 1e-300))]
         for _ in range(rounds):
-            node = nodes[0]
-            closed = self.least - node.bound <= _GAP * abs(self.problem.today - node.bound)
+            node = min(nodes, key=lambda node: node.bound)
+            closed = self.least - node.bound <= _GAP * abs(today - node.bound)
             if closed or node.bound > self.goal or self.least < self.goal < math.inf:
                 break
-            heapq.heappop(nodes)
             # Between the minima that a neuron jumps between as the prices move.
             least, greatest = node.shifts.min(axis=0), node.shifts.max(axis=0)
             j = int((greatest - least).argmax())
@@ -550,21 +546,11 @@ class _Search:
                 middle = 0.5 * (node.low[j] + node.high[j])
             below, above = node.high.copy(), node.low.copy()
             below[j] = above[j] = middle
+            nodes = [other for other in nodes if other is not node]
             for low, high in ((node.low, below), (above, node.high)):
-                child = self.node(low, high, node.prices)
-                heapq.heappush(nodes, child._replace(bound=max(child.bound, node.bound)))
-        return nodes[0].bound
-
-
-def _start_prices(problem: _OneHidden) -> Floats:
-    """What the first-order gains of both layers make of the radius, divided by p."""
-    gains = np.array([
-        problem.reach * float(dual_norm(problem.row, problem.ball.q)),
-        problem.pull * float(problem.ball.size(problem.values(np.zeros_like(problem.centre)))),
-    ]) + 1e-300  # fmt: skip
-    if problem.ball.shared < math.inf:
-        gains = np.full(2, float(dual_norm(gains, problem.ball.q)))
-    return gains / problem.ball.p
+                child = self.node(low, high, node.prices, _WIDTHS[2:])
+                nodes.append(child._replace(bound=max(child.bound, node.bound)))
+        return min(node.bound for node in nodes)
 
 
 def _cut(network: Network, ball: _Ball, x: Floats, margin: Margin, radii: Floats, rounds: int, goal: float) -> float:
