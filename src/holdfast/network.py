@@ -125,7 +125,7 @@ class Network:
     @property
     def n_parameters(self) -> int:
         """How many weights and biases there are."""
-        return sum(w.size + b.size for w, b in zip(self.weights, self.biases, strict=True))
+        return sum(part.size for part in (*self.weights, *self.biases))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
@@ -134,7 +134,7 @@ class Network:
         return self.activations == other.activations and all(map(np.array_equal, ours, theirs))
 
     def __hash__(self) -> int:
-        return hash(tuple(w.tobytes() for w in self.weights) + tuple(b.tobytes() for b in self.biases))
+        return hash(tuple(part.tobytes() for part in (*self.weights, *self.biases)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Network, (self.weights, self.biases, self.classes, self.activations)
@@ -146,15 +146,14 @@ class Network:
     @never_fails
     def _repr_html_(self) -> str:
         names = [f"hidden {i + 1}" for i in range(len(self.hidden))] + ["output"]
+        parameters = [np.append(weight, bias) for weight, bias in zip(self.weights, self.biases, strict=True)]
         layers = pd.DataFrame(
             {
                 "reads": [weight.shape[1] for weight in self.weights],
                 "writes": [weight.shape[0] for weight in self.weights],
                 "activation": [*self.activations, "none: logits"],
-                "parameters": [w.size + b.size for w, b in zip(self.weights, self.biases, strict=True)],
-                "largest parameter": [
-                    max(np.abs(w).max(), np.abs(b).max()) for w, b in zip(self.weights, self.biases, strict=True)
-                ],
+                "parameters": [part.size for part in parameters],
+                "largest parameter": [np.abs(part).max() for part in parameters],
             },
             index=pd.Index(names, name="layer"),
         )

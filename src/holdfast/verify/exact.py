@@ -69,13 +69,6 @@ def parameters(network: Network) -> dict[str, Any]:
     }
 
 
-def classes_of(network: Network, margin: Margin) -> tuple[int, int]:
-    """The class that a margin is for, and its rival."""
-    if network.n_outputs > 1:
-        return margin.above, margin.below
-    return (1, 0) if margin.above == 0 else (0, 1)
-
-
 class Exact:
     """One margin at one point under the box `changes`."""
 
@@ -83,7 +76,9 @@ class Exact:
         self.network, self.changes, self.margin, self.x = network, changes, margin, x
         # Whatever device the engine works on, programs are written here.
         self.layers = layers.on(to_numpy)
-        target, self.rival = classes_of(network, margin)
+        # A lone logit is class 1's, and class 0 is -1 in its margins.
+        alone = int(network.n_outputs == 1)
+        target, self.rival = margin.above + alone, margin.below + alone
         model = checker_model(network)
         read = checker.read_changes(changes.to_dict(), model)
         self.question = checker.Question(model, read, x.tolist(), target)

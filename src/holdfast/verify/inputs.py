@@ -63,8 +63,13 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
     if isinstance(space, FeatureSpace):
         check_reading(loaded, space)
     points = loaded.network.check_points(space.encode(X))
-    if loaded.preprocess is not None:
-        _check_same_encoding(loaded.variables(X), points)
+    difference = 0.0 if loaded.preprocess is None else _difference(loaded.variables(X), points)
+    # A pipeline and a feature space both say what the network sees; they must say the same.
+    if not difference <= _SAME:
+        raise InvalidInputError(
+            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
+            f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
+        )
     return points
 
 
@@ -167,16 +172,6 @@ def whole_number(value: Any, name: str, *, least: int) -> int:
     if number < least:
         raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
     return number
-
-
-def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
-    """A pipeline and a feature space both say what the network sees; they must say the same."""
-    difference = _difference(theirs, ours)
-    if not difference <= _SAME:
-        raise InvalidInputError(
-            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
-            f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
-        )
 
 
 def _difference(a: Floats, b: Floats) -> float:
