@@ -144,7 +144,7 @@ class Domain:
         """The part where no variable moves further than its span."""
         low, high = np.maximum(self.low, self.own - span), np.minimum(self.high, self.own + span)
         for i in self.grids:
-            low[i], high[i] = self._least_from(i, low[i]), self._greatest_to(i, high[i])
+            low[i], high[i] = self._nearest(i, low[i], -1.0), self._nearest(i, high[i], 1.0)
         empty = low > high
         low, high = np.where(empty, self.own, low), np.where(empty, self.own, high)
         lower, upper = np.minimum(low, self.own), np.maximum(high, self.own)
@@ -163,7 +163,7 @@ class Domain:
 
     def gap(self, i: int, value: float) -> tuple[float, float] | None:
         """The possible values of variable i next to a value, to the last bit; None where the value itself is one."""
-        below, above = self._greatest_to(i, value), self._least_from(i, value)
+        below, above = self._nearest(i, value, 1.0), self._nearest(i, value, -1.0)
         own = float(self.own[i])
         below, above = (max(below, own), above) if own <= value else (below, min(above, own))
         return None if value in (below, above) or not below < above else (below, above)
@@ -175,19 +175,13 @@ class Domain:
         share = np.where(stepped, steps - np.floor(steps), 0.0)
         return np.where((share < _ON_GRID) | (share > 1.0 - _ON_GRID), 0.0, share)
 
-    def _greatest_to(self, i: int, value: float) -> float:
-        """The greatest value up to this one that a change can lead to; -inf if there is none."""
-        value = min(value, float(self.high[i]))
-        if value < self.low[i]:
-            return -np.inf
-        return value if i not in self.grids else _on_grid(*self.grids[i], value, 1.0)
-
-    def _least_from(self, i: int, value: float) -> float:
-        """The least value from this one on that a change can lead to; inf if there is none."""
-        value = max(value, float(self.low[i]))
-        if value > self.high[i]:
-            return np.inf
-        return value if i not in self.grids else _on_grid(*self.grids[i], value, -1.0)
+    def _nearest(self, i: int, value: float, side: float) -> float:
+        """The last value that a change can lead to on the way up to this one (side 1), or down to it (-1); or ∓inf."""
+        low, high = float(self.low[i]), float(self.high[i])
+        value = min(value, high) if side > 0.0 else max(value, low)
+        if not low <= value <= high:
+            return -side * np.inf
+        return value if i not in self.grids else _on_grid(*self.grids[i], value, side)
 
     # ------------------------------------------------------------------ linear functions
 
@@ -206,19 +200,16 @@ class Domain:
             gain = (matrix[:, group] - matrix[:, [own]]).max(axis=1) * float(movable.any())
             room[:, group] = 0.0
             room[:, own], rate[:, own], price[:, own] = 1.0, np.maximum(gain, 0.0), 2.0 * self.weights[own]
-        if not np.isfinite(self.radius):
-            room = np.where(rate > 0.0, room, 0.0)
-            return np.asarray(base + (room * rate).sum(axis=1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            order = np.argsort(-np.where(rate > 0.0, rate / price, -1.0), axis=1)
-        rate, price, room = (np.take_along_axis(part, order, axis=1) for part in (rate, price, room))
-        with np.errstate(invalid="ignore"):
-            full = np.where(rate > 0.0, np.nan_to_num(price * room, nan=0.0), 0.0)
-        spent = np.cumsum(full, axis=1) - full
-        left = np.clip(self.radius - np.nan_to_num(spent, nan=np.inf), 0.0, None)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.minimum(room, np.where(price > 0.0, left / price, np.inf))
-        return np.asarray(base + np.where(rate > 0.0, moved * rate, 0.0).sum(axis=1))
+        room = np.where(rate > 0.0, room, 0.0)
+        if np.isfinite(self.radius):
+            # What costs nothing comes first, and takes nothing from the radius.
+            with np.errstate(all="ignore"):
+                order = np.argsort(-np.where(rate > 0.0, rate / price, -1.0), axis=1)
+                rate, price, room = (np.take_along_axis(part, order, axis=1) for part in (rate, price, room))
+                full = np.nan_to_num(np.where(price > 0.0, price * room, 0.0))
+                left = np.clip(self.radius - (np.cumsum(full, axis=1) - full), 0.0, None)
+                room = np.minimum(room, np.where(price > 0.0, left / price, np.inf))
+        return np.asarray(base + (room * rate).sum(axis=1))
 
 
 def _on_grid(grid: Grid, scaling: Scaling, value: float, side: float) -> float:
