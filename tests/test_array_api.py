@@ -12,7 +12,7 @@ import holdfast as hf
 from holdfast.arrays import to_numpy
 from holdfast.bounds.layers import IntervalPass, Layers, margins_for
 from holdfast.deadline import Deadline
-from holdfast.verify.attack import attack, sides
+from holdfast.verify.attack import attack
 from holdfast.verify.engine import Engine
 from holdfast.verify.search import Multipliers, Relaxation, Search, proven, reach, tighten
 
@@ -71,7 +71,7 @@ def test_interval_bound_attack_and_sides(case, convert, shape):
     _same(theirs[0].least(theirs[1]), ours[0].least(ours[1]))
     found = [attack(layers, points) for layers, points in (ours, theirs)]
     _same(found[1].margin, found[0].margin)
-    placed = [sides(*pair, one.corner, one.low) for pair, one in zip((ours, theirs), found, strict=True)]
+    placed = [one.sides(*pair) for pair, one in zip((ours, theirs), found, strict=True)]
     _same(placed[1], placed[0])
     if convert is array_api_strict.asarray:
         return

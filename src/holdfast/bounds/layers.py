@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -222,6 +222,14 @@ def margins_for(network: Network, target: int) -> list[Margin]:
     return [Margin.of(network, target, rival, strict=rival < target) for rival in rivals]
 
 
+class Worst(NamedTuple):
+    """A layer with every neuron on one side: its matrix, turned, its bias, and what takes who is active to d before it."""
+
+    matrix: Array
+    bias: Array
+    back: Array
+
+
 @dataclass(frozen=True)
 class Layers:
     """The hidden layers under a box Δ, and one margin after them."""
@@ -295,6 +303,16 @@ class Layers:
     def _wanted(self) -> tuple[Array | None, Array, Array]:
         one = array_namespace(self.margin.bias).ones_like(self.margin.bias)[None, :]
         return self.margin.pull(one, 0.0 * one)
+
+    @cached_property
+    def worst(self) -> Worst | None:
+        """The last hidden layer on the sides that the margin wants, where these are the same for every row."""
+        layer = self.hidden[-1] if self.depth > 1 else self.margin
+        if self.depth < 2 or not (layer.rectified and self.margin.rectified and isinstance(layer.scale, float)):
+            return None
+        xp, d = array_namespace(layer.weight), self._wanted[1][0, :]
+        matrix = xp.where((d > 0.0)[:, None], *layer.ends)
+        return Worst(xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *layer.bias_ends), d[:, None] * matrix)
 
     def reached(self, values: Array) -> Array:
         """The margin at its worst where the last hidden layer has these values, (n,)."""

@@ -124,7 +124,7 @@ class Engine:
     def check_scale(self, points: Floats) -> None:
         """Refuse points whose logits could leave the range of floating point: nothing true could be said of them."""
         with np.errstate(over="ignore"):
-            worst = self.prepared(0).error(max(float(points.max()), -float(points.min())))
+            worst = self.prepared(0).error(_greatest(points))
         if not worst < 1e280:
             raise InvalidInputError(
                 "X: expected points and parameters whose logits stay within floating point, got overflow"
@@ -198,7 +198,7 @@ class Engine:
     def _at_once(self, point: Floats, target: int, outcome: Outcome) -> bool:
         """Whether forward pass or interval bound settle a single point: the same as the stages, without their ado."""
         prepared, there = self.prepared(target), self.convert(point)
-        error = prepared.error(max(float(point.max()), -float(point.min())))
+        error = prepared.error(_greatest(point))
         least = float(self.margins(there, prepared).min())
         outcome.upper[0] = least + error
         if least < -error:
@@ -247,6 +247,11 @@ class Engine:
 def quiet() -> np.errstate:
     """At the ends of the range of floats sums overflow: what is not a number then proves nothing and breaks nothing."""
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
+def _greatest(points: Floats) -> float:
+    """The greatest |x|."""
+    return max(float(points.max()), -float(points.min()))
 
 
 def _by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows | range]]:
@@ -357,7 +362,7 @@ def _forward(job: Job, deadline: Deadline) -> None:
     for part in _chunks(local.size, _DEVICE_CHUNK if engine.device else CHUNK):
         chunk = job.points[part]
         margins = to_numpy(engine.margins(engine.convert(chunk), prepared))
-        error = prepared.error(max(float(chunk.max()), -float(chunk.min())))
+        error = prepared.error(_greatest(chunk))
         least = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
         job.reached(local[part], least + error, least < -error, Stage.FORWARD)
 
@@ -370,7 +375,7 @@ def _interval(job: Job, deadline: Deadline) -> None:
     for part in _chunks(rows.size, _DEVICE_CHUNK if engine.device else wide):
         local = rows[part]
         chunk = job.points[local]
-        error = prepared.error(max(float(chunk.max()), -float(chunk.min())))
+        error = prepared.error(_greatest(chunk))
         lower = to_numpy(prepared.least(engine.convert(chunk))) - error
         job.lower[local] = lower
         job.proven[local] = lower > 0.0
@@ -388,10 +393,10 @@ def _attack(job: Job, deadline: Deadline) -> None:
         layers, rows = job.prepared.layers[k], job.open(k)
         for part in _chunks(rows.size if layers.hidden else 0, _DEVICE_CHUNK if engine.device else CHUNK):
             local = rows[part]
-            chunk = engine.convert(job.points[local])
-            error = np.asarray(layers.forward_error(job.magnitude(local)))
+            points = job.points[local]
+            chunk, error = engine.convert(points), layers.forward_error(_greatest(points))
             clear = -WITNESS_SAFETY * error
-            found = attack(layers, chunk, clear=engine.convert(clear))
+            found = attack(layers, chunk, clear=clear)
             margins = to_numpy(found.margin)
             broken = margins < clear
             chosen = np.flatnonzero(broken)
