@@ -23,11 +23,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast.arrays import Array, array_namespace, row_sum, take_rows
+from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows
 from holdfast.changes import LayerRadius, PlausibleChanges, Radius, down_up
 from holdfast.network import Floats, Network
 
@@ -271,6 +272,12 @@ class Layers:
         """The number of hidden layers."""
         return len(self.hidden)
 
+    @cached_property
+    def spans(self) -> list[tuple[int, slice]]:
+        """Each later hidden layer, last first, with its columns in an array that has one for every later neuron."""
+        ends = [0, *accumulate(layer.weight.shape[0] for layer in self.hidden[1:])]
+        return [(i, slice(ends[i - 1], ends[i])) for i in range(self.depth - 1, 0, -1)]
+
     def start(self, points: Array) -> Start:
         """What the points determine: the box of the first hidden layer's preactivations, rounding included."""
         xp = array_namespace(points)
@@ -354,15 +361,13 @@ class Start:
         """The least of  c z + d z⁺  over the box summed over the neurons, (n, ...), and z where it is met."""
         xp = array_namespace(self.low)
         low, high = (self.low, self.high) if d.ndim == 2 else (self.low[:, None, :], self.high[:, None, :])
-        at_low, at_high = d * xp.maximum(low, 0.0), d * xp.maximum(high, 0.0)
-        if c is not None:
-            at_low, at_high = c * low + at_low, c * high + at_high
-        found = xp.minimum(at_low, at_high)
-        corner = xp.where(at_low < at_high, low, high)
-        if c is not None:
-            inside = (low < 0.0) & (high > 0.0) & (found > 0.0)
-            found, corner = xp.where(inside, 0.0, found), xp.where(inside, 0.0, corner)
-        return xp.sum(found, axis=-1), corner
+        if c is None:
+            corner = xp.where(d > 0.0, low, high)
+            return dot_rows(d, xp.maximum(corner, 0.0)), corner
+        at_low, at_high = (c * end + d * xp.maximum(end, 0.0) for end in (low, high))
+        found, corner = xp.minimum(at_low, at_high), xp.where(at_low < at_high, low, high)
+        inside = (low < 0.0) & (high > 0.0) & (found > 0.0)
+        return xp.sum(xp.where(inside, 0.0, found), axis=-1), xp.where(inside, 0.0, corner)
 
 
 class IntervalPass:

@@ -16,10 +16,8 @@ What proves a row is the set of its closed branches, each with its multipliers: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
-from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +29,8 @@ from holdfast.network import Floats
 from holdfast.verify.program import propose
 
 Rows = NDArray[np.intp]
+# Slope and intercept of the line above z⁺ for every later neuron, (n, N) each.
+Lines: TypeAlias = tuple[Array, Array]
 
 # Of a root; of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of a
 # branch with nothing to split.
@@ -104,12 +104,6 @@ class Relaxation:
         bottom = xp.where(decided > 0, xp.maximum(self.bottom, 0.0), self.bottom)
         return replace(self, bottom=bottom, top=xp.where(decided < 0, xp.minimum(self.top, 0.0), self.top))
 
-    def parts(self, array: Array) -> Iterator[tuple[int, Array]]:
-        """(layer, its columns) of an array with a column for each later neuron, last layer first."""
-        ends = [0, *accumulate(layer.weight.shape[0] for layer in self.layers.hidden[1:])]
-        for i in range(ends.index(array.shape[-1]), 0, -1):
-            yield i, array[..., ends[i - 1] : ends[i]]
-
     def chords(self) -> tuple[Array, Array]:
         """Slope and intercept of the line above z⁺ on each range: right at both ends, however the slope was rounded."""
         xp = array_namespace(self.top)
@@ -125,7 +119,7 @@ class Relaxation:
         xp = array_namespace(lower)
         total = xp.abs(lower) + xp.abs(upper)
         weighed = self.margin_size[:, 0] + dot_rows(total, self.sizes)
-        return self.layers.allowance(weighed, xp.sum(total, axis=1) + self.bulk[:, 0])
+        return self.layers.allowance(weighed, (row_sum(total) + self.bulk)[:, 0])
 
 
 def _values(ends: Array, relu: bool) -> Array:
@@ -151,9 +145,8 @@ def _walk_rows(relaxation: Relaxation, i: int, lower: Array, upper: Array, size:
     columns = (*relaxation.chords(), relaxation.sizes)
     c, d, constant = relaxation.layers.hidden[i].pull(lower, upper)
     plain = relaxation.bulk
-    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
-        k = parts[0][0]
-        slopes, intercepts, sizes = (part[:, :, None] for _, part in parts)
+    for k, span in relaxation.layers.spans[-i + 1 :]:
+        slopes, intercepts, sizes = (column[:, span, None] for column in columns)
         constant = constant + (xp.minimum(d, 0.0) @ intercepts)[..., 0]
         line = d * slopes[:, None, :, 0] if c is None else c + d * slopes[:, None, :, 0]
         lower, upper = xp.maximum(line, 0.0), xp.minimum(line, 0.0)
@@ -162,25 +155,6 @@ def _walk_rows(relaxation: Relaxation, i: int, lower: Array, upper: Array, size:
         constant = constant + added
     least, _ = relaxation.start.least(c, d)
     return least + constant - relaxation.layers.allowance(size, plain)
-
-
-@dataclass(frozen=True)
-class Multipliers:
-    """What a bound is free to choose for each later neuron, (n, N) each; see the top."""
-
-    alpha: Array
-    stretch: Array
-    extra: Array
-
-    def take(self, rows: Array) -> Multipliers:
-        """Those of some rows."""
-        return Multipliers(*(take_rows(part, rows) for part in (self.alpha, self.stretch, self.extra)))
-
-    def where(self, mask: Array, other: Multipliers) -> Multipliers:
-        """These where the mask holds, (n,), the others elsewhere."""
-        xp = array_namespace(self.alpha)
-        pairs = zip((self.alpha, self.stretch, self.extra), (other.alpha, other.stretch, other.extra), strict=True)
-        return Multipliers(*(xp.where(mask[:, None], a, b) for a, b in pairs))
 
 
 @dataclass(frozen=True)
@@ -196,17 +170,20 @@ class Walk:
     # The first layer's preactivations where the bound is met.
     corner: Array
 
+    def take(self, rows: Array) -> Walk:
+        """The walk of some rows."""
+        return Walk(*(take_rows(getattr(self, f.name), rows) for f in fields(self)))
 
-def walk_back(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers) -> Walk:
-    """The margin pulled back to the start; `lines` are the relaxation's chords."""
+
+def walk_back(relaxation: Relaxation, lines: Lines, multipliers: Array) -> Walk:
+    """The margin pulled back to the start, with alpha, stretch and extra stacked: (3, n, N)."""
     layers = relaxation.layers
     xp = array_namespace(relaxation.top)
     c, d, constant = layers.wanted(relaxation.top)
-    columns = (*lines, multipliers.alpha, multipliers.stretch, multipliers.extra)
     kept: list[tuple[Array, ...]] = []
-    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
-        i = parts[0][0]
-        slope, intercept, alpha, stretch, extra = (part for _, part in parts)
+    for i, span in layers.spans:
+        slope, intercept = (line[:, span] for line in lines)
+        alpha, stretch, extra = (multipliers[k, :, span] for k in range(3))
         rising = d > 0.0
         if c is None:
             lower = xp.where(rising, alpha * d, 0.0)
@@ -261,8 +238,8 @@ def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
     xp = array_namespace(lower)
     c, d, constant = relaxation.layers.wanted(lower)
     columns = (lower, upper, relaxation.bottom, relaxation.top)
-    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
-        low, up, bottom, top = (part for _, part in parts)
+    for i, span in relaxation.layers.spans:
+        low, up, bottom, top = (column[:, span] for column in columns)
         if c is None:
             rest = _least_rest(d, low, up, bottom, top)
         else:
@@ -270,31 +247,30 @@ def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
             low, up = xp.maximum(low, 0.0), xp.minimum(up, 0.0)
             rest = Start(bottom, top).least(c - low - up, d)[0]
         constant = constant + (xp.sum(rest, axis=1) if c is None else rest)
-        c, d, added = relaxation.layers.hidden[parts[0][0]].pull(low, up)
+        c, d, added = relaxation.layers.hidden[i].pull(low, up)
         constant = constant + added
     return relaxation.start.least(c, d)[0] + constant - relaxation.error(lower, upper)
 
 
-def _seen(
-    relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers, walk: Walk
-) -> tuple[Array, Array]:
+def _seen(layers: Layers, lines: Lines, multipliers: Array, walk: Walk) -> tuple[Array, Array]:
     """L and U of every later neuron (of one without a ReLU z, twice) where the bound is met: a walk forwards."""
-    xp = array_namespace(relaxation.top)
-    layers = relaxation.layers
+    xp = array_namespace(walk.corner)
     plus: Array | None = None
     values = _values(walk.corner, layers.relus[0])
     seen: list[tuple[Array, Array]] = []
-    columns = (*lines, multipliers.alpha, multipliers.stretch, walk.d, walk.low)
-    for parts in reversed(list(zip(*(relaxation.parts(column) for column in columns), strict=True))):
-        i = parts[0][0]
-        slope, intercept, alpha, stretch, d, low = (part for _, part in parts)
+    for i, span in layers.spans[::-1]:
+        slope, intercept, d, low = (column[:, span] for column in (*lines, walk.d, walk.low))
         below, above = layers.hidden[i].sides(values, plus)
-        if layers.relus[i]:
+        if i == layers.depth - 1 and layers.relus[i]:
+            seen.append((below, above))
+        elif layers.relus[i]:
+            alpha, stretch = (multipliers[k, :, span] for k in range(2))
             values = xp.where(low, alpha * below, stretch * (slope * above + intercept))
+            seen.append((below, above))
         else:
-            values = below = above = xp.where(low, below, above)
-            plus = xp.where(d < 0.0, slope * values + intercept, alpha * values)
-        seen.append((below, above))
+            values = xp.where(low, below, above)
+            plus = xp.where(d < 0.0, slope * values + intercept, multipliers[0, :, span] * values)
+            seen.append((values, values))
     if len(seen) == 1:
         return seen[0]
     below, above = (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
@@ -303,13 +279,12 @@ def _seen(
 
 @dataclass(frozen=True)
 class Tightened:
-    """A bound with its multipliers, and what the better branch of each later neuron promises."""
+    """A bound with its multipliers."""
 
     bound: Array
-    multipliers: Multipliers
+    multipliers: Array
     lower: Array
     upper: Array
-    score: Array
 
     def better(self, new: Tightened) -> Tightened:
         """Row by row the higher bound."""
@@ -317,59 +292,62 @@ class Tightened:
         higher = new.bound > self.bound
         if xp.all(higher):
             return new
-        pairs = ((new.lower, self.lower), (new.upper, self.upper), (new.score, self.score))
+        pairs = ((new.multipliers, self.multipliers), (new.lower, self.lower), (new.upper, self.upper))
         parts = (xp.where(higher[:, None], ours, theirs) for ours, theirs in pairs)
-        bound = xp.where(higher, new.bound, self.bound)
-        return Tightened(bound, new.multipliers.where(higher, self.multipliers), *parts)
+        return Tightened(xp.where(higher, new.bound, self.bound), *parts)
 
 
 def tighten(
-    relaxation: Relaxation, decided: Array, multipliers: Multipliers, steps: int, cutoff: Array
+    relaxation: Relaxation, lines: Lines, decided: Array, multipliers: Array, steps: int, cutoff: Array
 ) -> tuple[Tightened, Walk, Array]:
     """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off, and the last walk.
 
     And the mean of the corners met: a least value inside the box is met near it, never at a corner.
     """
     xp = array_namespace(relaxation.top)
-    lines = slope, intercept = relaxation.chords()
-    split = decided != 0
-    best: Tightened | None = None
-    mean = 0.0 * relaxation.start.low
-    for step in range(steps):
+    walk = walk_back(relaxation, lines, multipliers)
+    best, mean = Tightened(walk.bound, multipliers, walk.lower, walk.upper), walk.corner
+    low, high = _limits(decided, lines[0]) if steps > 1 else (mean, mean)
+    for step in range(1, steps):
+        if xp.all(best.bound > cutoff):
+            break
+        slope = _ascent(relaxation.layers, lines, multipliers, walk)
+        # Without the parts that would leave the range at once.
+        leaving = ((multipliers >= high) & (slope > 0.0)) | ((multipliers <= low) & (slope < 0.0))
+        slope = xp.where(leaving, 0.0, slope)
+        square = xp.sum(dot_rows(slope, slope), axis=0)
+        # A little further than the cutoff, since not all of what a step promises is kept.
+        gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound))
+        length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
+        multipliers = xp.minimum(xp.maximum(multipliers + length * slope, low), high)
         walk = walk_back(relaxation, lines, multipliers)
-        seen, above = _seen(relaxation, lines, multipliers, walk)
-        falling = walk.d < 0.0
-        line = slope * above + intercept
-        score = xp.where(falling, -walk.d * xp.maximum(line, line - above), 0.0)
-        found = Tightened(walk.bound, multipliers, walk.lower, walk.upper, score)
-        best = found if best is None else best.better(found)
+        best = best.better(Tightened(walk.bound, multipliers, walk.lower, walk.upper))
         mean = mean + (walk.corner - mean) * 2.0 / (step + 2.0)
-        if step + 1 < steps:
-            alpha_slope = _inside(xp.where(falling, 0.0, walk.d * seen), multipliers.alpha, 0.0, 1.0)
-            stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
-            # Above 0 a multiplier of U is <= 0, below it >= 0.
-            extra_slope = xp.where(
-                split & ((multipliers.extra != 0.0) | (xp.where(decided > 0, above, -above) < 0.0)), above, 0.0
-            )
-            square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
-            # A little further than the cutoff, since not all of what a step promises is kept.
-            gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound))
-            length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
-            extra = multipliers.extra + length * extra_slope
-            multipliers = Multipliers(
-                xp.minimum(xp.maximum(multipliers.alpha + length * alpha_slope, 0.0), 1.0),
-                xp.minimum(xp.maximum(multipliers.stretch + length * stretch_slope, 1.0), _MOST_STRETCH),
-                xp.where(decided > 0, xp.minimum(extra, 0.0), xp.maximum(extra, 0.0)),
-            )
-    assert best is not None
-    bound = best.bound - relaxation.error(best.lower, best.upper)
-    return replace(best, bound=bound), walk, mean
+    return replace(best, bound=best.bound - relaxation.error(best.lower, best.upper)), walk, mean
 
 
-def _inside(slope: Array, value: Array, low: float, high: float) -> Array:
-    """The slope without the parts that would leave the range at once."""
-    xp = array_namespace(slope)
-    return xp.where(((value >= high) & (slope > 0.0)) | ((value <= low) & (slope < 0.0)), 0.0, slope)
+def _limits(decided: Array, like: Array) -> tuple[Array, Array]:
+    """Between what alpha, stretch and extra lie: extra multiples of U are <= 0 above 0, >= 0 below, else none."""
+    xp, zero = array_namespace(like), 0.0 * like
+    least = xp.stack([zero, zero + 1.0, xp.where(decided > 0, -xp.inf, zero)])
+    return least, xp.stack([zero + 1.0, zero + _MOST_STRETCH, xp.where(decided < 0, xp.inf, zero)])
+
+
+def _ascent(layers: Layers, lines: Lines, multipliers: Array, walk: Walk) -> Array:
+    """How the bound grows with alpha, stretch and extra, (3, n, N)."""
+    xp = array_namespace(walk.d)
+    below, above = _seen(layers, lines, multipliers, walk)
+    falling = walk.d < 0.0
+    line = lines[0] * above + lines[1]
+    return xp.stack([xp.where(falling, 0.0, walk.d * below), xp.where(falling, walk.d * line, 0.0), above])
+
+
+def _promised(layers: Layers, lines: Lines, multipliers: Array, walk: Walk) -> Array:
+    """What the better branch of each neuron that may be split promises, (n, N)."""
+    xp = array_namespace(walk.d)
+    _, above = _seen(layers, lines, multipliers, walk)
+    line = lines[0] * above + lines[1]
+    return xp.where(lines[1] > 0.0, -xp.minimum(walk.d, 0.0) * xp.maximum(line, line - above), 0.0)
 
 
 @dataclass(frozen=True)
@@ -398,30 +376,25 @@ class Found:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Branches in waiting: their rows (numpy), what was decided, multipliers, and what each neuron promises."""
+    """Branches in waiting: their rows, what was decided, multipliers, and the neuron to split next, -1 for none."""
 
     row: Rows
     decided: Array
-    multipliers: Multipliers
-    score: Array
+    multipliers: Array
+    neuron: Rows
 
     def take(self, rows: Rows) -> _Nodes:
         chosen = beside(self.decided, rows)
-        return _Nodes(
-            self.row[rows],
-            take_rows(self.decided, chosen),
-            self.multipliers.take(chosen),
-            take_rows(self.score, chosen),
-        )
+        multipliers = array_namespace(self.decided).take(self.multipliers, chosen, axis=1)
+        return _Nodes(self.row[rows], take_rows(self.decided, chosen), multipliers, self.neuron[rows])
 
     def joined(self, other: _Nodes) -> _Nodes:
-        xp = array_namespace(self.score)
-        ours, theirs = self.multipliers, other.multipliers
+        xp = array_namespace(self.decided)
         return _Nodes(
             np.concatenate([self.row, other.row]),
             xp.concat([self.decided, other.decided]),
-            Multipliers(*(xp.concat([getattr(m, f.name) for m in (ours, theirs)]) for f in fields(Multipliers))),
-            xp.concat([self.score, other.score]),
+            xp.concat([self.multipliers, other.multipliers], axis=1),
+            np.concatenate([self.neuron, other.neuron]),
         )
 
 
@@ -462,6 +435,7 @@ class Search:
             rows = beside(start.low, np.arange(first, min(first + batch, n)))
             parts.append(Relaxation.of(layers.take(rows), start.take(rows)))
         self.root = _joined(layers, start, parts)
+        self.lines = self.root.chords()
         self.error, self.gap, self.keep = error, gap, keep
         self.steps = _STEPS[2 if fine or gap is not None else layers.depth > 2]
         self.done = np.zeros(n, dtype=bool)
@@ -485,11 +459,9 @@ class Search:
     def root_bounds(self) -> None:
         """The linear bounds, nothing decided; what they leave open waits for `branch`."""
         xp = array_namespace(self.root.top)
-        slope, _ = self.root.chords()
-        ones = xp.ones_like(slope)
-        n = self.done.shape[0]
-        start = Multipliers(slope, ones, 0.0 * ones)
-        nodes = _Nodes(np.arange(n), xp.astype(0.0 * slope, xp.int8), start, 0.0 * slope)
+        zero = 0.0 * self.root.top
+        rows = np.arange(self.done.shape[0])
+        nodes = _Nodes(rows, xp.astype(zero, xp.int8), xp.stack([self.lines[0], zero + 1.0, zero]), rows)
         for steps in _ROOT_STEPS:
             if nodes.row.size:
                 nodes = self._bounded(nodes, steps, root=True)
@@ -499,20 +471,21 @@ class Search:
     def branch(self, max_nodes: int, deadline: Deadline) -> None:
         """Search to the end, or as far as the budget goes; open rows keep the bound of their root."""
         stack, batch = self.stack, _BATCH if isinstance(self.root.top, np.ndarray) else _DEVICE_BATCH
-        while stack:
-            nodes = stack.pop()
-            while stack and nodes.row.size + stack[-1].row.size <= batch:
-                nodes = nodes.joined(stack.pop())
-            if nodes.row.size > 2 * batch:
-                stack.append(nodes.take(np.arange(nodes.row.size - batch)))
-                nodes = nodes.take(np.arange(nodes.row.size - batch, nodes.row.size))
+        # Branches with nothing to split, which wait for others of their kind.
+        stuck: list[_Nodes] = []
+        while stack or stuck:
+            last = not stack or sum(nodes.row.size for nodes in stuck) > batch
+            nodes = _popped(stuck if last else stack, batch)
             worn = nodes.row if deadline.over else nodes.row[self.found.nodes[nodes.row] > max_nodes]
             self._give_up(np.unique(worn))
             nodes = nodes.take(np.flatnonzero(~self.done[nodes.row]))
+            if last:
+                nodes = self._unstuck(nodes)
+            else:
+                stuck.append(nodes.take(np.flatnonzero(nodes.neuron < 0)))
+                nodes = self._bounded(self._children(nodes.take(np.flatnonzero(nodes.neuron >= 0))), self.steps)
             if nodes.row.size:
-                nodes = self._bounded(self._children(nodes), self.steps)
-                if nodes.row.size:
-                    stack.append(nodes)
+                stack.append(nodes)
 
     def skip(self, rows: Rows) -> None:
         """Leave out rows that are settled otherwise."""
@@ -533,29 +506,45 @@ class Search:
 
     def _bounded(self, nodes: _Nodes, steps: int, *, root: bool = False) -> _Nodes:
         """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
-        chosen = beside(nodes.decided, nodes.row)
-        relaxation = self.root.take(chosen).split(nodes.decided)
+        if not nodes.row.size:
+            return nodes
+        relaxation, lines = self._case(nodes)
         xp = array_namespace(relaxation.top)
-        cutoff = _on(relaxation.top, xp.asarray(self._cutoff(nodes.row)))
+        cutoff = self._cutoff(nodes.row)
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
-        tightened, walk, mean = tighten(relaxation, nodes.decided, nodes.multipliers, steps, cutoff)
-        for corner in (walk.corner, mean)[: min(steps, 2)]:
-            self._meet(nodes.row, reach(relaxation.layers, corner, walk.low), corner, walk.low)
+        tightened, walk, mean = tighten(
+            relaxation, lines, nodes.decided, nodes.multipliers, steps, _on(relaxation.top, xp.asarray(cutoff))
+        )
         bound = to_numpy(tightened.bound)
         if root:
             self.root_bound[nodes.row] = np.maximum(self.root_bound[nodes.row], bound)
-        closed = bound > self._cutoff(nodes.row)
+        closed = bound > cutoff
         shut = np.flatnonzero(closed & ~self.done[nodes.row])
-        if shut.size:
+        np.minimum.at(self.found.lower, nodes.row[shut], bound[shut])
+        if self.keep and shut.size:
             chosen = beside(nodes.decided, shut)
-            decided, lower, upper = (
-                take_rows(part, chosen) for part in (nodes.decided, tightened.lower, tightened.upper)
-            )
-            self._close(nodes.row[shut], decided, lower, upper, bound[shut])
-        undecided = (nodes.decided == 0) & (relaxation.bottom < 0.0) & (relaxation.top > 0.0)
-        score = xp.where(undecided, tightened.score, -1.0)
-        rest = replace(nodes, multipliers=tightened.multipliers, score=score)
-        return rest.take(np.flatnonzero(~closed & ~self.done[nodes.row]))
+            parts = (nodes.decided, tightened.lower, tightened.upper)
+            self._keep(nodes.row[shut], *(take_rows(part, chosen) for part in parts))
+        rest = np.flatnonzero(~closed & ~self.done[nodes.row])
+        if not rest.size:
+            return nodes.take(rest)
+        chosen = beside(nodes.decided, rest)
+        nodes = replace(nodes, multipliers=tightened.multipliers).take(rest)
+        layers, walk, mean = relaxation.layers.take(chosen), walk.take(chosen), take_rows(mean, chosen)
+        for corner in (walk.corner, mean)[: min(steps, 2)]:
+            self._meet(nodes.row, reach(layers, corner, walk.low), corner, walk.low)
+        lines = take_rows(lines[0], chosen), take_rows(lines[1], chosen)
+        score = _promised(layers, lines, nodes.multipliers, walk)
+        neuron = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1))
+        return replace(nodes, neuron=neuron).take(np.flatnonzero(~self.done[nodes.row]))
+
+    def _case(self, nodes: _Nodes) -> tuple[Relaxation, Lines]:
+        """The relaxation of each node's row, before any split, and the chords of the node."""
+        xp = array_namespace(nodes.decided)
+        chosen = beside(nodes.decided, nodes.row)
+        slope, intercept = (take_rows(line, chosen) for line in self.lines)
+        free, above = nodes.decided == 0, xp.astype(nodes.decided > 0, slope.dtype)
+        return self.root.take(chosen), (xp.where(free, slope, above), xp.where(free, intercept, 0.0))
 
     def _cutoff(self, rows: Rows) -> Floats:
         return np.zeros(rows.shape[0]) if self.gap is None else np.asarray(self.found.upper[rows] - self.gap[rows])
@@ -574,30 +563,25 @@ class Search:
         if self.gap is None:
             self.done |= self.broken
 
-    def _close(self, rows: Rows, decided: Array, lower: Array, upper: Array, bound: Floats) -> None:
-        np.minimum.at(self.found.lower, rows, bound)
-        if self.keep:
-            self.found.leaves.append(Leaves(rows, to_numpy(decided), to_numpy(lower), to_numpy(upper)))
+    def _keep(self, rows: Rows, decided: Array, lower: Array, upper: Array) -> None:
+        self.found.leaves.append(Leaves(rows, to_numpy(decided), to_numpy(lower), to_numpy(upper)))
 
     def _children(self, nodes: _Nodes) -> _Nodes:
-        """Two branches for each node, on the neuron that promises most; where none does, as a program says."""
-        best = to_numpy(array_namespace(nodes.score).max(nodes.score, axis=1))
-        if (best <= 0.0).any():
-            stuck = self._bounded(nodes.take(np.flatnonzero(best <= 0.0)), _LAST_STEPS)
-            nodes = nodes.take(np.flatnonzero((best > 0.0) & ~self.done[nodes.row]))
-            nodes = nodes.joined(stuck) if stuck.row.size else nodes
-        xp = array_namespace(nodes.score)
-        neuron = np.array(to_numpy(xp.argmax(nodes.score, axis=1)))
-        for i in np.flatnonzero(to_numpy(xp.max(nodes.score, axis=1)) <= 0.0):
-            neuron[i] = -1 if self.done[nodes.row[i]] else self._by_program(nodes.take(np.array([i])))
-        rest = np.flatnonzero((neuron >= 0) & ~self.done[nodes.row])
-        nodes, neuron = nodes.take(rest), neuron[rest]
+        """Two branches for each node."""
         np.add.at(self.found.nodes, nodes.row, 2)
-        both = nodes.take(np.concatenate([np.arange(rest.size)] * 2))
-        split = beside(both.score, np.concatenate([neuron, neuron]))[:, None]
-        chosen = split == beside(both.score, np.arange(both.score.shape[1]))[None, :]
-        side = beside(both.score, np.repeat(np.array([1, -1], dtype=np.int8), rest.size))[:, None]
-        return replace(both, decided=xp.where(chosen, side, both.decided))
+        both, xp = nodes.take(np.concatenate([np.arange(nodes.row.size)] * 2)), array_namespace(nodes.decided)
+        columns = beside(both.decided, np.arange(both.decided.shape[1]))[None, :]
+        side = beside(both.decided, np.repeat(np.array([1, -1], dtype=np.int8), nodes.row.size))[:, None]
+        return replace(both, decided=xp.where(beside(both.decided, both.neuron)[:, None] == columns, side, both.decided))
+
+    def _unstuck(self, nodes: _Nodes) -> _Nodes:
+        """Better multipliers for branches without a neuron that promises anything; then, as a program says."""
+        nodes = self._bounded(nodes, _LAST_STEPS)
+        neuron = nodes.neuron.copy()
+        for i in np.flatnonzero(neuron < 0):
+            if not self.done[nodes.row[i]]:
+                neuron[i] = self._by_program(nodes.take(np.array([i])))
+        return replace(nodes, neuron=neuron).take(np.flatnonzero((neuron >= 0) & ~self.done[nodes.row]))
 
     def _by_program(self, node: _Nodes) -> int:
         """Close one branch by its linear program, or meet its margin; the neuron to split, -1 if there is nothing left.
@@ -627,7 +611,9 @@ class Search:
             if self.gap is None:
                 self.done |= self.broken
         if bound[0] > self._cutoff(node.row)[0]:
-            self._close(node.row, decided, lower, upper, bound)
+            np.minimum.at(self.found.lower, node.row, bound)
+            if self.keep:
+                self._keep(node.row, decided, lower, upper)
             return -1
         if found.loosest is None or found.loosest[0] == 0:
             self._give_up(node.row)
@@ -639,6 +625,17 @@ class Search:
         self.done[rows] = True
         self.found.open[rows] = True
         self.found.lower[rows] = self.root_bound[rows]
+
+
+def _popped(stack: list[_Nodes], batch: int) -> _Nodes:
+    """As many branches from the top as are bounded together."""
+    nodes = stack.pop()
+    while stack and nodes.row.size + stack[-1].row.size <= batch:
+        nodes = nodes.joined(stack.pop())
+    if nodes.row.size > 2 * batch:
+        stack.append(nodes.take(np.arange(nodes.row.size - batch)))
+        nodes = nodes.take(np.arange(nodes.row.size - batch, nodes.row.size))
+    return nodes
 
 
 def _joined(layers: Layers, start: Start, parts: list[Relaxation]) -> Relaxation:
