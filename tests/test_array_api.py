@@ -14,7 +14,7 @@ from holdfast.bounds.layers import IntervalPass, Layers, margins_for
 from holdfast.deadline import Deadline
 from holdfast.verify.attack import attack
 from holdfast.verify.engine import Engine
-from holdfast.verify.search import Relaxation, Search, proven, reach, tighten
+from holdfast.verify.search import Relaxation, Search, descend, proven, reach, tighten
 
 CHANGES = hf.PlausibleChanges(0.03)
 LIBRARIES = pytest.mark.parametrize("convert", [array_api_strict.asarray, torch.tensor], ids=["strict", "torch"])
@@ -95,9 +95,9 @@ def test_relaxation_and_its_multipliers(case, convert, shape):
         decided = asarray(np.zeros(lines[0].shape, dtype=np.int8))
         start = array_namespace(lines[0]).stack([lines[0], 0.0 * lines[0] + 1.0, 0.0 * lines[0]])
         cutoff = asarray(np.zeros(lines[0].shape[0]))
-        best, walk, mean = tighten(relaxation, lines, decided, start, 4, cutoff)
+        best, walk = tighten(relaxation, lines, decided, start, 4, cutoff)
         again = proven(relaxation, best.lower, best.upper)
-        met = reach(layers, mean, walk.low)
+        met = reach(layers, descend(layers, relaxation.start, walk, 4), walk.low)
         found.append([relaxation.bottom, relaxation.top, best.bound, again, met])
     for ours, theirs in zip(*found, strict=True):
         _same(theirs, ours)

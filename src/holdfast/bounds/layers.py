@@ -20,7 +20,7 @@ All radii may be multiplied by `scale`: a number, or a column with one for each 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -96,13 +96,18 @@ class Layer:
         flat = scale = self.scale
         if not isinstance(scale, float):
             flat, scale = (scale[:, 0], scale) if lower.ndim == 2 else (scale, scale[:, :, None])
-        both = lower + upper
+        both, gap = lower + upper, upper - lower
         center = both @ self.weight
-        constant = both @ self.bias + flat * (_dot(upper, self.bias_up) - _dot(lower, self.bias_down))
+
+        def moved(radius: Array, other: Array, product: Callable[[Array, Array], Array]) -> Array:
+            """upper times one radius less lower times the other."""
+            return product(gap, radius) if radius is other else product(upper, radius) - product(lower, other)
+
+        constant = both @ self.bias + flat * moved(self.bias_up, self.bias_down, _dot)
         if self.rectified:
-            return None, center + scale * (_by(upper, self.up) - _by(lower, self.down)), constant
-        width = scale * (_by(upper - lower, self.down) + _by(upper - lower, self.up))
-        return center + scale * (_by(lower, self.up) - _by(upper, self.down)), width + 0.0 * center, constant
+            return None, center + scale * moved(self.up, self.down, _by), constant
+        width = scale * (_by(gap, self.down) + _by(gap, self.up))
+        return center - scale * moved(self.down, self.up, _by), width + 0.0 * center, constant
 
     def over(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
         """The least L, the least U and the greatest U over a box of values, (n, out) each, exact but for rounding."""
@@ -158,7 +163,7 @@ def _at(values: Array, radius: Array) -> Array:
 def _dot(rows: Array, radius: Array) -> Array:
     """rows @ radius for a vector likewise."""
     if isinstance(radius, float):
-        return array_namespace(rows).sum(rows, axis=-1) * radius
+        return row_sum(rows)[..., 0] * radius
     return rows @ radius
 
 
@@ -299,16 +304,13 @@ class Layers:
             magnitude = bulk + error
         return error
 
-    def wanted(self, like: Array) -> tuple[Array | None, Array, Array]:
-        """c, d and the constant with which a walk back begins: the margin's L, for as many rows as `like` has."""
-        if isinstance(self.margin.scale, float):
-            return self._wanted
-        one = array_namespace(like).ones_like(like[:, :1])
-        return self.margin.pull(one, 0.0 * one)
-
     @cached_property
-    def _wanted(self) -> tuple[Array | None, Array, Array]:
-        one = array_namespace(self.margin.bias).ones_like(self.margin.bias)[None, :]
+    def wanted(self) -> tuple[Array | None, Array, Array]:
+        """c, d and the constant with which a walk back begins: the margin's L, once or for each row."""
+        scale = self.margin.scale
+        one = array_namespace(self.margin.bias).ones_like(
+            self.margin.bias[None, :] if isinstance(scale, float) else scale
+        )
         return self.margin.pull(one, 0.0 * one)
 
     @cached_property
@@ -317,7 +319,7 @@ class Layers:
         layer = self.hidden[-1] if self.depth > 1 else self.margin
         if self.depth < 2 or not (layer.rectified and self.margin.rectified and isinstance(layer.scale, float)):
             return None
-        xp, d = array_namespace(layer.weight), self._wanted[1][0, :]
+        xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
         matrix = xp.where((d > 0.0)[:, None], *layer.ends)
         return Worst(xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *layer.bias_ends), d[:, None] * matrix)
 

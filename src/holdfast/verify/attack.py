@@ -80,7 +80,7 @@ def _better(old: Attack, new: Attack, rows: Array | None) -> Attack:
 def _respond(layers: Layers, start: Start, active: list[Array]) -> tuple[Attack, list[Array]]:
     """The worst sides for these activations, the margin there, and the activations there."""
     xp = array_namespace(start.low)
-    c, d, _ = layers.wanted(start.low)
+    c, d, _ = layers.wanted
     lows: list[Array] = []
     worst = layers.worst
     for layer, mask in zip(layers.hidden[:0:-1], active[::-1], strict=True):

@@ -32,14 +32,16 @@ Rows = NDArray[np.intp]
 # Slope and intercept of the line above z⁺ for every later neuron, (n, N) each.
 Lines: TypeAlias = tuple[Array, Array]
 
-# Of a root; of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of a
-# branch with nothing to split.
-_ROOT_STEPS, _STEPS, _LAST_STEPS = (1, 3), (1, 3, 5), 10
+# Of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of one with
+# nothing to split.
+_STEPS, _LAST_STEPS = (1, 3, 4), 10
 # Branches at a time: what stays in a core's cache, what fills a device.
 _BATCH, _DEVICE_BATCH = 256, 2**15
 # Ranges by backward walks take a matrix for each row.
 _RANGE_BATCH = 128
 _MOST_STRETCH, _HUGE = 1e3, 1e9
+# A counter-model that a radius is to follow is looked for until no margin is this many times as far below 0.
+_DEEPER = 1.5
 # What an attack or a search computes is a network in Δ up to rounding, as is the network that is written down: a
 # margin this many rounding errors below zero stays below it.
 WITNESS_SAFETY = 8.0
@@ -179,7 +181,7 @@ def walk_back(relaxation: Relaxation, lines: Lines, multipliers: Array) -> Walk:
     """The margin pulled back to the start, with alpha, stretch and extra stacked: (3, n, N)."""
     layers = relaxation.layers
     xp = array_namespace(relaxation.top)
-    c, d, constant = layers.wanted(relaxation.top)
+    c, d, constant = layers.wanted
     kept: list[tuple[Array, ...]] = []
     for i, span in layers.spans:
         slope, intercept = (line[:, span] for line in lines)
@@ -236,7 +238,7 @@ def reach(layers: Layers, corner: Array, low: Array) -> Array:
 def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
     """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off."""
     xp = array_namespace(lower)
-    c, d, constant = relaxation.layers.wanted(lower)
+    c, d, constant = relaxation.layers.wanted
     columns = (lower, upper, relaxation.bottom, relaxation.top)
     for i, span in relaxation.layers.spans:
         low, up, bottom, top = (column[:, span] for column in columns)
@@ -299,16 +301,13 @@ class Tightened:
 
 def tighten(
     relaxation: Relaxation, lines: Lines, decided: Array, multipliers: Array, steps: int, cutoff: Array
-) -> tuple[Tightened, Walk, Array]:
-    """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off, and the last walk.
-
-    And the mean of the corners met: a least value inside the box is met near it, never at a corner.
-    """
+) -> tuple[Tightened, Walk]:
+    """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off, and the last walk."""
     xp = array_namespace(relaxation.top)
     walk = walk_back(relaxation, lines, multipliers)
-    best, mean = Tightened(walk.bound, multipliers, walk.lower, walk.upper), walk.corner
-    low, high = _limits(decided, lines[0]) if steps > 1 else (mean, mean)
-    for step in range(1, steps):
+    best = Tightened(walk.bound, multipliers, walk.lower, walk.upper)
+    low, high = _limits(decided, lines[0]) if steps > 1 else lines
+    for _ in range(1, steps):
         if xp.all(best.bound > cutoff):
             break
         slope = _ascent(relaxation.layers, lines, multipliers, walk)
@@ -322,8 +321,39 @@ def tighten(
         multipliers = xp.minimum(xp.maximum(multipliers + length * slope, low), high)
         walk = walk_back(relaxation, lines, multipliers)
         best = best.better(Tightened(walk.bound, multipliers, walk.lower, walk.upper))
-        mean = mean + (walk.corner - mean) * 2.0 / (step + 2.0)
-    return replace(best, bound=best.bound - relaxation.error(best.lower, best.upper)), walk, mean
+    return replace(best, bound=best.bound - relaxation.error(best.lower, best.upper)), walk
+
+
+def descend(layers: Layers, start: Start, walk: Walk, steps: int) -> Array:
+    """From a walk's corner towards its bound, later neurons on its sides; the first preactivations of the least margin.
+
+    A least value inside the box is met near it, never at a corner.
+    """
+    xp, relu = array_namespace(walk.corner), layers.relus[0]
+    bottom, top, values = (_values(part, relu) for part in (start.low, start.high, walk.corner))
+    best, met = values, xp.inf + 0.0 * walk.bound
+    for _ in range(steps):
+        margin, slope = _margin_and_slope(layers, values, walk.low)
+        best, met = xp.where((margin < met)[:, None], values, best), xp.minimum(margin, met)
+        slope = xp.where(((values <= bottom) & (slope > 0.0)) | ((values >= top) & (slope < 0.0)), 0.0, slope)
+        square = dot_rows(slope, slope)
+        length = (margin - walk.bound) / xp.where(square > 0.0, square, 1.0)
+        values = xp.minimum(xp.maximum(values - length[:, None] * slope, bottom), top)
+    return xp.where(best <= 0.0, start.low, best) if relu else best
+
+
+def _margin_and_slope(layers: Layers, values: Array, low: Array) -> tuple[Array, Array]:
+    """The margin of the first hidden layer's values with later neurons on these sides, (n,), and its slope there."""
+    xp = array_namespace(values)
+    first, seen = values, []
+    for i, span in layers.spans[::-1]:
+        seen.append(xp.where(low[:, span], *layers.hidden[i].sides(values)))
+        values = _values(seen[-1], layers.relus[i])
+    c, d, _ = layers.wanted
+    for i, span in layers.spans:
+        line = xp.where(seen.pop() > 0.0, d, 0.0) + (0.0 if c is None else c)
+        c, d, _ = layers.hidden[i].pull(*(xp.where(low[:, span] == side, line, 0.0) for side in (True, False)))
+    return layers.reached(values), d if c is None else c + xp.where(first > 0.0, d, 0.0)
 
 
 def _limits(decided: Array, like: Array) -> tuple[Array, Array]:
@@ -376,17 +406,20 @@ class Found:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Branches in waiting: their rows, what was decided, multipliers, and the neuron to split next, -1 for none."""
+    """Branches in waiting: rows, what was decided, multipliers, the neuron to split next, -1 for none, and bounds."""
 
     row: Rows
     decided: Array
     multipliers: Array
     neuron: Rows
+    bound: Floats
 
     def take(self, rows: Rows) -> _Nodes:
         chosen = beside(self.decided, rows)
         multipliers = array_namespace(self.decided).take(self.multipliers, chosen, axis=1)
-        return _Nodes(self.row[rows], take_rows(self.decided, chosen), multipliers, self.neuron[rows])
+        return _Nodes(
+            self.row[rows], take_rows(self.decided, chosen), multipliers, self.neuron[rows], self.bound[rows]
+        )
 
     def joined(self, other: _Nodes) -> _Nodes:
         xp = array_namespace(self.decided)
@@ -395,6 +428,7 @@ class _Nodes:
             xp.concat([self.decided, other.decided]),
             xp.concat([self.multipliers, other.multipliers], axis=1),
             np.concatenate([self.neuron, other.neuron]),
+            np.concatenate([self.bound, other.bound]),
         )
 
 
@@ -414,7 +448,7 @@ class Search:
     keep
         Whether to keep the closed branches.
     fine
-        Whether margins are known to come near their cutoff, so that good multipliers pay.
+        Whether margins are known to come near 0, so that good multipliers and counter-models pay.
     """
 
     def __init__(
@@ -436,7 +470,7 @@ class Search:
             parts.append(Relaxation.of(layers.take(rows), start.take(rows)))
         self.root = _joined(layers, start, parts)
         self.lines = self.root.chords()
-        self.error, self.gap, self.keep = error, gap, keep
+        self.error, self.gap, self.keep, self.fine = error, gap, keep, fine
         self.steps = _STEPS[2 if fine or gap is not None else layers.depth > 2]
         self.done = np.zeros(n, dtype=bool)
         first_size = layers.hidden[0].weight.shape[0]
@@ -461,8 +495,8 @@ class Search:
         xp = array_namespace(self.root.top)
         zero = 0.0 * self.root.top
         rows = np.arange(self.done.shape[0])
-        nodes = _Nodes(rows, xp.astype(zero, xp.int8), xp.stack([self.lines[0], zero + 1.0, zero]), rows)
-        for steps in _ROOT_STEPS:
+        nodes = _Nodes(rows, xp.astype(zero, xp.int8), xp.stack([self.lines[0], zero + 1.0, zero]), rows, self.root_bound)
+        for steps in (1, _LAST_STEPS if self.steps > 3 else 3):
             if nodes.row.size:
                 nodes = self._bounded(nodes, steps, root=True)
         self.found.nodes[:] = 1
@@ -478,7 +512,7 @@ class Search:
             nodes = _popped(stuck if last else stack, batch)
             worn = nodes.row if deadline.over else nodes.row[self.found.nodes[nodes.row] > max_nodes]
             self._give_up(np.unique(worn))
-            nodes = nodes.take(np.flatnonzero(~self.done[nodes.row]))
+            nodes = self._still_open(nodes)
             if last:
                 nodes = self._unstuck(nodes)
             else:
@@ -512,7 +546,7 @@ class Search:
         xp = array_namespace(relaxation.top)
         cutoff = self._cutoff(nodes.row)
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
-        tightened, walk, mean = tighten(
+        tightened, walk = tighten(
             relaxation, lines, nodes.decided, nodes.multipliers, steps, _on(relaxation.top, xp.asarray(cutoff))
         )
         bound = to_numpy(tightened.bound)
@@ -529,10 +563,10 @@ class Search:
         if not rest.size:
             return nodes.take(rest)
         chosen = beside(nodes.decided, rest)
-        nodes = replace(nodes, multipliers=tightened.multipliers).take(rest)
-        layers, walk, mean = relaxation.layers.take(chosen), walk.take(chosen), take_rows(mean, chosen)
-        for corner in (walk.corner, mean)[: min(steps, 2)]:
-            self._meet(nodes.row, reach(layers, corner, walk.low), corner, walk.low)
+        nodes = replace(nodes, multipliers=tightened.multipliers, bound=bound).take(rest)
+        layers, walk = relaxation.layers.take(chosen), walk.take(chosen)
+        corner = descend(layers, relaxation.start.take(chosen), walk, steps) if steps > 3 else walk.corner
+        self._meet(nodes.row, reach(layers, corner, walk.low), corner, walk.low)
         lines = take_rows(lines[0], chosen), take_rows(lines[1], chosen)
         score = _promised(layers, lines, nodes.multipliers, walk)
         neuron = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1))
@@ -546,8 +580,16 @@ class Search:
         free, above = nodes.decided == 0, xp.astype(nodes.decided > 0, slope.dtype)
         return self.root.take(chosen), (xp.where(free, slope, above), xp.where(free, intercept, 0.0))
 
+    def _still_open(self, nodes: _Nodes) -> _Nodes:
+        """The branches of rows that are not done, less those above a cutoff that has come down since."""
+        above = nodes.bound > self._cutoff(nodes.row)
+        np.minimum.at(self.found.lower, nodes.row[above], nodes.bound[above])
+        return nodes.take(np.flatnonzero(~above & ~self.done[nodes.row]))
+
     def _cutoff(self, rows: Rows) -> Floats:
-        return np.zeros(rows.shape[0]) if self.gap is None else np.asarray(self.found.upper[rows] - self.gap[rows])
+        if self.gap is not None:
+            return np.asarray(self.found.upper[rows] - self.gap[rows])
+        return np.minimum(_DEEPER * self.found.upper[rows], 0.0) if self.fine else np.zeros(rows.shape[0])
 
     def _meet(self, rows: Rows, reached: Array, corner: Array, low: Array) -> None:
         """Record networks with a smaller margin than was known, the best last so that it stays."""
@@ -560,7 +602,7 @@ class Search:
         chosen = beside(low, better)
         self.found.corner[rows[better]] = to_numpy(take_rows(corner, chosen))
         self.found.sides[rows[better]] = np.where(to_numpy(take_rows(low, chosen)), -1.0, 1.0)
-        if self.gap is None:
+        if self.gap is None and not self.fine:
             self.done |= self.broken
 
     def _keep(self, rows: Rows, decided: Array, lower: Array, upper: Array) -> None:
@@ -579,8 +621,8 @@ class Search:
         nodes = self._bounded(nodes, _LAST_STEPS)
         neuron = nodes.neuron.copy()
         for i in np.flatnonzero(neuron < 0):
-            if not self.done[nodes.row[i]]:
-                neuron[i] = self._by_program(nodes.take(np.array([i])))
+            node = self._still_open(nodes.take(np.array([i])))
+            neuron[i] = self._by_program(node) if node.row.size else -1
         return replace(nodes, neuron=neuron).take(np.flatnonzero((neuron >= 0) & ~self.done[nodes.row]))
 
     def _by_program(self, node: _Nodes) -> int:
@@ -608,7 +650,7 @@ class Search:
         margin = reach(relaxation.layers, corner, chosen) + self.error[node.row]
         if margin[0] < self.found.upper[node.row[0]]:
             self.found.upper[node.row], self.found.corner[node.row], self.found.sides[node.row] = margin, corner, chosen
-            if self.gap is None:
+            if self.gap is None and not self.fine:
                 self.done |= self.broken
         if bound[0] > self._cutoff(node.row)[0]:
             np.minimum.at(self.found.lower, node.row, bound)
