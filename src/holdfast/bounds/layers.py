@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -387,40 +387,59 @@ class IntervalPass:
     def __init__(self, layers: Sequence[Layers], convert: Any = np.asarray) -> None:
         hidden = layers[0].hidden
         rows = np.concatenate([one.margin.ends[0] for one in layers])
-        matrices = [_stacked(layer) for layer in hidden[1:]]
         output = np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1).T
-        biases = [np.concatenate(layer.bias_ends) for layer in hidden]
         low, high = hidden[0].ends
-        first, general = np.concatenate([low, high]).T, np.concatenate([low, high, -high, -low]).reshape(4, *low.shape)
+        matrices = [np.concatenate([low, high]).T, *(_stacked(layer) for layer in hidden[1:])]
+        biases = [np.concatenate(layer.bias_ends) for layer in hidden]
         used = np.flatnonzero(np.any(output != 0.0, axis=1))
-        general = np.concatenate([np.concatenate(general[:2]).T, np.concatenate(general[2:]).T])
-        if matrices:
-            matrices[-1] = matrices[-1][:, used]
-        else:
-            first, general = first[:, used], general[:, used]
-        biases[-1] = biases[-1][used]
+        # L = low x⁺ - high x⁻ and U = high x⁺ - low x⁻.
+        general = np.concatenate([matrices[0], -np.concatenate([high, low]).T])
+        if len(hidden) == 1:
+            general = general[:, used]
+        matrices[-1], biases[-1] = matrices[-1][:, used], biases[-1][used]
         offsets = np.concatenate([one.margin.bias_ends[0] for one in layers])
-        self.first, self.general = (_ready(part, convert) for part in (first, general))
-        self.biases = [_ready(bias, convert) for bias in biases]
-        self.later = [_ready(matrix, convert) for matrix in (*matrices, output[used])]
-        self.offsets = _ready(offsets, convert)
+        self.general = convert(with_bias(general, biases[0]))
+        self.matrices = [convert(with_bias(*pair)) for pair in zip(matrices, biases, strict=True)]
+        self.matrices.append(convert(with_bias(output[used], offsets)[:, :-1].copy()))
 
     def lower(self, points: Array, *, nonnegative: bool) -> Array:
         """A lower bound on each margin, (n, margins), before any allowance for rounding."""
         xp = array_namespace(points)
         if nonnegative:
-            values = points @ self.first
+            values = with_one(points) @ self.matrices[0]
         else:
-            # L = low x⁺ - high x⁻ and U = high x⁺ - low x⁻.
             plus = xp.maximum(points, 0.0)
-            values = xp.concat([plus, plus - points], axis=1) @ self.general
-        for matrix, bias in zip(self.later, self.biases, strict=True):
-            values += bias
-            # In the memory that is there: fresh memory costs more than the sums.
-            values = np.maximum(values, 0.0, out=values) if isinstance(values, np.ndarray) else xp.maximum(values, 0.0)
-            values = values @ matrix
-        values += self.offsets
+            values = with_one(plus, plus - points) @ self.general
+        for matrix in self.matrices[1:]:
+            values = rectify(values) @ matrix
         return values
+
+
+def with_bias(matrix: Floats, bias: Floats) -> Floats:
+    """What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum."""
+    one = np.eye(1, matrix.shape[1] + 1, matrix.shape[1])
+    one[0, :-1] = bias
+    return np.concatenate([np.pad(matrix, ((0, 0), (0, 1))), one])
+
+
+def with_one(*columns: Array) -> Array:
+    """The columns side by side and a column of ones."""
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate([*columns, _filled((columns[0].shape[0], 1), 1.0)], axis=1)
+    xp = array_namespace(columns[0])
+    return xp.concat([*columns, xp.ones_like(columns[0][:, :1])], axis=1)
+
+
+def rectify(values: Array) -> Array:
+    """max(v, 0), in the memory that is there: fresh memory costs more than the sums, and a number more than zeros."""
+    if isinstance(values, np.ndarray):
+        return np.maximum(values, _filled(values.shape, 0.0), out=values)
+    return array_namespace(values).maximum(values, 0.0)
+
+
+@lru_cache(maxsize=16)
+def _filled(shape: tuple[int, ...], value: float) -> Floats:
+    return np.full(shape, value)
 
 
 def _stacked(layer: Layer) -> Floats:
@@ -429,7 +448,3 @@ def _stacked(layer: Layer) -> Floats:
     low = np.concatenate([np.maximum(below, 0.0), np.minimum(below, 0.0)], axis=1)
     high = np.concatenate([np.minimum(above, 0.0), np.maximum(above, 0.0)], axis=1)
     return np.concatenate([low, high]).T
-
-
-def _ready(array: Any, convert: Any) -> Array:
-    return convert(np.ascontiguousarray(array))

@@ -417,9 +417,7 @@ class _Nodes:
     def take(self, rows: Rows) -> _Nodes:
         chosen = beside(self.decided, rows)
         multipliers = array_namespace(self.decided).take(self.multipliers, chosen, axis=1)
-        return _Nodes(
-            self.row[rows], take_rows(self.decided, chosen), multipliers, self.neuron[rows], self.bound[rows]
-        )
+        return _Nodes(self.row[rows], take_rows(self.decided, chosen), multipliers, self.neuron[rows], self.bound[rows])
 
     def joined(self, other: _Nodes) -> _Nodes:
         xp = array_namespace(self.decided)
@@ -495,7 +493,9 @@ class Search:
         xp = array_namespace(self.root.top)
         zero = 0.0 * self.root.top
         rows = np.arange(self.done.shape[0])
-        nodes = _Nodes(rows, xp.astype(zero, xp.int8), xp.stack([self.lines[0], zero + 1.0, zero]), rows, self.root_bound)
+        nodes = _Nodes(
+            rows, xp.astype(zero, xp.int8), xp.stack([self.lines[0], zero + 1.0, zero]), rows, self.root_bound
+        )
         for steps in (1, _LAST_STEPS if self.steps > 3 else 3):
             if nodes.row.size:
                 nodes = self._bounded(nodes, steps, root=True)
@@ -512,12 +512,14 @@ class Search:
             nodes = _popped(stuck if last else stack, batch)
             worn = nodes.row if deadline.over else nodes.row[self.found.nodes[nodes.row] > max_nodes]
             self._give_up(np.unique(worn))
-            nodes = self._still_open(nodes)
+            still = self._still_open(nodes)
             if last:
-                nodes = self._unstuck(nodes)
+                nodes = self._unstuck(nodes.take(np.flatnonzero(still)))
             else:
-                stuck.append(nodes.take(np.flatnonzero(nodes.neuron < 0)))
-                nodes = self._bounded(self._children(nodes.take(np.flatnonzero(nodes.neuron >= 0))), self.steps)
+                idle = np.flatnonzero(still & (nodes.neuron < 0))
+                if idle.size:
+                    stuck.append(nodes.take(idle))
+                nodes = self._bounded(self._children(nodes, np.flatnonzero(still & (nodes.neuron >= 0))), self.steps)
             if nodes.row.size:
                 stack.append(nodes)
 
@@ -570,7 +572,7 @@ class Search:
         lines = take_rows(lines[0], chosen), take_rows(lines[1], chosen)
         score = _promised(layers, lines, nodes.multipliers, walk)
         neuron = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1))
-        return replace(nodes, neuron=neuron).take(np.flatnonzero(~self.done[nodes.row]))
+        return replace(nodes, neuron=neuron)
 
     def _case(self, nodes: _Nodes) -> tuple[Relaxation, Lines]:
         """The relaxation of each node's row, before any split, and the chords of the node."""
@@ -580,16 +582,18 @@ class Search:
         free, above = nodes.decided == 0, xp.astype(nodes.decided > 0, slope.dtype)
         return self.root.take(chosen), (xp.where(free, slope, above), xp.where(free, intercept, 0.0))
 
-    def _still_open(self, nodes: _Nodes) -> _Nodes:
-        """The branches of rows that are not done, less those above a cutoff that has come down since."""
+    def _still_open(self, nodes: _Nodes) -> NDArray[np.bool_]:
+        """Which branches are of rows that are not done, less those above a cutoff that has come down since."""
         above = nodes.bound > self._cutoff(nodes.row)
         np.minimum.at(self.found.lower, nodes.row[above], nodes.bound[above])
-        return nodes.take(np.flatnonzero(~above & ~self.done[nodes.row]))
+        return np.asarray(~above & ~self.done[nodes.row])
 
     def _cutoff(self, rows: Rows) -> Floats:
         if self.gap is not None:
             return np.asarray(self.found.upper[rows] - self.gap[rows])
-        return np.minimum(_DEEPER * self.found.upper[rows], 0.0) if self.fine else np.zeros(rows.shape[0])
+        if not self.fine:
+            return np.zeros(rows.shape[0])
+        return np.where(self.broken[rows], _DEEPER * self.found.upper[rows], 0.0)
 
     def _meet(self, rows: Rows, reached: Array, corner: Array, low: Array) -> None:
         """Record networks with a smaller margin than was known, the best last so that it stays."""
@@ -608,22 +612,24 @@ class Search:
     def _keep(self, rows: Rows, decided: Array, lower: Array, upper: Array) -> None:
         self.found.leaves.append(Leaves(rows, to_numpy(decided), to_numpy(lower), to_numpy(upper)))
 
-    def _children(self, nodes: _Nodes) -> _Nodes:
-        """Two branches for each node."""
-        np.add.at(self.found.nodes, nodes.row, 2)
-        both, xp = nodes.take(np.concatenate([np.arange(nodes.row.size)] * 2)), array_namespace(nodes.decided)
+    def _children(self, nodes: _Nodes, chosen: Rows) -> _Nodes:
+        """Two branches for each of some nodes."""
+        both, xp = nodes.take(np.concatenate([chosen, chosen])), array_namespace(nodes.decided)
+        np.add.at(self.found.nodes, both.row, 1)
         columns = beside(both.decided, np.arange(both.decided.shape[1]))[None, :]
-        side = beside(both.decided, np.repeat(np.array([1, -1], dtype=np.int8), nodes.row.size))[:, None]
-        return replace(both, decided=xp.where(beside(both.decided, both.neuron)[:, None] == columns, side, both.decided))
+        side = beside(both.decided, np.repeat(np.array([1, -1], dtype=np.int8), chosen.size))[:, None]
+        return replace(
+            both, decided=xp.where(beside(both.decided, both.neuron)[:, None] == columns, side, both.decided)
+        )
 
     def _unstuck(self, nodes: _Nodes) -> _Nodes:
         """Better multipliers for branches without a neuron that promises anything; then, as a program says."""
         nodes = self._bounded(nodes, _LAST_STEPS)
         neuron = nodes.neuron.copy()
         for i in np.flatnonzero(neuron < 0):
-            node = self._still_open(nodes.take(np.array([i])))
-            neuron[i] = self._by_program(node) if node.row.size else -1
-        return replace(nodes, neuron=neuron).take(np.flatnonzero((neuron >= 0) & ~self.done[nodes.row]))
+            node = nodes.take(np.array([i]))
+            neuron[i] = self._by_program(node) if self._still_open(node)[0] else -1
+        return replace(nodes, neuron=neuron).take(np.flatnonzero(neuron >= 0))
 
     def _by_program(self, node: _Nodes) -> int:
         """Close one branch by its linear program, or meet its margin; the neuron to split, -1 if there is nothing left.
