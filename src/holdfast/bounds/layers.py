@@ -20,11 +20,11 @@ All radii may be multiplied by `scale`: a number, or a column with one for each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -96,18 +96,13 @@ class Layer:
         flat = scale = self.scale
         if not isinstance(scale, float):
             flat, scale = (scale[:, 0], scale) if lower.ndim == 2 else (scale, scale[:, :, None])
-        both, gap = lower + upper, upper - lower
+        both = lower + upper
         center = both @ self.weight
-
-        def moved(radius: Array, other: Array, product: Callable[[Array, Array], Array]) -> Array:
-            """upper times one radius less lower times the other."""
-            return product(gap, radius) if radius is other else product(upper, radius) - product(lower, other)
-
-        constant = both @ self.bias + flat * moved(self.bias_up, self.bias_down, _dot)
+        constant = both @ self.bias + flat * (_dot(upper, self.bias_up) - _dot(lower, self.bias_down))
         if self.rectified:
-            return None, center + scale * moved(self.up, self.down, _by), constant
-        width = scale * (_by(gap, self.down) + _by(gap, self.up))
-        return center - scale * moved(self.down, self.up, _by), width + 0.0 * center, constant
+            return None, center + scale * (_by(upper, self.up) - _by(lower, self.down)), constant
+        width = scale * (_by(upper - lower, self.down) + _by(upper - lower, self.up))
+        return center + scale * (_by(lower, self.up) - _by(upper, self.down)), width + 0.0 * center, constant
 
     def over(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
         """The least L, the least U and the greatest U over a box of values, (n, out) each, exact but for rounding."""
@@ -228,14 +223,6 @@ def margins_for(network: Network, target: int) -> list[Margin]:
     return [Margin.of(network, target, rival, strict=rival < target) for rival in rivals]
 
 
-class Worst(NamedTuple):
-    """A layer with every neuron on one side: its matrix, turned, its bias, and what takes who is active to d before it."""
-
-    matrix: Array
-    bias: Array
-    back: Array
-
-
 @dataclass(frozen=True)
 class Layers:
     """The hidden layers under a box Δ, and one margin after them."""
@@ -314,14 +301,17 @@ class Layers:
         return self.margin.pull(one, 0.0 * one)
 
     @cached_property
-    def worst(self) -> Worst | None:
-        """The last hidden layer on the sides that the margin wants, where these are the same for every row."""
-        layer = self.hidden[-1] if self.depth > 1 else self.margin
+    def worst(self) -> tuple[Array, ...]:
+        """The last hidden layer on the sides that the margin wants, where all rows want the same; otherwise nothing.
+
+        Its matrix, turned, its bias, and what takes who is active to the d of the layer before.
+        """
+        layer = self.hidden[-1]
         if self.depth < 2 or not (layer.rectified and self.margin.rectified and isinstance(layer.scale, float)):
-            return None
+            return ()
         xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
         matrix = xp.where((d > 0.0)[:, None], *layer.ends)
-        return Worst(xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *layer.bias_ends), d[:, None] * matrix)
+        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *layer.bias_ends), d[:, None] * matrix
 
     def reached(self, values: Array) -> Array:
         """The margin at its worst where the last hidden layer has these values, (n,)."""

@@ -84,9 +84,9 @@ def _respond(layers: Layers, start: Start, active: list[Array]) -> tuple[Attack,
     lows: list[Array] = []
     worst = layers.worst
     for layer, mask in zip(layers.hidden[:0:-1], active[::-1], strict=True):
-        if worst is not None and not lows:
+        if worst and not lows:
             lows.append(xp.broadcast_to(d > 0.0, mask.shape))
-            d = mask @ worst.back
+            d = mask @ worst[2]
             continue
         line = d * mask if c is None else c + d * mask
         lower = xp.maximum(line, 0.0)
@@ -99,8 +99,8 @@ def _respond(layers: Layers, start: Start, active: list[Array]) -> tuple[Attack,
         values = first = start.least(c, d)[1]
     active = []
     for layer, relu, low in zip(layers.hidden[1:], layers.relus[1:], lows[::-1], strict=True):
-        last = worst is not None and len(active) == len(lows) - 1
-        z = values @ worst.matrix + worst.bias if last else xp.where(low, *layer.sides(values))
+        last = worst and len(active) == len(lows) - 1
+        z = values @ worst[0] + worst[1] if last else xp.where(low, *layer.sides(values))
         active.append(xp.astype(z > 0.0, z.dtype))
         values = z * active[-1] if relu else z
     low = lows[0] if len(lows) == 1 else xp.concat(lows[::-1], axis=1) if lows else first[:, :0]

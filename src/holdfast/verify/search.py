@@ -254,29 +254,25 @@ def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
     return relaxation.start.least(c, d)[0] + constant - relaxation.error(lower, upper)
 
 
-def _seen(layers: Layers, lines: Lines, multipliers: Array, walk: Walk) -> tuple[Array, Array]:
-    """L and U of every later neuron (of one without a ReLU z, twice) where the bound is met: a walk forwards."""
+def _seen(layers: Layers, lines: Lines, multipliers: Array, walk: Walk) -> tuple[Array, Array, Array]:
+    """L and U of every later neuron (of one without a ReLU z, twice) where the bound is met, and the line above U."""
     xp = array_namespace(walk.corner)
     plus: Array | None = None
     values = _values(walk.corner, layers.relus[0])
-    seen: list[tuple[Array, Array]] = []
+    seen: list[tuple[Array, ...]] = []
     for i, span in layers.spans[::-1]:
         slope, intercept, d, low = (column[:, span] for column in (*lines, walk.d, walk.low))
+        alpha, stretch = (multipliers[k, :, span] for k in range(2))
         below, above = layers.hidden[i].sides(values, plus)
-        if i == layers.depth - 1 and layers.relus[i]:
-            seen.append((below, above))
-        elif layers.relus[i]:
-            alpha, stretch = (multipliers[k, :, span] for k in range(2))
-            values = xp.where(low, alpha * below, stretch * (slope * above + intercept))
-            seen.append((below, above))
-        else:
-            values = xp.where(low, below, above)
-            plus = xp.where(d < 0.0, slope * values + intercept, multipliers[0, :, span] * values)
-            seen.append((values, values))
-    if len(seen) == 1:
-        return seen[0]
-    below, above = (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
-    return below, above
+        if not layers.relus[i]:
+            below = above = xp.where(low, below, above)
+        line = slope * above + intercept
+        if i + 1 < layers.depth:
+            plus = None if layers.relus[i] else xp.where(d < 0.0, line, alpha * above)
+            values = xp.where(low, alpha * below, stretch * line) if layers.relus[i] else above
+        seen.append((below, above, line))
+    below, above, line = seen[0] if len(seen) == 1 else (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
+    return below, above, line
 
 
 @dataclass(frozen=True)
@@ -310,7 +306,9 @@ def tighten(
     for _ in range(1, steps):
         if xp.all(best.bound > cutoff):
             break
-        slope = _ascent(relaxation.layers, lines, multipliers, walk)
+        below, above, line = _seen(relaxation.layers, lines, multipliers, walk)
+        falling = walk.d < 0.0
+        slope = xp.stack([xp.where(falling, 0.0, walk.d * below), xp.where(falling, walk.d * line, 0.0), above])
         # Without the parts that would leave the range at once.
         leaving = ((multipliers >= high) & (slope > 0.0)) | ((multipliers <= low) & (slope < 0.0))
         slope = xp.where(leaving, 0.0, slope)
@@ -361,23 +359,6 @@ def _limits(decided: Array, like: Array) -> tuple[Array, Array]:
     xp, zero = array_namespace(like), 0.0 * like
     least = xp.stack([zero, zero + 1.0, xp.where(decided > 0, -xp.inf, zero)])
     return least, xp.stack([zero + 1.0, zero + _MOST_STRETCH, xp.where(decided < 0, xp.inf, zero)])
-
-
-def _ascent(layers: Layers, lines: Lines, multipliers: Array, walk: Walk) -> Array:
-    """How the bound grows with alpha, stretch and extra, (3, n, N)."""
-    xp = array_namespace(walk.d)
-    below, above = _seen(layers, lines, multipliers, walk)
-    falling = walk.d < 0.0
-    line = lines[0] * above + lines[1]
-    return xp.stack([xp.where(falling, 0.0, walk.d * below), xp.where(falling, walk.d * line, 0.0), above])
-
-
-def _promised(layers: Layers, lines: Lines, multipliers: Array, walk: Walk) -> Array:
-    """What the better branch of each neuron that may be split promises, (n, N)."""
-    xp = array_namespace(walk.d)
-    _, above = _seen(layers, lines, multipliers, walk)
-    line = lines[0] * above + lines[1]
-    return xp.where(lines[1] > 0.0, -xp.minimum(walk.d, 0.0) * xp.maximum(line, line - above), 0.0)
 
 
 @dataclass(frozen=True)
@@ -556,11 +537,8 @@ class Search:
             self.root_bound[nodes.row] = np.maximum(self.root_bound[nodes.row], bound)
         closed = bound > cutoff
         shut = np.flatnonzero(closed & ~self.done[nodes.row])
-        np.minimum.at(self.found.lower, nodes.row[shut], bound[shut])
-        if self.keep and shut.size:
-            chosen = beside(nodes.decided, shut)
-            parts = (nodes.decided, tightened.lower, tightened.upper)
-            self._keep(nodes.row[shut], *(take_rows(part, chosen) for part in parts))
+        parts = (take_rows(part, beside(part, shut)) for part in (nodes.decided, tightened.lower, tightened.upper))
+        self._close(nodes.row[shut], bound[shut], *parts)
         rest = np.flatnonzero(~closed & ~self.done[nodes.row])
         if not rest.size:
             return nodes.take(rest)
@@ -570,7 +548,9 @@ class Search:
         corner = descend(layers, relaxation.start.take(chosen), walk, steps) if steps > 3 else walk.corner
         self._meet(nodes.row, reach(layers, corner, walk.low), corner, walk.low)
         lines = take_rows(lines[0], chosen), take_rows(lines[1], chosen)
-        score = _promised(layers, lines, nodes.multipliers, walk)
+        # What the better branch of each neuron that may be split promises.
+        _, above, line = _seen(layers, lines, nodes.multipliers, walk)
+        score = xp.where(lines[1] > 0.0, -xp.minimum(walk.d, 0.0) * xp.maximum(line, line - above), 0.0)
         neuron = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1))
         return replace(nodes, neuron=neuron)
 
@@ -609,8 +589,10 @@ class Search:
         if self.gap is None and not self.fine:
             self.done |= self.broken
 
-    def _keep(self, rows: Rows, decided: Array, lower: Array, upper: Array) -> None:
-        self.found.leaves.append(Leaves(rows, to_numpy(decided), to_numpy(lower), to_numpy(upper)))
+    def _close(self, rows: Rows, bound: Floats, *leaves: Array) -> None:
+        np.minimum.at(self.found.lower, rows, bound)
+        if self.keep and rows.size:
+            self.found.leaves.append(Leaves(rows, *(to_numpy(part) for part in leaves)))
 
     def _children(self, nodes: _Nodes, chosen: Rows) -> _Nodes:
         """Two branches for each of some nodes."""
@@ -659,9 +641,7 @@ class Search:
             if self.gap is None and not self.fine:
                 self.done |= self.broken
         if bound[0] > self._cutoff(node.row)[0]:
-            np.minimum.at(self.found.lower, node.row, bound)
-            if self.keep:
-                self._keep(node.row, decided, lower, upper)
+            self._close(node.row, bound, decided, lower, upper)
             return -1
         if found.loosest is None or found.loosest[0] == 0:
             self._give_up(node.row)
