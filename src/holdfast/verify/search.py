@@ -40,8 +40,9 @@ _BATCH, _DEVICE_BATCH = 256, 2**15
 # Ranges by backward walks take a matrix for each row.
 _RANGE_BATCH = 128
 _MOST_STRETCH, _HUGE = 1e3, 1e9
-# A counter-model that a radius is to follow is looked for until no margin is this many times as far below 0.
-_DEEPER = 1.5
+# A counter-model that a radius is to follow is looked for until no margin is this many times as far below 0, in so
+# many branches.
+_DEEPER, _DEEPER_NODES = 1.5, 1000
 # What an attack or a search computes is a network in Δ up to rounding, as is the network that is written down: a
 # margin this many rounding errors below zero stays below it.
 WITNESS_SAFETY = 8.0
@@ -491,7 +492,8 @@ class Search:
         while stack or stuck:
             last = not stack or sum(nodes.row.size for nodes in stuck) > batch
             nodes = _popped(stuck if last else stack, batch)
-            worn = nodes.row if deadline.over else nodes.row[self.found.nodes[nodes.row] > max_nodes]
+            most = np.where(self.broken & self.fine, min(_DEEPER_NODES, max_nodes), max_nodes)
+            worn = nodes.row if deadline.over else nodes.row[(self.found.nodes > most)[nodes.row]]
             self._give_up(np.unique(worn))
             still = self._still_open(nodes)
             if last:
