@@ -363,7 +363,7 @@ class _Rays:
                 start = layers.start(self.points[here])
                 search = Search(layers, start, np.full(part.size, np.inf), error, fine=True)
                 found = search.run(_PROOF_NODES, Deadline.after(None))
-                proven[part] = search.closed
+                proven[part] = search.closed & (found.lower > 0.0)
                 hit = np.flatnonzero(search.broken)
                 met = sides(layers.take(hit), self.points[here[hit]], found.corner[hit], found.sides[hit])
                 self._take(here[hit], radius[part[hit]], k, met)
