@@ -94,6 +94,11 @@ def at_most(number: float) -> str:
     return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(repr(float(number))).normalize():g}"
 
 
+def may_change(unit: str) -> str:
+    """What Δ lets happen, by the unit of its size: the end of "how far ..." and of "the further ..."."""
+    return "the margin may fall" if unit == "margin" else "the parameters may move"
+
+
 def nothing_to_draw(ax: Axes, text: str) -> Axes:
     """Axes that say why they are empty."""
     ax.set_xticks([])
