@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.changes import Changes
+from holdfast.changes import PlausibleChanges
 from holdfast.drawing import (
     CHOSEN,
     DARK,
@@ -124,7 +124,7 @@ def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) ->
             label = f"{verdict.words if verdict else 'answers'}: {int(rows.sum()):,}"
             ax.plot(radii[rows], costs[rows], linestyle="none", markersize=5.5, label=label, **style)
     for value in deltas:
-        label = delta.words if isinstance(delta, Changes) else f"{unit} = {at_most(value)}"
+        label = delta.words if isinstance(delta, PlausibleChanges) else f"{unit} = {at_most(value)}"
         ax.axvline(value, color=CHOSEN, linewidth=1.2, linestyle="--", label=label)
     if not drawn.all():
         ax.plot([], [], " ", label=f"{int((~drawn).sum()):,} that no change breaks: not drawn")

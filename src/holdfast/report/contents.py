@@ -202,6 +202,8 @@ class Contents:
         The least radius where there are several, else None.
     unit
         What that size and the radii are: "delta", "margin", "radius".
+    fall
+        Where they are margins, what a counter-model has: "a margin {} below today's"; "" elsewhere.
     methods
         The first is the one whose advice the people were given.
     """
@@ -221,6 +223,7 @@ class Contents:
     limits: tuple[str, ...] = ()
     least_delta: float | None = None
     unit: str = "delta"
+    fall: str = ""
 
     @property
     def symbol(self) -> str:

@@ -109,6 +109,7 @@ def gather(
         limits=tuple(limits),
         least_delta=least_radius(recourse.changes),
         unit=measured.along.unit,
+        fall=measured.along.in_words(lambda _: "{}").replace("at most ", "") if measured.along.unit == "margin" else "",
     )
 
 

@@ -42,7 +42,7 @@ def _table(contents: Contents) -> dict[str, Any]:
     people = contents.people
     reasons, words = _Texts(), _Texts()
     return {
-        "unit": contents.unit,
+        "fall": contents.fall,
         "symbol": contents.symbol,
         "free": may_change(contents.unit),
         "delta": contents.delta,

@@ -29,7 +29,7 @@ class Radii:
     lower: Floats
     upper: Floats
     found: Floats
-    along: Changes
+    along: Changes = PlausibleChanges(1.0)
     unknown: str = ""
 
     @property

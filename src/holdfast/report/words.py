@@ -112,7 +112,7 @@ def promise_of(
 def _measured(changes: Changes) -> list[str]:
     """What was measured beside the proof, never worded as one."""
     if changes.chance is not None:
-        return [f"Measured, not proven: {changes.chance}."]
+        return [f"Measured, not proven, of promises that hold under every model in Δ: {changes.chance}."]
     if changes.unit == "margin":
         return ["How far retraining lowers margins was not measured, so nothing is said about the next model."]
     return []

@@ -42,7 +42,7 @@
     const digits = [3, 4, 5, 6].find((many) => figure(value, many) !== delta(data.delta)) ?? 3;
     return figure(value, digits, roundingMode);
   }
-  /* Inside Δ is never said to be beyond δ, nor outside to be within it. */
+  /* Inside Δ is never said to be beyond its size, nor outside to be within it. */
   const away = ([distance, inside]) => (inside ? figure(distance, 3, "trunc") : apart(distance, "expand"));
   const count = (value) => value.toLocaleString("en-US");
   const withUnit = (text, unit) => (!unit ? text : unit === "%" || unit === "percent" ? text + "%" : `${text} ${unit}`);
@@ -388,12 +388,11 @@
       return [make("h2", {}, "A model that breaks it"), make("p", { class: "empty" }, "No counter-model was computed for this person.")];
     }
     const [, inside, today, there, total, flat, closest] = counter;
-    const fall = data.unit === "margin";
-    const lead = (fall ? `A model with a margin ${away(counter)} lower` : `A model at a distance of ${away(counter)} from today’s`) + " gives another answer" +
+    const lead = (data.fall ? `A model with ${data.fall.replace("{}", away(counter))}` : `A model at a distance of ${away(counter)} from today’s`) + " gives another answer" +
       (data.delta === null ? "." : inside ? `: it lies in Δ (${data.symbol}\u00a0=\u00a0${data.deltas}), so it is a plausible one.`
         : `: it lies outside Δ (${data.symbol}\u00a0=\u00a0${data.deltas}), so the proof says nothing about it.`);
     const margins = make("dl", { class: "figures light" },
-      make("div", {}, make("dt", {}, fall ? "Fall" : "Distance"), make("dd", {}, make("span", { class: "large" }, away(counter)), make("span", { class: "quiet" }, fall ? "of the margin" : "from today’s model"))),
+      data.fall ? null : make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, away(counter)), make("span", { class: "quiet" }, "from today’s model"))),
       make("div", {}, make("dt", {}, "Margin today"), make("dd", {}, make("span", { class: "large" }, figure(today)), make("span", { class: "quiet" }, "above 0 holds"))),
       make("div", {}, make("dt", {}, "Margin there"), make("dd", {}, make("span", { class: "large" }, figure(there)), make("span", { class: "quiet" }, "of that model; below 0 fails"))));
     const rows = [];
