@@ -630,7 +630,7 @@ def test_a_radius_that_contradicts_a_verdict_is_a_bug(robust):
 def test_the_fine_print_says_how_wide_the_widest_radius_is(naive):
     assert any("at most 0.000001 larger" in limit for limit in gather(naive, date=DATE).limits)
     lower, upper = np.array([0.01, 0.02, np.nan, 1.0]), np.array([0.01, 0.0213, np.nan, np.inf])
-    assert Radii(lower, upper, lower).slack == pytest.approx(0.0013)
+    assert Radii(lower, upper, lower, naive.changes).slack == pytest.approx(0.0013)
 
 
 def test_radii_not_wanted(naive):

@@ -1,4 +1,4 @@
-"""What people read, for every kind of change and any model: a chance is never worded as a proof, a margin never as δ."""
+"""What people read, for every kind of change and any model: a chance is no proof, and a margin is no delta."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, command: str, model: str = "model.npz") -> Any:
-    words = [str(folder / word) if word.endswith((".csv", ".html", "letters")) else word for word in command.split()[1:]]
+    words = [str(folder / word) if word.endswith(("csv", "html", "letters")) else word for word in command.split()[1:]]
     given = ["--model", str(folder / model), "--index", "id", "--target", "1", "--trust-pickle"]
     return CliRunner().invoke(app, [command.split()[0], *words, *given])
 

@@ -29,7 +29,7 @@ class Radii:
     lower: Floats
     upper: Floats
     found: Floats
-    along: Changes = PlausibleChanges(1.0)
+    along: Changes
     unknown: str = ""
 
     @property
