@@ -46,8 +46,8 @@ def nearest(feature: Feature, block: Floats, own: Floats | None, directed: bool 
     if own is not None and directed and feature.direction is Direction.IMMUTABLE:
         return own
     wanted = wanted_numbers(feature, block, own)
-    if feature.one_hot:
-        return wanted
+    if feature.listed:
+        return wanted if not directed else _allowed_codes(feature, block, own, wanted)
     low, high = reach(feature, own, wanted.shape[0], directed)
     moved = np.minimum(np.maximum(wanted, low), high)
     if feature.grid is not None:
@@ -92,32 +92,44 @@ def settled_block(feature: Feature, block: Floats) -> Floats:
         return feature.encode(nearest(feature, block, None, directed=False))
     # What encodes some number stays where it is inside the range; only the rest has to be decoded.
     settled = np.clip(block, *feature.scaling.apply(np.array([feature.lower, feature.upper]))) + 0.0
-    number = hold(feature.scaling.estimate(block[:, 0]), feature.precision)
+    number = hold(feature.estimate(block[:, 0]), feature.precision)
     rest = feature.scaling.apply(number) != block[:, 0]
     if rest.any():
         settled[rest] = feature.encode(nearest(feature, block[rest], None, directed=False))
     return settled
 
 
+def _allowed_codes(feature: Feature, block: Floats, own: Floats | None, wanted: Floats) -> Floats:
+    """The label with the most weight among those that each person can get; the own label on a tie."""
+    if own is None or not feature.restricted:
+        return wanted
+    possible = feature.moves[own.astype(np.intp)]
+    scores = np.where(possible, feature.scores(block), -np.inf)
+    return _best_codes(scores, own)
+
+
 def wanted_codes(feature: Feature, block: Floats, own: Floats | None) -> Floats:
-    """For a one-hot column, the label with the most weight; the own label on a tie."""
-    scores = feature.scores(block)
+    """For a listed column, the label that fits best; the own label on a tie."""
+    return _best_codes(feature.scores(block), own)
+
+
+def _best_codes(scores: Floats, own: Floats | None) -> Floats:
     best = scores.argmax(axis=1)
     if own is not None:
-        rows, codes = np.arange(block.shape[0]), own.astype(np.intp)
+        rows, codes = np.arange(scores.shape[0]), own.astype(np.intp)
         best = np.where(scores[rows, codes] == scores[rows, best], codes, best)
     return np.asarray(best.astype(np.float64))
 
 
 def wanted_numbers(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     """What a point asks for in this column, before any constraint; exactly the own value where nothing changed."""
-    if feature.one_hot:
+    if feature.listed:
         return wanted_codes(feature, block, own)
     asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
     wanted = np.zeros(block.shape[0]) if own is None else own.copy()
     # Off the grid only an exact inverse keeps a settled point where it is.
     if feature.grid is not None:
-        wanted[asked] = feature.scaling.estimate(block[asked, 0])
+        wanted[asked] = feature.estimate(block[asked, 0])
     elif asked.any():
         wanted[asked] = feature.decode(block[asked])
     return wanted

@@ -113,10 +113,17 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
     return replace(feature, scaling=Scaling((("subtract", shift), ("divide", width))))
 
 
-def placed(features: Sequence[Feature], encoding: str | Mapping[Name, str]) -> tuple[Feature, ...]:
-    """The features with their variables, side by side in the features' order; categoricals encoded as asked."""
+def placed(
+    features: Sequence[Feature], encoding: str | Mapping[Name, str], ordered: Sequence[Name] = ()
+) -> tuple[Feature, ...]:
+    """The features with their variables, side by side in the features' order; categoricals encoded as asked.
+
+    `ordered` columns have labels from low to high and are encoded like categorical ones all the same.
+    """
     chosen = encoding if isinstance(encoding, Mapping) else {}
-    refuse_unknown(chosen, [f.name for f in features if f.kind is Kind.CATEGORICAL], "encoding (categorical columns)")
+    hot = [f.name for f in features if f.kind is Kind.CATEGORICAL or f.name in ordered]
+    ranked = [f.name for f in features if f.kind is Kind.ORDINAL and f.labelled and f.name in chosen]
+    refuse_unknown(chosen, [*hot, *ranked], "encoding (categorical columns)")
     result, position = [], 0
     for feature in features:
         wish = chosen.get(feature.name, "onehot") if isinstance(encoding, Mapping) else encoding
@@ -128,7 +135,7 @@ def placed(features: Sequence[Feature], encoding: str | Mapping[Name, str]) -> t
                 f"encoding: expected two categories for a binary variable, got {len(feature.categories)} "
                 f"in column {feature.name!r}"
             )
-        one_hot = feature.kind is Kind.CATEGORICAL and not (wish == "binary" and two)
+        one_hot = feature.name in [*hot, *ranked] and not (wish == "binary" and two)
         size = len(feature.categories) if one_hot else 1
         result.append(replace(feature, one_hot=one_hot, variables=tuple(range(position, position + size))))
         position += size

@@ -52,6 +52,9 @@ def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterato
     elif feature.direction is Direction.DECREASING:
         yield numbers > own, lambda row: f"{name} may only decrease: {move(row)}"
     if feature.labelled:
+        if feature.allowed is not None:
+            forbidden = ~feature.moves[own.astype(np.intp), numbers.astype(np.intp)]
+            yield forbidden, lambda row: f"{name} has no allowed move: {move(row)}"
         return
     outside = changed & ((numbers < feature.lower) | (numbers > feature.upper))
     ends = f"[{show(feature, feature.lower)}, {show(feature, feature.upper)}]"

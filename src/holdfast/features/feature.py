@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.columns import Storage, column_codes, column_numbers
@@ -44,8 +45,17 @@ class Feature:
     categories
         The labels in the order of their codes; empty for a numeric column.
     one_hot
-        One 0/1 variable per label, instead of one scaled variable for the column. With one variable fewer than
-        labels, the first label is the one where all are 0.
+        0/1 variables for the labels, instead of one scaled variable for the column.
+    cells
+        For a one-hot column, which of its variables is 1 for each label: labels that share one look the same to the
+        model, and -1 is the label where all are 0. By default one variable for each label in order; with one variable
+        fewer than labels, the first label is the one where all are 0.
+    values
+        For a labelled column with one variable, the number that stands for each label before it is scaled, such as a
+        mean of the target; by default its position.
+    allowed
+        For a labelled column, the moves that are possible, as pairs of positions; None: whatever the direction allows.
+        Staying is always possible.
     cost
         The weight of this column in `FeatureSpace.cost_l1`.
     unit
@@ -61,6 +71,9 @@ class Feature:
     direction: Direction = Direction.FREE
     categories: tuple[Label, ...] = ()
     one_hot: bool = False
+    cells: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    allowed: tuple[tuple[int, int], ...] | None = None
     cost: float = 1.0
     unit: str = ""
     scaling: Scaling = field(default=Scaling(), repr=False)
@@ -79,6 +92,14 @@ class Feature:
             raise InvalidInputError(f"column {self.name!r}: expected a step > 0, got {self.step}")
         if self.step is not None and self.precision == "integer" and self.step != int(self.step):
             raise InvalidInputError(f"column {self.name!r}: expected a whole step for whole numbers, got {self.step}")
+        if self.values and len(self.values) != len(self.categories):
+            raise InvalidInputError(
+                f"column {self.name!r}: expected a value for each of {len(self.categories)} labels, "
+                f"got {len(self.values)}"
+            )
+        if self.one_hot and not self.cells:
+            first = len(self.variables) - len(self.categories)
+            object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
         if self.kind is Kind.CATEGORICAL and self.direction in (Direction.INCREASING, Direction.DECREASING):
             raise InvalidInputError(
                 f"column {self.name!r}: expected an order for a column that is {self.direction}; "
@@ -100,9 +121,34 @@ class Feature:
         return not self.labelled or tuple(self.categories) == (0, 1)
 
     @property
-    def drops_first(self) -> bool:
-        """One-hot, with no variable for the first label."""
-        return self.one_hot and len(self.variables) == len(self.categories) - 1
+    def drops_one(self) -> bool:
+        """One-hot, with a label where all variables are 0."""
+        return self.one_hot and -1 in self.cells
+
+    @cached_property
+    def moves(self) -> NDArray[np.bool_]:
+        """Of a labelled column, whether a person with the first label may get the second, (labels, labels)."""
+        codes = np.arange(len(self.categories))
+        step = codes[None, :] - codes[:, None]
+        stays = step == 0
+        if self.direction is Direction.IMMUTABLE:
+            return stays
+        moves = {Direction.INCREASING: step >= 0, Direction.DECREASING: step <= 0}.get(self.direction, step == step)
+        if self.allowed is not None:
+            named = np.zeros_like(moves)
+            named[tuple(np.array(self.allowed, dtype=np.intp).reshape(-1, 2).T)] = True
+            moves = moves & named
+        return np.asarray(moves | stays)
+
+    @property
+    def listed(self) -> bool:
+        """Whether its values are to be gone through one by one: labels whose variables are in no order of theirs."""
+        return self.one_hot or bool(self.values) or self.allowed is not None
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some of its labels cannot be reached from some others."""
+        return self.labelled and not bool(self.moves.all())
 
     @property
     def precision(self) -> str:
@@ -133,31 +179,47 @@ class Feature:
     def encode(self, numbers: Floats) -> Floats:
         """Numbers -> the model's variables, (n, len(variables))."""
         if not self.one_hot:
-            return self.scaling.apply(numbers)[:, None]
-        codes = np.arange(len(self.categories) - len(self.variables), len(self.categories), dtype=np.float64)
-        return np.asarray((numbers[:, None] == codes).astype(np.float64))
+            listed = np.array(self.values)[numbers.astype(np.intp)] if self.values else numbers
+            return self.scaling.apply(listed)[:, None]
+        cells = np.array(self.cells, dtype=np.intp)[numbers.astype(np.intp)]
+        return np.asarray((cells[:, None] == np.arange(len(self.variables))).astype(np.float64))
 
     def decode(self, block: Floats) -> Floats:
         """The model's variables -> numbers: an exact original where there is one, otherwise the nearest."""
-        if self.one_hot:
+        if self.listed:
             return np.asarray(self.scores(block).argmax(axis=1).astype(np.float64))
         favourites: list[float | Floats] = [end for end in (self.upper, self.lower) if math.isfinite(end)]
         if self.grid is not None:
-            favourites = [self.grid.value(self.grid.nearest(self.scaling.estimate(block[:, 0])))]
-        numbers = self.scaling.invert(block[:, 0], self.precision, favourites)
+            favourites = [self.grid.value(self.grid.nearest(self.estimate(block[:, 0])))]
+        encoded = block[:, 0]
+        if not self.scaling.linear:
+            # Beyond the ends a curve may have no inverse.
+            encoded = np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
+        numbers = self.scaling.invert(encoded, self.precision, favourites)
         return np.clip(numbers, self.lower, self.upper) if self.labelled else numbers
 
+    def estimate(self, encoded: Floats) -> Floats:
+        """The variable -> a number, up to rounding; beyond the ends of a curve, its end."""
+        if not self.scaling.linear:
+            encoded = np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
+        return self.scaling.estimate(encoded)
+
     def scores(self, block: Floats) -> Floats:
-        """For a one-hot column, the weight of each label, the one without a variable included."""
-        if not self.drops_first:
+        """For each label how well the variables fit it: of a one-hot column its weight, else minus the distance."""
+        if not self.one_hot:
+            return -np.abs(block - self.encode(np.arange(float(len(self.categories))))[:, 0])
+        if self.cells == tuple(range(len(self.variables))):
             return block
-        return np.column_stack([1.0 - block.sum(axis=1), block])
+        return np.column_stack([block, 1.0 - block.sum(axis=1)])[:, list(self.cells)]
 
     def variable_names(self) -> tuple[str, ...]:
         """The names of its variables: the column's, or column=label."""
         if self.one_hot:
-            skipped = len(self.categories) - len(self.variables)
-            return tuple(f"{self.name}={label}" for label in self.categories[skipped:])
+            owners: list[list[str]] = [[] for _ in self.variables]
+            for label, cell in zip(self.categories, self.cells, strict=True):
+                if cell >= 0:
+                    owners[cell].append(str(label))
+            return tuple(f"{self.name}={'|'.join(labels)}" for labels in owners)
         if self.kind is Kind.CATEGORICAL:
             return (f"{self.name}={self.categories[-1]}",)
         return (str(self.name),)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest, SelectPercentile, VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
@@ -23,13 +24,17 @@ from sklearn.preprocessing import (
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
     RobustScaler,
     StandardScaler,
+    TargetEncoder,
 )
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.columns import plain_label
+from holdfast.features.curves import FUNCTIONS
 from holdfast.features.kinds import Label, Name
 
 
@@ -37,15 +42,15 @@ from holdfast.features.kinds import Label, Name
 class Source:
     """What one model variable is made of.
 
-    No `labels`: the column's number, scaled. `labels` and no `code`: the label's position, scaled. `code`: 1 where the
-    column has that label; `labels` start with the one that has no variable, if there is such a one.
+    No `labels`: the column's number, scaled. `labels` and no `codes`: the label's position, or the number that
+    `values` has for it, scaled. `codes`: 1 where the column has one of these labels.
     """
 
     column: Name
     labels: tuple[Label, ...] = ()
-    code: int | None = None
-    dropped: bool = False
-    operations: tuple[tuple[str, float], ...] = ()
+    codes: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    operations: tuple[tuple[str, Any], ...] = ()
 
     @property
     def untouched(self) -> bool:
@@ -138,7 +143,7 @@ def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sourc
         ]
         result = []
         for i, source in enumerate(sources):
-            if source.code is not None:
+            if source.codes:
                 raise _unsupported(scaler, f"it scales the one-hot variables of column {source.column!r}")
             added = tuple((operation, float(constants[i])) for operation, constants in steps)
             result.append(replace(source, operations=source.operations + added))
@@ -148,27 +153,50 @@ def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sourc
 
 
 def _one_hot(encoder: Any, sources: Sources) -> Sources:
+    """A variable for each label but the dropped one; infrequent labels share one, the last."""
     result: Sources = []
     dropped = encoder.drop_idx_ if encoder.drop_idx_ is not None else [None] * len(sources)
-    for source, labels, drop in zip(sources, _encoder_labels(encoder, sources), dropped, strict=True):
-        if drop is not None:
-            labels = (labels[drop], *labels[:drop], *labels[drop + 1 :])
-        first = 0 if drop is None else 1
-        result += [
-            Source(source.column, labels, code=code, dropped=drop is not None) for code in range(first, len(labels))
-        ]
+    rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
+    every = zip(sources, _encoder_labels(encoder, sources), dropped, rare, strict=True)
+    for source, labels, drop, few in every:
+        shared = set() if few is None else {plain_label(label, source.column) for label in few}
+        groups = [(code,) for code, label in enumerate(labels) if label not in shared]
+        groups += [tuple(code for code, label in enumerate(labels) if label in shared)] if shared else []
+        result += [Source(source.column, labels, group) for i, group in enumerate(groups) if i != drop]
     return result
 
 
 def _ordinal(encoder: Any, sources: Sources) -> Sources:
+    """The position of each label; infrequent ones share the last."""
+    rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
+    result = []
+    for source, labels, few in zip(sources, _encoder_labels(encoder, sources), rare, strict=True):
+        if few is None:
+            result.append(Source(source.column, labels))
+            continue
+        shared = {plain_label(label, source.column) for label in few}
+        common = [label for label in labels if label not in shared]
+        values = tuple(float(common.index(label)) if label in common else float(len(common)) for label in labels)
+        result.append(Source(source.column, labels, values=values))
+    return result
+
+
+def _target(encoder: Any, sources: Sources) -> Sources:
+    """The mean of the target among the rows with each label."""
+    if encoder.target_type_ == "multiclass":
+        raise _unsupported(encoder, "with several classes it writes several numbers for one label")
     return [
-        Source(source.column, labels) for source, labels in zip(sources, _encoder_labels(encoder, sources), strict=True)
+        Source(source.column, labels, values=tuple(float(value) for value in values))
+        for source, labels, values in zip(sources, _encoder_labels(encoder, sources), encoder.encodings_, strict=True)
     ]
 
 
+def _selected(selector: Any, sources: Sources) -> Sources:
+    """Some of the variables."""
+    return [source for source, kept in zip(sources, selector.get_support(), strict=True) if kept]
+
+
 def _encoder_labels(encoder: Any, sources: Sources) -> list[tuple[Label, ...]]:
-    if any(part is not None for part in getattr(encoder, "infrequent_categories_", None) or []):
-        raise _unsupported(encoder, "it groups infrequent categories, which cannot be told apart afterwards")
     for source in sources:
         if not source.untouched:
             raise _unsupported(encoder, f"column {source.column!r} has been transformed before")
@@ -188,10 +216,36 @@ def _imputer(imputer: Any, sources: Sources) -> Sources:
     return sources
 
 
-def _identity(transformer: Any, sources: Sources) -> Sources:
-    if transformer.func is not None:
-        raise _unsupported(transformer, f"its function {transformer.func!r} could be anything")
-    return sources
+def _function(transformer: Any, sources: Sources) -> Sources:
+    """None, or an increasing function of numpy's that is known here."""
+    if transformer.func is None:
+        return sources
+    known = [name for name, (there, _) in FUNCTIONS.items() if transformer.func is there]
+    known += ["sqrt"] * (transformer.func is np.sqrt)
+    if not known or transformer.kw_args:
+        names = ", ".join(f"np.{name}" for name in (*FUNCTIONS, "sqrt"))
+        raise _unsupported(transformer, f"its function {transformer.func!r} could be anything; expected one of {names}")
+    return [_onward(transformer, source, (known[0], 0.0)) for source in sources]
+
+
+def _powers(transformer: Any, sources: Sources) -> Sources:
+    """A power, its exponent fitted for each column; then scaled."""
+    steps = [(transformer.method, float(exponent)) for exponent in transformer.lambdas_]
+    sources = [_onward(transformer, source, step) for source, step in zip(sources, steps, strict=True)]
+    return _READERS[StandardScaler](transformer._scaler, sources) if transformer.standardize else sources
+
+
+def _ranks(transformer: Any, sources: Sources) -> Sources:
+    """Where a number stands among those of the training table."""
+    name = f"{transformer.output_distribution} ranks"
+    columns = zip(sources, transformer.quantiles_.T.tolist(), strict=True)
+    return [_onward(transformer, source, (name, tuple(quantiles))) for source, quantiles in columns]
+
+
+def _onward(transformer: Any, source: Source, step: tuple[str, Any]) -> Source:
+    if source.codes:
+        raise _unsupported(transformer, f"it changes the one-hot variables of column {source.column!r}")
+    return replace(source, operations=(*source.operations, step))
 
 
 def _unsupported(transformer: Any, why: str) -> InvalidInputError:
@@ -202,19 +256,25 @@ def _refuse_column_twice(sources: Sources) -> None:
     seen: dict[Name, Source] = {}
     for source in sources:
         first = seen.setdefault(source.column, source)
-        if first is not source and (source.code is None or first.labels != source.labels or first.code == source.code):
+        if first is not source and (not source.codes or first.labels != source.labels or first.codes == source.codes):
             raise InvalidInputError(f"expected each column once in the pipeline, got {source.column!r} twice")
 
 
 _READERS: dict[type, Callable[[Any, Sources], Sources]] = {
     ColumnTransformer: _column_transformer,
-    FunctionTransformer: _identity,
+    FunctionTransformer: _function,
     MaxAbsScaler: _scaler(("divide", "scale_", "")),
     MinMaxScaler: _scaler(("multiply", "scale_", ""), ("add", "min_", "")),
     OneHotEncoder: _one_hot,
     OrdinalEncoder: _ordinal,
     Pipeline: _pipeline,
+    PowerTransformer: _powers,
+    QuantileTransformer: _ranks,
     RobustScaler: _scaler(("subtract", "center_", "with_centering"), ("divide", "scale_", "with_scaling")),
     SimpleImputer: _imputer,
+    SelectKBest: _selected,
+    SelectPercentile: _selected,
     StandardScaler: _scaler(("subtract", "mean_", "with_mean"), ("divide", "scale_", "with_std")),
+    TargetEncoder: _target,
+    VarianceThreshold: _selected,
 }

@@ -57,9 +57,10 @@ def _feature_to_dict(feature: Feature) -> dict[str, Any]:
         "direction": str(feature.direction),
         "categories": list(feature.categories),
         "one_hot": feature.one_hot,
+        **_unusual(feature),
         "cost": feature.cost,
         "unit": feature.unit,
-        "scaling": [list(operation) for operation in feature.scaling.operations],
+        "scaling": [[name, list(c) if isinstance(c, tuple) else c] for name, c in feature.scaling.operations],
         "storage": {
             "dtype": feature.storage.dtype,
             "precision": feature.storage.precision,
@@ -67,6 +68,19 @@ def _feature_to_dict(feature: Feature) -> dict[str, Any]:
             "ordered": feature.storage.ordered,
         },
     }
+
+
+def _unusual(feature: Feature) -> dict[str, Any]:
+    """What most columns do not have, so that their files stay as they were."""
+    usual = tuple(range(len(feature.variables) - len(feature.categories), len(feature.variables)))
+    found: dict[str, Any] = {}
+    if feature.one_hot and feature.cells != usual:
+        found["cells"] = list(feature.cells)
+    if feature.values:
+        found["values"] = list(feature.values)
+    if feature.allowed is not None:
+        found["allowed"] = [list(pair) for pair in feature.allowed]
+    return found
 
 
 def _feature_from_dict(entry: Mapping[str, Any]) -> Feature:
@@ -83,10 +97,17 @@ def _feature_from_dict(entry: Mapping[str, Any]) -> Feature:
         direction=Direction(entry["direction"]),
         categories=tuple(entry["categories"]),
         one_hot=bool(entry["one_hot"]),
+        cells=tuple(int(cell) for cell in entry.get("cells", ())),
+        values=tuple(float(value) for value in entry.get("values", ())),
+        allowed=None if entry.get("allowed") is None else tuple((int(a), int(b)) for a, b in entry["allowed"]),
         cost=float(entry["cost"]),
         unit=str(entry["unit"]),
-        scaling=Scaling(tuple((str(operation), float(constant)) for operation, constant in entry["scaling"])),
+        scaling=Scaling(tuple((str(operation), _constant(constant)) for operation, constant in entry["scaling"])),
         storage=Storage(
             str(storage["dtype"]), str(storage["precision"]), tuple(storage["levels"]), bool(storage["ordered"])
         ),
     )
+
+
+def _constant(value: Any) -> float | tuple[float, ...]:
+    return tuple(float(part) for part in value) if isinstance(value, list | tuple) else float(value)

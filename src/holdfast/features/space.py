@@ -7,7 +7,7 @@ returns is, bit for bit, the encoding of that row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -22,9 +22,9 @@ from holdfast.features.admissible import nearest, settled_block
 from holdfast.features.assemble import features_from_frame, features_from_pipeline, features_from_schema, parse_rules
 from holdfast.features.build import Orders
 from holdfast.features.codec import Rows, Table
-from holdfast.features.constraints import NOTHING, Names, Range, constrain
+from holdfast.features.constraints import NOTHING, Moves, Names, Range, constrain
 from holdfast.features.feature import Feature
-from holdfast.features.kinds import Name
+from holdfast.features.kinds import Label, Name
 from holdfast.features.measures import MeasuredView
 from holdfast.features.notes import Notes, Reasons
 from holdfast.features.repair import repair
@@ -74,10 +74,11 @@ class FeatureSpace(MeasuredView):
         if not self.features or len(set(self.names)) != len(self.features):
             raise InvalidInputError(f"expected at least one feature and distinct names, got {list(self.names)}")
         for feature in self.features:
-            expected = {len(feature.categories), len(feature.categories) - 1} if feature.one_hot else {1}
-            if len(feature.variables) not in expected:
+            expected = 1 + max(feature.cells) if feature.one_hot else 1
+            labels = len(feature.categories) if feature.one_hot else 0
+            if len(feature.variables) != expected or len(feature.cells) != labels or expected < 1:
                 raise InvalidInputError(
-                    f"column {feature.name!r}: expected {max(expected)} variables, got {len(feature.variables)}"
+                    f"column {feature.name!r}: expected {max(expected, 1)} variables, got {len(feature.variables)}"
                 )
         owned = sorted(variable for feature in self.features for variable in feature.variables)
         if owned != list(range(len(owned))):
@@ -97,6 +98,7 @@ class FeatureSpace(MeasuredView):
         immutable: Names = (),
         increasing: Names = (),
         decreasing: Names = (),
+        allowed: Mapping[Name, Moves] = NOTHING,
         ranges: Mapping[Name, Range] = NOTHING,
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
@@ -124,6 +126,9 @@ class FeatureSpace(MeasuredView):
             Labels from low to high, ``{"education": ["low", "mid", "high"]}``; or names of whole-number columns.
         immutable, increasing, decreasing
             Columns that cannot move, or only one way.
+        allowed
+            The moves between labels that are possible, ``{"employment": [("temporary", "permanent"), ...]}``; others
+            are not. Every label may stay.
         ranges
             ``{"income": (0, 9000)}``; None keeps the least or largest value in the table, which is the default.
         steps
@@ -154,7 +159,7 @@ class FeatureSpace(MeasuredView):
             "binary": binary,
             "continuous": continuous,
         }
-        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
+        constraints = _constraints(immutable, increasing, decreasing, allowed, ranges, steps, costs, units)
         features, parsed = features_from_frame(
             frame, kinds=kinds, constraints=constraints, rules=rules, scale=scale, encoding=encoding
         )
@@ -169,10 +174,12 @@ class FeatureSpace(MeasuredView):
         kinds: str = "schema",
         encoding: str | Mapping[Name, str] = "binary",
         scale: str = "minmax",
+        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
         immutable: Names = (),
         increasing: Names = (),
         decreasing: Names = (),
         free: Names = (),
+        allowed: Mapping[Name, Moves] = NOTHING,
         ranges: Mapping[Name, Range] = NOTHING,
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
@@ -194,11 +201,16 @@ class FeatureSpace(MeasuredView):
             As in `from_frame`, but a single 0/1 variable for two categories is the default, as in the paper.
         scale
             "minmax" over the ranges in the file, or "none".
-        immutable, increasing, decreasing, free, ranges, steps, costs, rules, protected, labels, reasons
+        ordinal
+            The labels of a categorical column from low to high, so that `increasing` means something; it stays encoded
+            as it is.
+        immutable, increasing, decreasing, free, allowed, ranges, steps, costs, rules, protected, labels, reasons
             On top of what the file says; a narrower range leaves the scale as it is.
         """
         schema = Schema.load(path)
-        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, NOTHING) | {"free": free}
+        constraints = _constraints(immutable, increasing, decreasing, allowed, ranges, steps, costs, NOTHING) | {
+            "free": free
+        }
         features, parsed = features_from_schema(
             schema,
             actionability=actionability,
@@ -207,6 +219,7 @@ class FeatureSpace(MeasuredView):
             rules=rules,
             scale=scale,
             encoding=encoding,
+            orders=ordinal,
         )
         notes = schema.notes.updated(Notes.of(protected, labels, reasons))
         return cls(features, parsed, notes.about(column["name"] for column in schema.columns))
@@ -218,11 +231,13 @@ class FeatureSpace(MeasuredView):
         frame: pd.DataFrame,
         *,
         integer: Names = (),
+        ordinal: Orders = NOTHING,
         binary: Names = (),
         continuous: Names = (),
         immutable: Names = (),
         increasing: Names = (),
         decreasing: Names = (),
+        allowed: Mapping[Name, Moves] = NOTHING,
         ranges: Mapping[Name, Range] = NOTHING,
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
@@ -237,11 +252,11 @@ class FeatureSpace(MeasuredView):
         `pipeline` is a Pipeline (a classifier at its end is left out), a ColumnTransformer or a single transformer:
         StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, OneHotEncoder, OrdinalEncoder, passthrough, and
         SimpleImputer, which has nothing to do as missing values are refused. `frame` is the table before
-        preprocessing; columns that the pipeline drops are not part of the space. The other arguments are those of
-        `from_frame`.
+        preprocessing; columns that the pipeline drops are not part of the space. `ordinal` puts the labels of a column
+        in order, however the pipeline encodes them. The other arguments are those of `from_frame`.
         """
-        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
-        kinds = {"integer": integer, "binary": binary, "continuous": continuous}
+        constraints = _constraints(immutable, increasing, decreasing, allowed, ranges, steps, costs, units)
+        kinds = {"integer": integer, "ordinal": ordinal, "binary": binary, "continuous": continuous}
         parts, expected = features_from_pipeline(pipeline, frame, kinds=kinds, constraints=constraints, rules=rules)
         space = cls(*parts, Notes.of(protected, labels, reasons).about(frame.columns))
         wrong = (space.encode(frame) != expected).any(axis=0)
@@ -260,6 +275,7 @@ class FeatureSpace(MeasuredView):
         increasing: Names = (),
         decreasing: Names = (),
         free: Names = (),
+        allowed: Mapping[Name, Moves] = NOTHING,
         ranges: Mapping[Name, Range] = NOTHING,
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
@@ -270,7 +286,7 @@ class FeatureSpace(MeasuredView):
         reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """The same encoding with other constraints; what is not named stays, `rules` replaces the rules."""
-        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
+        constraints = _constraints(immutable, increasing, decreasing, allowed, ranges, steps, costs, units)
         features = constrain(self.features, free=free, **constraints)
         notes = self.notes.updated(Notes.of(protected, labels, reasons).about([*self.names, *self.protected]))
         return FeatureSpace(features, self.rules if rules is None else parse_rules(rules), notes)
@@ -373,6 +389,7 @@ def _constraints(
     immutable: Names,
     increasing: Names,
     decreasing: Names,
+    allowed: Mapping[Name, Moves],
     ranges: Mapping[Name, Range],
     steps: Mapping[Name, float],
     costs: Mapping[Name, float],
@@ -382,6 +399,7 @@ def _constraints(
         "immutable": immutable,
         "increasing": increasing,
         "decreasing": decreasing,
+        "allowed": allowed,
         "ranges": ranges,
         "steps": steps,
         "costs": costs,

@@ -55,12 +55,12 @@ class VariableView(Codec):
     @cached_property
     def groups(self) -> list[NDArray[np.intp]]:
         """The one-hot groups: variables of which exactly one is 1 and the others are 0."""
-        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.one_hot and not f.drops_first]
+        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.one_hot and not f.drops_one]
 
     @cached_property
     def partial_groups(self) -> list[NDArray[np.intp]]:
         """The one-hot groups without a variable for their first label: at most one is 1."""
-        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.drops_first]
+        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.drops_one]
 
     @cached_property
     def grids(self) -> tuple[VariableGrid, ...]:
@@ -69,8 +69,9 @@ class VariableView(Codec):
 
     @cached_property
     def integer_variables(self) -> NDArray[np.intp]:
-        """The variables with countable values: those with a grid and the members of one-hot groups."""
-        hot = [variable for feature in self.features if feature.one_hot for variable in feature.variables]
+        """The variables with countable values: those with a grid and those that stand for labels."""
+        curved = [f for f in self.features if f.listed or (f.grid is not None and not f.scaling.linear)]
+        hot = [variable for feature in curved for variable in feature.variables]
         return np.array(sorted([*hot, *(grid.variable for grid in self.grids)]), dtype=np.intp)
 
     @cached_property
@@ -104,18 +105,22 @@ def _variable_ends(features: Sequence[Feature], n_variables: int) -> tuple[Float
     lower, upper = np.zeros(n_variables), np.ones(n_variables)
     for feature in features:
         if not feature.one_hot:
-            ends = feature.scaling.apply(np.array([feature.lower, feature.upper]))
-            lower[feature.variables[0]], upper[feature.variables[0]] = ends
+            ends = feature.encode(np.arange(len(feature.categories)) if feature.values else _ends(feature))
+            lower[feature.variables[0]], upper[feature.variables[0]] = ends.min(), ends.max()
     lower.setflags(write=False)
     upper.setflags(write=False)
     return lower, upper
+
+
+def _ends(feature: Feature) -> Floats:
+    return np.array([feature.lower, feature.upper])
 
 
 def _variable_grids(features: Sequence[Feature]) -> tuple[VariableGrid, ...]:
     """The grid of each single variable whose changed values are countable."""
     grids = []
     for feature in features:
-        if feature.grid is not None and not feature.one_hot:
+        if feature.grid is not None and not feature.listed and feature.scaling.linear:
             ends = feature.grid.value(np.array([feature.grid.first, feature.grid.last], dtype=np.float64))
             first, last = feature.scaling.apply(ends).tolist()
             n_steps = feature.grid.last - feature.grid.first
@@ -129,14 +134,23 @@ def _reachable_bounds(features: Sequence[Feature], own: Rows) -> tuple[Floats, F
     for i, feature in enumerate(features):
         if feature.direction is Direction.IMMUTABLE:
             continue
-        if feature.one_hot:
-            lower[:, list(feature.variables)], upper[:, list(feature.variables)] = 0.0, 1.0
+        if feature.listed:
+            _widen(feature, own.numbers[:, i], lower, upper)
             continue
         low, high = reach(feature, own.numbers[:, i], own.numbers.shape[0])
         rows, variable = low <= high, feature.variables[0]
         lower[rows, variable] = np.minimum(lower[rows, variable], feature.scaling.apply(low[rows]))
         upper[rows, variable] = np.maximum(upper[rows, variable], feature.scaling.apply(high[rows]))
     return lower, upper
+
+
+def _widen(feature: Feature, own: Floats, lower: Floats, upper: Floats) -> None:
+    """The hull of the variables of every label that each person can get."""
+    columns = list(feature.variables)
+    blocks = feature.encode(np.arange(float(len(feature.categories))))
+    possible = feature.moves[own.astype(np.intp)][:, :, None]
+    lower[:, columns] = np.where(possible, blocks, np.inf).min(axis=1)
+    upper[:, columns] = np.where(possible, blocks, -np.inf).max(axis=1)
 
 
 def _rule_rows(features: Sequence[Feature], rules: Sequence[RuleTerms], n_variables: int) -> tuple[Floats, Floats]:
