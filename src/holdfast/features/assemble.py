@@ -131,7 +131,17 @@ def _encoded_feature(
             f"column {name!r}: expected numbers or 0/1, as the pipeline passes them on, "
             f"got {list(feature.categories)[:5]}"
         )
-    return replace(feature, variables=variables, scaling=scaling)
+    feature = replace(feature, variables=variables, scaling=scaling)
+    if not source.edges:
+        return feature
+    if feature.labelled:
+        raise InvalidInputError(
+            f"column {name!r}: expected numbers for bins, got labels; name it in continuous or integer"
+        )
+    # A bin whose variable was left out is the one where all of them are 0.
+    hot = {code: i for i, one in enumerate(sources) for code in one.codes}
+    cells = tuple(hot.get(code, -1) for code in range(len(source.edges) + 1)) if hot else ()
+    return replace(feature, edges=source.edges, one_hot=bool(hot), cells=cells)
 
 
 def _labelled_feature(

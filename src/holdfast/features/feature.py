@@ -19,7 +19,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.features.columns import Storage, column_codes, column_numbers
 from holdfast.features.grid import Grid
 from holdfast.features.kinds import Direction, Kind, Label, Name
-from holdfast.features.scaling import Scaling
+from holdfast.features.scaling import Scaling, hold
 from holdfast.network import Floats
 
 _LABELLED_ONLY = (Kind.CATEGORICAL, Kind.BINARY)
@@ -53,6 +53,8 @@ class Feature:
     values
         For a labelled column with one variable, the number that stands for each label before it is scaled, such as a
         mean of the target; by default its position.
+    edges
+        For a column of numbers of which the model sees only the bin: where one bin ends and the next begins.
     allowed
         For a labelled column, the moves that are possible, as pairs of positions; None: whatever the direction allows.
         Staying is always possible.
@@ -73,6 +75,7 @@ class Feature:
     one_hot: bool = False
     cells: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
     allowed: tuple[tuple[int, int], ...] | None = None
     cost: float = 1.0
     unit: str = ""
@@ -92,13 +95,13 @@ class Feature:
             raise InvalidInputError(f"column {self.name!r}: expected a step > 0, got {self.step}")
         if self.step is not None and self.precision == "integer" and self.step != int(self.step):
             raise InvalidInputError(f"column {self.name!r}: expected a whole step for whole numbers, got {self.step}")
-        if self.values and len(self.values) != len(self.categories):
+        if self.values and len(self.values) != self.n_codes:
             raise InvalidInputError(
-                f"column {self.name!r}: expected a value for each of {len(self.categories)} labels, "
+                f"column {self.name!r}: expected a value for each of {self.n_codes} labels or bins, "
                 f"got {len(self.values)}"
             )
         if self.one_hot and not self.cells:
-            first = len(self.variables) - len(self.categories)
+            first = len(self.variables) - self.n_codes
             object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
         if self.kind is Kind.CATEGORICAL and self.direction in (Direction.INCREASING, Direction.DECREASING):
             raise InvalidInputError(
@@ -125,10 +128,26 @@ class Feature:
         """One-hot, with a label where all variables are 0."""
         return self.one_hot and -1 in self.cells
 
+    @property
+    def n_codes(self) -> int:
+        """How many labels or bins there are; 0 for a plain column of numbers."""
+        return len(self.categories) if self.labelled else len(self.edges) + bool(self.edges)
+
+    def codes(self, numbers: Floats) -> NDArray[np.intp]:
+        """Which label, or which bin, each number is."""
+        if self.edges:
+            return np.searchsorted(self.edges, numbers, side="right")
+        return numbers.astype(np.intp)
+
+    @cached_property
+    def blocks(self) -> Floats:
+        """The model's variables for each label or bin, (n_codes, len(variables))."""
+        return self._encode_codes(np.arange(self.n_codes))
+
     @cached_property
     def moves(self) -> NDArray[np.bool_]:
-        """Of a labelled column, whether a person with the first label may get the second, (labels, labels)."""
-        codes = np.arange(len(self.categories))
+        """Whether a person with the first label, or in the first bin, may get to the second, (n_codes, n_codes)."""
+        codes = np.arange(self.n_codes)
         step = codes[None, :] - codes[:, None]
         stays = step == 0
         if self.direction is Direction.IMMUTABLE:
@@ -143,12 +162,12 @@ class Feature:
     @property
     def listed(self) -> bool:
         """Whether its values are to be gone through one by one: labels whose variables are in no order of theirs."""
-        return self.one_hot or bool(self.values) or self.allowed is not None
+        return self.one_hot or bool(self.values or self.edges) or self.allowed is not None
 
     @property
     def restricted(self) -> bool:
-        """Whether some of its labels cannot be reached from some others."""
-        return self.labelled and not bool(self.moves.all())
+        """Whether some of its labels or bins cannot be reached from some others."""
+        return self.n_codes > 0 and not bool(self.moves.all())
 
     @property
     def precision(self) -> str:
@@ -178,16 +197,23 @@ class Feature:
 
     def encode(self, numbers: Floats) -> Floats:
         """Numbers -> the model's variables, (n, len(variables))."""
+        if self.listed:
+            return self._encode_codes(self.codes(numbers))
+        return self.scaling.apply(numbers)[:, None]
+
+    def _encode_codes(self, codes: NDArray[np.intp]) -> Floats:
         if not self.one_hot:
-            listed = np.array(self.values)[numbers.astype(np.intp)] if self.values else numbers
-            return self.scaling.apply(listed)[:, None]
-        cells = np.array(self.cells, dtype=np.intp)[numbers.astype(np.intp)]
+            return self.scaling.apply(np.array(self.values)[codes] if self.values else codes.astype(np.float64))[
+                :, None
+            ]
+        cells = np.array(self.cells, dtype=np.intp)[codes]
         return np.asarray((cells[:, None] == np.arange(len(self.variables))).astype(np.float64))
 
     def decode(self, block: Floats) -> Floats:
         """The model's variables -> numbers: an exact original where there is one, otherwise the nearest."""
         if self.listed:
-            return np.asarray(self.scores(block).argmax(axis=1).astype(np.float64))
+            codes = self.scores(block).argmax(axis=1)
+            return codes.astype(np.float64) if self.labelled else self.starts[codes]
         favourites: list[float | Floats] = [end for end in (self.upper, self.lower) if math.isfinite(end)]
         if self.grid is not None:
             favourites = [self.grid.value(self.grid.nearest(self.estimate(block[:, 0])))]
@@ -207,16 +233,28 @@ class Feature:
     def scores(self, block: Floats) -> Floats:
         """For each label how well the variables fit it: of a one-hot column its weight, else minus the distance."""
         if not self.one_hot:
-            return -np.abs(block - self.encode(np.arange(float(len(self.categories))))[:, 0])
+            return -np.abs(block - self.blocks[:, 0])
         if self.cells == tuple(range(len(self.variables))):
             return block
         return np.column_stack([block, 1.0 - block.sum(axis=1)])[:, list(self.cells)]
+
+    @cached_property
+    def starts(self) -> Floats:
+        """A number of each bin: where it begins, as far as the range allows."""
+        begins = np.array([max(self.lower, -1e300), *self.edges])
+        ends = np.array([*self.edges, np.inf])
+        low = np.where((begins < self.lower) & (self.lower < ends), self.lower, begins)
+        if self.grid is not None:
+            low = self.grid.value(self.grid.ceil(low))
+        return hold(low, self.precision)
 
     def variable_names(self) -> tuple[str, ...]:
         """The names of its variables: the column's, or column=label."""
         if self.one_hot:
             owners: list[list[str]] = [[] for _ in self.variables]
-            for label, cell in zip(self.categories, self.cells, strict=True):
+            bins = [f"from {edge:g}" for edge in self.edges]
+            names = self.categories if self.labelled else [f"below {self.edges[0]:g}", *bins]
+            for label, cell in zip(names, self.cells, strict=True):
                 if cell >= 0:
                     owners[cell].append(str(label))
             return tuple(f"{self.name}={'|'.join(labels)}" for labels in owners)

@@ -20,6 +20,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
@@ -43,18 +44,20 @@ class Source:
     """What one model variable is made of.
 
     No `labels`: the column's number, scaled. `labels` and no `codes`: the label's position, or the number that
-    `values` has for it, scaled. `codes`: 1 where the column has one of these labels.
+    `values` has for it, scaled. `codes`: 1 where the column has one of these labels. `edges`: the same of the bins
+    that they part.
     """
 
     column: Name
     labels: tuple[Label, ...] = ()
     codes: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
     operations: tuple[tuple[str, Any], ...] = ()
 
     @property
     def untouched(self) -> bool:
-        return not self.labels and not self.operations
+        return not self.labels and not self.edges and not self.operations
 
 
 Sources = list[Source]
@@ -191,6 +194,21 @@ def _target(encoder: Any, sources: Sources) -> Sources:
     ]
 
 
+def _bins(binner: Any, sources: Sources) -> Sources:
+    """Which bin a number lies in, as its place or one-hot."""
+    result: Sources = []
+    for source, edges in zip(sources, binner.bin_edges_, strict=True):
+        if not source.untouched:
+            raise _unsupported(binner, f"column {source.column!r} has been transformed before")
+        inner, n = tuple(float(edge) for edge in edges[1:-1]), len(edges) - 1
+        if not inner:
+            raise _unsupported(binner, f"it has a single bin for column {source.column!r}")
+        whole = [Source(source.column, edges=inner)]
+        hot = [Source(source.column, codes=(code,), edges=inner) for code in range(n)]
+        result += whole if binner.encode == "ordinal" else hot
+    return result
+
+
 def _selected(selector: Any, sources: Sources) -> Sources:
     """Some of the variables."""
     return [source for source, kept in zip(sources, selector.get_support(), strict=True) if kept]
@@ -263,6 +281,7 @@ def _refuse_column_twice(sources: Sources) -> None:
 _READERS: dict[type, Callable[[Any, Sources], Sources]] = {
     ColumnTransformer: _column_transformer,
     FunctionTransformer: _function,
+    KBinsDiscretizer: _bins,
     MaxAbsScaler: _scaler(("divide", "scale_", "")),
     MinMaxScaler: _scaler(("multiply", "scale_", ""), ("add", "min_", "")),
     OneHotEncoder: _one_hot,

@@ -72,12 +72,13 @@ def _feature_to_dict(feature: Feature) -> dict[str, Any]:
 
 def _unusual(feature: Feature) -> dict[str, Any]:
     """What most columns do not have, so that their files stay as they were."""
-    usual = tuple(range(len(feature.variables) - len(feature.categories), len(feature.variables)))
+    usual = tuple(range(len(feature.variables) - feature.n_codes, len(feature.variables)))
     found: dict[str, Any] = {}
     if feature.one_hot and feature.cells != usual:
         found["cells"] = list(feature.cells)
-    if feature.values:
-        found["values"] = list(feature.values)
+    for name in ("values", "edges"):
+        if getattr(feature, name):
+            found[name] = list(getattr(feature, name))
     if feature.allowed is not None:
         found["allowed"] = [list(pair) for pair in feature.allowed]
     return found
@@ -99,6 +100,7 @@ def _feature_from_dict(entry: Mapping[str, Any]) -> Feature:
         one_hot=bool(entry["one_hot"]),
         cells=tuple(int(cell) for cell in entry.get("cells", ())),
         values=tuple(float(value) for value in entry.get("values", ())),
+        edges=tuple(float(edge) for edge in entry.get("edges", ())),
         allowed=None if entry.get("allowed") is None else tuple((int(a), int(b)) for a, b in entry["allowed"]),
         cost=float(entry["cost"]),
         unit=str(entry["unit"]),

@@ -75,7 +75,7 @@ class FeatureSpace(MeasuredView):
             raise InvalidInputError(f"expected at least one feature and distinct names, got {list(self.names)}")
         for feature in self.features:
             expected = 1 + max(feature.cells) if feature.one_hot else 1
-            labels = len(feature.categories) if feature.one_hot else 0
+            labels = feature.n_codes if feature.one_hot else 0
             if len(feature.variables) != expected or len(feature.cells) != labels or expected < 1:
                 raise InvalidInputError(
                     f"column {feature.name!r}: expected {max(expected, 1)} variables, got {len(feature.variables)}"

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.features.admissible import reach
+from holdfast.features.admissible import possible_codes, reach
 from holdfast.features.binding import RuleTerms, bind_rules
 from holdfast.features.codec import Codec, Rows, Table, is_raw
 from holdfast.features.feature import Feature
@@ -105,7 +105,7 @@ def _variable_ends(features: Sequence[Feature], n_variables: int) -> tuple[Float
     lower, upper = np.zeros(n_variables), np.ones(n_variables)
     for feature in features:
         if not feature.one_hot:
-            ends = feature.encode(np.arange(len(feature.categories)) if feature.values else _ends(feature))
+            ends = feature.blocks if feature.values or feature.edges else feature.encode(_ends(feature))
             lower[feature.variables[0]], upper[feature.variables[0]] = ends.min(), ends.max()
     lower.setflags(write=False)
     upper.setflags(write=False)
@@ -147,10 +147,9 @@ def _reachable_bounds(features: Sequence[Feature], own: Rows) -> tuple[Floats, F
 def _widen(feature: Feature, own: Floats, lower: Floats, upper: Floats) -> None:
     """The hull of the variables of every label that each person can get."""
     columns = list(feature.variables)
-    blocks = feature.encode(np.arange(float(len(feature.categories))))
-    possible = feature.moves[own.astype(np.intp)][:, :, None]
-    lower[:, columns] = np.where(possible, blocks, np.inf).min(axis=1)
-    upper[:, columns] = np.where(possible, blocks, -np.inf).max(axis=1)
+    possible = possible_codes(feature, own)[:, :, None]
+    lower[:, columns] = np.where(possible, feature.blocks, np.inf).min(axis=1)
+    upper[:, columns] = np.where(possible, feature.blocks, -np.inf).max(axis=1)
 
 
 def _rule_rows(features: Sequence[Feature], rules: Sequence[RuleTerms], n_variables: int) -> tuple[Floats, Floats]:

@@ -94,7 +94,7 @@ class Candidates:
             change = sign * (self.settled[subset][:, variable] - factual[variable])
             distance += self._scale[variable] * np.maximum(change, 0.0)
         for feature, prices, codes in self._restricted:
-            own = int(feature.decode(factual[None, list(feature.variables)])[0])
+            own = int(feature.scores(factual[None, list(feature.variables)]).argmax())
             distance += prices[own, codes[subset]]
         return distance
 
@@ -138,9 +138,9 @@ class Candidates:
         found = []
         for feature in self.space.features:
             if feature.listed and feature.restricted and feature.direction is not Direction.IMMUTABLE:
-                blocks = feature.encode(np.arange(float(len(feature.categories))))
+                blocks = feature.blocks
                 change = np.abs(blocks[:, None, :] - blocks[None, :, :]) @ self._scale[list(feature.variables)]
-                codes = feature.decode(self.settled[:, list(feature.variables)]).astype(np.intp)
+                codes = feature.scores(self.settled[:, list(feature.variables)]).argmax(axis=1)
                 found.append((feature, np.where(feature.moves, change, 0.0), codes))
         return found
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.features import FeatureSpace
-from holdfast.features.admissible import reach
+from holdfast.features.admissible import possible_codes, reach
 from holdfast.features.codec import Rows
 from holdfast.features.grid import Grid
 from holdfast.features.kinds import Direction
@@ -93,8 +93,8 @@ class Domain:
                 grids |= dict.fromkeys(variables, _LABEL)
                 continue
             if feature.listed:
-                possible = np.flatnonzero(feature.moves[int(numbers[i])])
-                values = np.unique(feature.encode(possible.astype(np.float64))[:, 0])
+                possible = possible_codes(feature, numbers[i : i + 1])[0]
+                values = np.unique(feature.blocks[possible, 0])
                 low[variables], high[variables] = values[0], values[-1]
                 step[variables], grids[variables[0]] = np.inf, values
                 continue
@@ -111,8 +111,8 @@ class Domain:
                 step[grid.variable] = grid.step
         whole = {tuple(group) for group in space.groups} | {
             tuple(feature.variables)
-            for feature, code in zip(space.features, numbers, strict=True)
-            if feature.one_hot and all(feature.cells[k] >= 0 for k in np.flatnonzero(feature.moves[int(code)]))
+            for feature, number in zip(space.features, numbers, strict=True)
+            if feature.one_hot and (np.array(feature.cells)[possible_codes(feature, np.array([number]))[0]] >= 0).all()
         }
 
         def sum_is_one(group: NDArray[np.intp]) -> bool:
