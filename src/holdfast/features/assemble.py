@@ -10,11 +10,19 @@ import numpy as np
 import pandas as pd
 
 from holdfast.errors import InvalidInputError
-from holdfast.features.build import check_frame, column_feature, declared_kinds, inferred_kind, placed, scaled
-from holdfast.features.constraints import constrain, refuse_unknown
+from holdfast.features.build import (
+    check_frame,
+    column_feature,
+    declared_kinds,
+    inferred_kind,
+    placed,
+    scaled,
+    with_missing,
+)
+from holdfast.features.constraints import Names, as_names, constrain, refuse_unknown
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind, Label, Name
-from holdfast.features.pipeline import Source, production_values, read_sources
+from holdfast.features.pipeline import Source, missing_values, production_values, read_sources
 from holdfast.features.rules import Rule
 from holdfast.features.scaling import Scaling
 from holdfast.features.schema import Schema
@@ -36,17 +44,25 @@ def features_from_frame(
     rules: Iterable[str | Rule],
     scale: str,
     encoding: str | Mapping[Name, str],
+    missing: Mapping[Name, Any] | Names = (),
 ) -> Parts:
     """Columns as declared or inferred, constrained, then scaled by their final range."""
     frame = check_frame(frame)
     declared, orders = declared_kinds(list(frame.columns), **kinds)
+    fills = dict(missing) if isinstance(missing, Mapping) else dict.fromkeys(as_names(missing, "missing"))
+    refuse_unknown(fills, list(frame.columns), "missing")
+    columns: dict[Name, pd.Series[Any]] = {
+        name: frame[name].dropna() if name in fills else frame[name] for name in frame.columns
+    }
     drafts = [
-        column_feature(frame[name], name, declared.get(name) or inferred_kind(frame[name]), orders.get(name))
-        for name in frame.columns
+        column_feature(series, name, declared.get(name) or inferred_kind(series), orders.get(name))
+        for name, series in columns.items()
     ]
+    # What a missing value is encoded as comes once the variables have their places.
+    drafts = [replace(draft, missing=(0.0,)) if draft.name in fills else draft for draft in drafts]
     constrained = constrain(drafts, **constraints)
-    features = [scaled(feature, feature.numbers(frame[feature.name]), scale) for feature in constrained]
-    return placed(features, encoding), parse_rules(rules)
+    features = [scaled(feature, feature.numbers(columns[feature.name]), scale) for feature in constrained]
+    return with_missing(placed(features, encoding), columns, fills), parse_rules(rules)
 
 
 def features_from_schema(
@@ -101,13 +117,20 @@ def features_from_pipeline(
     for position, source in enumerate(sources):
         owned.setdefault(source.column, []).append(position)
     declared, orders = declared_kinds([name for name in frame.columns if name in owned], **kinds)
-    drafts = [
-        _encoded_feature(
-            frame[name], name, declared.get(name), orders.get(name), [sources[i] for i in owned[name]], owned[name]
-        )
-        for name in frame.columns
-        if name in owned
-    ]
+    drafts = []
+    for name in frame.columns:
+        if name in owned:
+            mine = [i for i in owned[name] if not sources[i].flag]
+            own = [sources[i] for i in mine]
+            if not own:
+                raise InvalidInputError(f"column {name!r}: expected a variable for its value, got only one for missing")
+            series = frame[name].dropna() if own[0].imputed else frame[name]
+            feature = _encoded_feature(series, name, declared.get(name), orders.get(name), own, mine)
+            if own[0].imputed:
+                known, gone = missing_values(preprocessing, frame, name)
+                flags = tuple((i, float(known[i]), float(gone[i])) for i in owned[name] if sources[i].flag)
+                feature = replace(feature, missing=tuple(gone[mine].tolist()), flags=flags)
+            drafts.append(feature)
     return (constrain(drafts, **constraints), parse_rules(rules)), production_values(preprocessing, frame)
 
 

@@ -142,6 +142,31 @@ def placed(
     return tuple(result)
 
 
+def with_missing(
+    features: Sequence[Feature], columns: Mapping[Name, pd.Series[Any]], fills: Mapping[Name, Any]
+) -> tuple[Feature, ...]:
+    """The features with a flag, after all other variables, for each column that may be missing.
+
+    A missing number is encoded as the median, or as the value given; a missing label as none of the labels.
+    """
+    result, position = [], sum(len(feature.variables) for feature in features)
+    for feature in features:
+        if feature.name in fills:
+            block = np.zeros(len(feature.variables))
+            fill = fills[feature.name]
+            if fill is not None:
+                feature.numbers(pd.Series([fill]))
+            if not feature.one_hot:
+                numbers = feature.numbers(columns[feature.name])
+                middle = float(np.sort(numbers)[numbers.size // 2])
+                given = middle if fill is None else feature.numbers(pd.Series([fill]))[0]
+                block = feature.encode(np.array([given]))[0]
+            feature = replace(feature, missing=tuple(block.tolist()), flags=((position, 0.0, 1.0),))
+            position += 1
+        result.append(feature)
+    return tuple(result)
+
+
 def _labels(series: pd.Series[Any], name: Name, kind: Kind, order: Sequence[Label] | None) -> tuple[Label, ...]:
     """The labels in the order of their codes; none for a numeric column."""
     if order is not None:

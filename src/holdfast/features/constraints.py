@@ -59,6 +59,7 @@ def constrain(
     costs: Mapping[Name, float] = NOTHING,
     units: Mapping[Name, str] = NOTHING,
     allowed: Mapping[Name, Moves] = NOTHING,
+    fillable: Names = (),
 ) -> tuple[Feature, ...]:
     """The same features with these constraints; whatever is not named stays as it is."""
     known = [feature.name for feature in features]
@@ -76,6 +77,9 @@ def constrain(
             raise InvalidInputError(f"{argument}: expected a mapping from column to value, got {named!r}")
         refuse_unknown(named, known, argument)
     refuse_overlap(groups)
+    filled = as_names(fillable, "fillable")
+    refuse_unknown(filled, [feature.name for feature in features if feature.missing], "fillable (that may be missing)")
+    features = [replace(feature, fillable=True) if feature.name in filled else feature for feature in features]
     directions = {name: Direction(argument) for argument, named in groups.items() for name in named}
     return tuple(_constrained(feature, directions, mappings) for feature in features)
 

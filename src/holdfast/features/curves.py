@@ -18,9 +18,10 @@ Curve = Callable[[Floats, Any], Floats]
 
 def _power(method: str, inverse: bool = False) -> Curve:
     def apply(values: Floats, parameter: Any) -> Floats:
-        transformer = PowerTransformer(method=method, standardize=False)  # type: ignore[arg-type]
+        transformer = PowerTransformer(method=method, standardize=False)
         transformer.lambdas_, transformer.n_features_in_ = np.array([parameter]), 1
-        return _through(transformer.inverse_transform if inverse else transformer.transform, values)
+        there = transformer.inverse_transform if inverse else transformer.transform
+        return _through(there, values, positive=method == "box-cox" and not inverse)
 
     return apply
 
@@ -28,7 +29,7 @@ def _power(method: str, inverse: bool = False) -> Curve:
 def _rank(distribution: str, inverse: bool = False) -> Curve:
     def apply(values: Floats, parameter: Any) -> Floats:
         quantiles = np.asarray(parameter, dtype=np.float64)
-        transformer = QuantileTransformer(output_distribution=distribution)  # type: ignore[arg-type]
+        transformer = QuantileTransformer(output_distribution=distribution)
         transformer.quantiles_, transformer.n_features_in_ = quantiles[:, None], 1
         transformer.n_quantiles_ = len(quantiles)
         transformer.references_ = np.linspace(0, 1, len(quantiles), endpoint=True)
@@ -37,12 +38,13 @@ def _rank(distribution: str, inverse: bool = False) -> Curve:
     return apply
 
 
-def _through(transform: Callable[[Floats], Any], values: Floats) -> Floats:
-    """A column through a transformer, which takes no empty and no infinite ones."""
+def _through(transform: Callable[[Floats], Any], values: Floats, positive: bool = False) -> Floats:
+    """A column through a transformer, which takes no empty and no infinite ones, and perhaps only positive numbers."""
     column = np.array(values, dtype=np.float64).reshape(-1, 1)
-    fine = np.isfinite(column[:, 0])
+    fine = np.isfinite(column[:, 0]) & ((not positive) | (column[:, 0] > 0.0))
     if fine.any():
         column[fine] = transform(column[fine])
+    column[~fine & np.isfinite(column[:, 0])] = np.nan
     return column.reshape(np.shape(values))
 
 

@@ -58,6 +58,12 @@ class Feature:
     allowed
         For a labelled column, the moves that are possible, as pairs of positions; None: whatever the direction allows.
         Staying is always possible.
+    missing
+        The model's variables where the value is missing; empty for a column that always has a value.
+    flags
+        Further variables that say only whether the value is missing: (position, value if known, value if missing) each.
+    fillable
+        Whether a missing value may become a known one. A known one never becomes missing.
     cost
         The weight of this column in `FeatureSpace.cost_l1`.
     unit
@@ -77,6 +83,9 @@ class Feature:
     values: tuple[float, ...] = ()
     edges: tuple[float, ...] = ()
     allowed: tuple[tuple[int, int], ...] | None = None
+    missing: tuple[float, ...] = ()
+    flags: tuple[tuple[int, float, float], ...] = ()
+    fillable: bool = False
     cost: float = 1.0
     unit: str = ""
     scaling: Scaling = field(default=Scaling(), repr=False)
@@ -100,6 +109,8 @@ class Feature:
                 f"column {self.name!r}: expected a value for each of {self.n_codes} labels or bins, "
                 f"got {len(self.values)}"
             )
+        if (self.fillable or self.flags) and not self.missing:
+            raise InvalidInputError(f"column {self.name!r}: expected one that may be missing, to be filled in")
         if self.one_hot and not self.cells:
             first = len(self.variables) - self.n_codes
             object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
@@ -108,6 +119,14 @@ class Feature:
                 f"column {self.name!r}: expected an order for a column that is {self.direction}; "
                 "name its labels from low to high in ordinal={...}"
             )
+        if not self.scaling.linear:
+            ends = self.scaling.apply(np.array([end for end in (self.lower, self.upper) if math.isfinite(end)]))
+            if not np.isfinite(ends).all():
+                curve = ", ".join(operation for operation, _ in self.scaling.operations)
+                raise InvalidInputError(
+                    f"column {self.name!r}: expected a range on which {curve} has values, "
+                    f"got [{self.lower}, {self.upper}]"
+                )
         try:
             _ = self.grid
         except InvalidInputError as error:
@@ -151,7 +170,7 @@ class Feature:
         step = codes[None, :] - codes[:, None]
         stays = step == 0
         if self.direction is Direction.IMMUTABLE:
-            return stays
+            return np.asarray(stays)
         moves = {Direction.INCREASING: step >= 0, Direction.DECREASING: step <= 0}.get(self.direction, step == step)
         if self.allowed is not None:
             named = np.zeros_like(moves)
@@ -182,21 +201,31 @@ class Feature:
         return None if self.step is None else Grid.over(self.step, self.lower, self.upper)
 
     def numbers(self, series: pd.Series[Any]) -> Floats:
-        """The caller's column as numbers."""
+        """The caller's column as numbers; nan where it may be missing and is."""
+        known = series.notna().to_numpy() if self.missing else np.ones(len(series), dtype=np.bool_)
+        numbers = np.full(len(series), np.nan)
+        there = series if known.all() else series[known]
         if self.labelled:
-            return column_codes(series, self.name, self.categories)
-        return column_numbers(series, self.name, self.storage)
+            numbers[known] = column_codes(there, self.name, self.categories)
+        else:
+            numbers[known] = column_numbers(there, self.name, self.storage)
+        return numbers
 
     def restore(self, numbers: Floats) -> Any:
         """Numbers as an array of the caller's dtype."""
         if not self.labelled:
             return self.storage.restore(numbers)
-        labels = np.empty(len(self.categories), dtype=object)
-        labels[:] = self.categories
-        return self.storage.restore(labels[numbers.astype(np.intp)])
+        labels = np.empty(len(self.categories) + 1, dtype=object)
+        labels[:-1], labels[-1] = self.categories, np.nan
+        return self.storage.restore(labels[np.nan_to_num(numbers, nan=len(self.categories)).astype(np.intp)])
 
     def encode(self, numbers: Floats) -> Floats:
-        """Numbers -> the model's variables, (n, len(variables))."""
+        """Numbers -> the model's variables, (n, len(variables)), flags apart."""
+        gone = np.isnan(numbers)
+        if self.missing and gone.any():
+            block = np.tile(np.array(self.missing), (numbers.shape[0], 1))
+            block[~gone] = self.encode(numbers[~gone])
+            return block
         if self.listed:
             return self._encode_codes(self.codes(numbers))
         return self.scaling.apply(numbers)[:, None]
@@ -213,7 +242,7 @@ class Feature:
         """The model's variables -> numbers: an exact original where there is one, otherwise the nearest."""
         if self.listed:
             codes = self.scores(block).argmax(axis=1)
-            return codes.astype(np.float64) if self.labelled else self.starts[codes]
+            return np.asarray(codes.astype(np.float64) if self.labelled else self.starts[codes])
         favourites: list[float | Floats] = [end for end in (self.upper, self.lower) if math.isfinite(end)]
         if self.grid is not None:
             favourites = [self.grid.value(self.grid.nearest(self.estimate(block[:, 0])))]

@@ -53,6 +53,9 @@ class Source:
     codes: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
     edges: tuple[float, ...] = ()
+    # Whether it says only that the column has no value, and whether an earlier step takes care of missing values.
+    flag: bool = False
+    imputed: bool = False
     operations: tuple[tuple[str, Any], ...] = ()
 
     @property
@@ -81,6 +84,19 @@ def read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
     sources = _apply(transformer, [Source(name) for name in names])
     _refuse_column_twice(sources)
     return transformer, sources
+
+
+def missing_values(transformer: Any, frame: pd.DataFrame, column: Name) -> np.ndarray[Any, Any]:
+    """What the preprocessing makes of one row as it is, and of the same row with nothing in this column, (2, d)."""
+    rows = pd.concat([frame.apply(lambda part: part[part.first_valid_index()]).to_frame().T] * 2, ignore_index=True)
+    rows = rows.astype({name: dtype for name, dtype in frame.dtypes.items() if name != column})
+    own = frame[column]
+    gone = own[own.isna()]
+    known = own.loc[own.first_valid_index()]
+    values = pd.Series([known, gone.iloc[0] if len(gone) else np.nan], dtype=object)
+    # A column of whole numbers has no room for what is missing.
+    rows[column] = values.astype(own.dtype) if len(gone) else values.infer_objects()
+    return production_values(transformer, rows)
 
 
 def production_values(transformer: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
@@ -160,12 +176,19 @@ def _one_hot(encoder: Any, sources: Sources) -> Sources:
     result: Sources = []
     dropped = encoder.drop_idx_ if encoder.drop_idx_ is not None else [None] * len(sources)
     rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
-    every = zip(sources, _encoder_labels(encoder, sources), dropped, rare, strict=True)
-    for source, labels, drop, few in every:
+    every = zip(sources, _encoder_labels(encoder, sources), encoder.categories_, dropped, rare, strict=True)
+    for source, labels, categories, drop, few in every:
         shared = set() if few is None else {plain_label(label, source.column) for label in few}
         groups = [(code,) for code, label in enumerate(labels) if label not in shared]
-        groups += [tuple(code for code, label in enumerate(labels) if label in shared)] if shared else []
-        result += [Source(source.column, labels, group) for i, group in enumerate(groups) if i != drop]
+        variables = [replace(source, labels=labels, codes=group) for group in groups]
+        if len(categories) > len(labels):
+            # Missing values are a category of their own, which comes last.
+            variables.append(replace(source, flag=True, imputed=True))
+            variables = [replace(variable, imputed=True) for variable in variables]
+        if shared:
+            group = tuple(code for code, label in enumerate(labels) if label in shared)
+            variables.append(replace(source, labels=labels, codes=group))
+        result += [variable for i, variable in enumerate(variables) if i != drop]
     return result
 
 
@@ -174,13 +197,10 @@ def _ordinal(encoder: Any, sources: Sources) -> Sources:
     rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
     result = []
     for source, labels, few in zip(sources, _encoder_labels(encoder, sources), rare, strict=True):
-        if few is None:
-            result.append(Source(source.column, labels))
-            continue
-        shared = {plain_label(label, source.column) for label in few}
+        shared = set() if few is None else {plain_label(label, source.column) for label in few}
         common = [label for label in labels if label not in shared]
-        values = tuple(float(common.index(label)) if label in common else float(len(common)) for label in labels)
-        result.append(Source(source.column, labels, values=values))
+        places = tuple(float(common.index(label)) if label in common else float(len(common)) for label in labels)
+        result.append(replace(source, labels=labels, values=places if shared else ()))
     return result
 
 
@@ -189,7 +209,7 @@ def _target(encoder: Any, sources: Sources) -> Sources:
     if encoder.target_type_ == "multiclass":
         raise _unsupported(encoder, "with several classes it writes several numbers for one label")
     return [
-        Source(source.column, labels, values=tuple(float(value) for value in values))
+        replace(source, labels=labels, values=tuple(float(value) for value in values[: len(labels)]))
         for source, labels, values in zip(sources, _encoder_labels(encoder, sources), encoder.encodings_, strict=True)
     ]
 
@@ -203,9 +223,8 @@ def _bins(binner: Any, sources: Sources) -> Sources:
         inner, n = tuple(float(edge) for edge in edges[1:-1]), len(edges) - 1
         if not inner:
             raise _unsupported(binner, f"it has a single bin for column {source.column!r}")
-        whole = [Source(source.column, edges=inner)]
-        hot = [Source(source.column, codes=(code,), edges=inner) for code in range(n)]
-        result += whole if binner.encode == "ordinal" else hot
+        hot = [replace(source, codes=(code,), edges=inner) for code in range(n)]
+        result += [replace(source, edges=inner)] if binner.encode == "ordinal" else hot
     return result
 
 
@@ -219,19 +238,21 @@ def _encoder_labels(encoder: Any, sources: Sources) -> list[tuple[Label, ...]]:
         if not source.untouched:
             raise _unsupported(encoder, f"column {source.column!r} has been transformed before")
     return [
-        tuple(plain_label(label, source.column) for label in labels)
+        tuple(plain_label(label, source.column) for label in labels if not pd.isna(label))
         for source, labels in zip(sources, encoder.categories_, strict=True)
     ]
 
 
 def _imputer(imputer: Any, sources: Sources) -> Sources:
-    """Without missing values, which a feature space refuses, it changes nothing."""
+    """What is missing becomes a constant; for the columns that lacked values, flags may say so, after all others."""
     marker = imputer.missing_values
-    if imputer.add_indicator or not (marker is None or marker is pd.NA or marker != marker):
-        raise _unsupported(imputer, "expected one that only fills missing values (nan) and adds no indicator")
+    if not (marker is None or marker is pd.NA or marker != marker):
+        raise _unsupported(imputer, f"expected one that fills what is missing (nan), got {marker!r} for missing")
     if len(imputer.statistics_) != len(sources) or pd.isna(imputer.statistics_).any():
         raise _unsupported(imputer, "it drops a column without values")
-    return sources
+    filled = [replace(source, imputed=True) for source in sources]
+    flagged = imputer.indicator_.features_.tolist() if imputer.add_indicator else []
+    return [*filled, *(replace(filled[i], flag=True) for i in flagged)]
 
 
 def _function(transformer: Any, sources: Sources) -> Sources:
@@ -273,6 +294,8 @@ def _unsupported(transformer: Any, why: str) -> InvalidInputError:
 def _refuse_column_twice(sources: Sources) -> None:
     seen: dict[Name, Source] = {}
     for source in sources:
+        if source.flag:
+            continue
         first = seen.setdefault(source.column, source)
         if first is not source and (not source.codes or first.labels != source.labels or first.codes == source.codes):
             raise InvalidInputError(f"expected each column once in the pipeline, got {source.column!r} twice")

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,13 @@ class Scaling:
 
     def apply(self, values: Floats) -> Floats:
         """Raw values -> encoded values; zeros come out unsigned."""
-        for operation, constant in self.operations:
-            values = self._step(operation, 0)(values, constant)
+        if self.linear:
+            for operation, constant in self.operations:
+                values = _FORWARD[operation](values, constant)
+            return np.asarray(values + 0.0)
+        with np.errstate(all="ignore"):
+            for operation, constant in self.operations:
+                values = self._step(operation, 0)(values, constant)
         return np.asarray(values + 0.0)
 
     @staticmethod
@@ -66,7 +72,7 @@ class Scaling:
         """A step forward (0) or back (1)."""
         return CURVES[operation][way] if operation in CURVES else (_FORWARD, _INVERSE)[way][operation]
 
-    @property
+    @cached_property
     def linear(self) -> bool:
         """Whether there is no curve in it."""
         return all(operation not in CURVES for operation, _ in self.operations)

@@ -76,7 +76,9 @@ def _unusual(feature: Feature) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if feature.one_hot and feature.cells != usual:
         found["cells"] = list(feature.cells)
-    for name in ("values", "edges"):
+    if feature.missing:
+        found |= {"flags": [list(flag) for flag in feature.flags], "fillable": feature.fillable}
+    for name in ("values", "edges", "missing"):
         if getattr(feature, name):
             found[name] = list(getattr(feature, name))
     if feature.allowed is not None:
@@ -101,6 +103,9 @@ def _feature_from_dict(entry: Mapping[str, Any]) -> Feature:
         cells=tuple(int(cell) for cell in entry.get("cells", ())),
         values=tuple(float(value) for value in entry.get("values", ())),
         edges=tuple(float(edge) for edge in entry.get("edges", ())),
+        missing=tuple(float(value) for value in entry.get("missing", ())),
+        flags=tuple((int(place), float(known), float(gone)) for place, known, gone in entry.get("flags", ())),
+        fillable=bool(entry.get("fillable", False)),
         allowed=None if entry.get("allowed") is None else tuple((int(a), int(b)) for a, b in entry["allowed"]),
         cost=float(entry["cost"]),
         unit=str(entry["unit"]),

@@ -79,7 +79,7 @@ class VariableView(Codec):
         """The cost weight of each variable."""
         weights = np.ones(self.n_variables)
         for feature in self.features:
-            weights[list(feature.variables)] = feature.cost
+            weights[[*feature.variables, *(flag[0] for flag in feature.flags)]] = feature.cost
         weights.setflags(write=False)
         return weights
 
@@ -107,6 +107,8 @@ def _variable_ends(features: Sequence[Feature], n_variables: int) -> tuple[Float
         if not feature.one_hot:
             ends = feature.blocks if feature.values or feature.edges else feature.encode(_ends(feature))
             lower[feature.variables[0]], upper[feature.variables[0]] = ends.min(), ends.max()
+        for variable, known, missing in feature.flags:
+            lower[variable], upper[variable] = min(known, missing), max(known, missing)
     lower.setflags(write=False)
     upper.setflags(write=False)
     return lower, upper
@@ -132,24 +134,41 @@ def _reachable_bounds(features: Sequence[Feature], own: Rows) -> tuple[Floats, F
     """Per row the hull of the factual's own value and of everything a change can lead to, in the model's variables."""
     lower, upper = own.points.copy(), own.points.copy()
     for i, feature in enumerate(features):
+        gone = np.isnan(own.numbers[:, i])
+        if gone.any():
+            _fill(feature, gone, lower, upper)
         if feature.direction is Direction.IMMUTABLE:
             continue
         if feature.listed:
-            _widen(feature, own.numbers[:, i], lower, upper)
+            _widen(feature, np.flatnonzero(~gone), own.numbers[:, i], lower, upper)
             continue
         low, high = reach(feature, own.numbers[:, i], own.numbers.shape[0])
-        rows, variable = low <= high, feature.variables[0]
+        rows, variable = (low <= high) & ~gone, feature.variables[0]
         lower[rows, variable] = np.minimum(lower[rows, variable], feature.scaling.apply(low[rows]))
         upper[rows, variable] = np.maximum(upper[rows, variable], feature.scaling.apply(high[rows]))
     return lower, upper
 
 
-def _widen(feature: Feature, own: Floats, lower: Floats, upper: Floats) -> None:
+def _widen(feature: Feature, rows: NDArray[np.intp], own: Floats, lower: Floats, upper: Floats) -> None:
     """The hull of the variables of every label that each person can get."""
-    columns = list(feature.variables)
-    possible = possible_codes(feature, own)[:, :, None]
-    lower[:, columns] = np.where(possible, feature.blocks, np.inf).min(axis=1)
-    upper[:, columns] = np.where(possible, feature.blocks, -np.inf).max(axis=1)
+    places = np.ix_(rows, np.array(feature.variables))
+    possible = possible_codes(feature, own[rows])[:, :, None]
+    lower[places] = np.where(possible, feature.blocks, np.inf).min(axis=1, initial=np.inf)
+    upper[places] = np.where(possible, feature.blocks, -np.inf).max(axis=1, initial=-np.inf)
+
+
+def _fill(feature: Feature, rows: NDArray[np.bool_], lower: Floats, upper: Floats) -> None:
+    """Where a missing value may be filled in: the hull of what it is now and of every value that it could get."""
+    if not feature.fillable:
+        return
+    ends = feature.blocks if feature.listed else feature.encode(_ends(feature))
+    for column, values in zip(feature.variables, ends.T, strict=True):
+        lower[rows, column] = np.minimum(lower[rows, column], values.min())
+        upper[rows, column] = np.maximum(upper[rows, column], values.max())
+    for column, known, _ in feature.flags:
+        lower[rows, column], upper[rows, column] = (
+            np.minimum(lower[rows, column], known), np.maximum(upper[rows, column], known),
+        )  # fmt: skip
 
 
 def _rule_rows(features: Sequence[Feature], rules: Sequence[RuleTerms], n_variables: int) -> tuple[Floats, Floats]:

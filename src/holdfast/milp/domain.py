@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.admissible import possible_codes, reach
 from holdfast.features.codec import Rows
@@ -85,7 +86,13 @@ class Domain:
         grids: dict[int, Places] = {}
         for i, feature in enumerate(space.features):
             variables = list(feature.variables)
-            if feature.direction is Direction.IMMUTABLE:
+            gone = bool(np.isnan(numbers[i]))
+            if gone and feature.fillable and (feature.flags or feature.listed):
+                raise InvalidInputError(
+                    f"column {feature.name!r}: expected one that stays missing or is known, for a method that solves "
+                    "programs, got one that may be filled in; RNCE and NNCE take it"
+                )
+            if feature.direction is Direction.IMMUTABLE or (gone and not feature.fillable):
                 continue
             if feature.one_hot:
                 low[variables], high[variables] = lower[variables], upper[variables]
@@ -98,7 +105,7 @@ class Domain:
                 low[variables], high[variables] = values[0], values[-1]
                 step[variables], grids[variables[0]] = np.inf, values
                 continue
-            least, most = (float(end[0]) for end in reach(feature, numbers[i : i + 1], 1))
+            least, most = (float(end[0]) for end in reach(feature, None if gone else numbers[i : i + 1], 1))
             if least <= most:
                 variable = variables[0]
                 low[variable], high[variable] = feature.scaling.apply(np.array([least, most]))
@@ -109,16 +116,7 @@ class Domain:
         for grid in space.grids:
             if high[grid.variable] > low[grid.variable]:
                 step[grid.variable] = grid.step
-        whole = {tuple(group) for group in space.groups} | {
-            tuple(feature.variables)
-            for feature, number in zip(space.features, numbers, strict=True)
-            if feature.one_hot and (np.array(feature.cells)[possible_codes(feature, np.array([number]))[0]] >= 0).all()
-        }
-
-        def sum_is_one(group: NDArray[np.intp]) -> bool:
-            """Whether no label without a variable can be reached."""
-            return tuple(group) in whole
-
+        groups = _groups(space, numbers)
         matrix, bounds = space.rule_rows()
         sizes = [
             abs(terms.bound)
@@ -138,8 +136,8 @@ class Domain:
             step=step,
             grids=grids,
             weights=space.weights,
-            groups=tuple(group for group in (*space.groups, *space.partial_groups) if sum_is_one(group)),
-            partial_groups=tuple(group for group in space.partial_groups if not sum_is_one(group)),
+            groups=groups[0],
+            partial_groups=groups[1],
             features=tuple(np.array(feature.variables, dtype=np.intp) for feature in space.features),
             rule_matrix=matrix / size[:, None],
             rule_bounds=bounds / size,
@@ -245,6 +243,20 @@ class Domain:
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = np.minimum(room, np.where(price > 0.0, left / price, np.inf))
         return np.asarray(base + np.where(rate > 0.0, moved * rate, 0.0).sum(axis=1))
+
+
+def _groups(space: FeatureSpace, numbers: Floats) -> tuple[tuple[NDArray[np.intp], ...], ...]:
+    """The one-hot variables of which this person has exactly one, and those of which at most one.
+
+    Exactly one where no label without a variable can be reached; neither where the value is missing, and stays so.
+    """
+    found: tuple[list[NDArray[np.intp]], ...] = ([], [])
+    for feature, number in zip(space.features, numbers, strict=True):
+        if feature.one_hot and not np.isnan(number):
+            possible = possible_codes(feature, np.array([number]))[0]
+            bare = bool((np.array(feature.cells)[possible] < 0).any())
+            found[bare].append(np.array(feature.variables, dtype=np.intp))
+    return tuple(map(tuple, found))
 
 
 def _on_grid(places: Places, value: float, side: float) -> float:
