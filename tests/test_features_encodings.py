@@ -59,8 +59,16 @@ LABELS: dict[str, Any] = {
 # Every one of either kind, twice and more, without every pair of them.
 PAIRS = [(n, list(LABELS)[(i + k) % len(LABELS)]) for i, n in enumerate(NUMBERS) for k in (0, 2)]
 PAIRS += [("imputed", "imputed"), ("flagged", "imputed")]
-BRUTE = [("standard", "rare together"), ("log", "one-hot"), ("power", "target means"), ("uniform ranks", "one-hot"),
-         ("bins", "without the first"), ("bins", "imputed"), ("bin numbers", "target means"), ("flagged", "imputed")]  # fmt: skip
+BRUTE = [
+    ("standard", "rare together"),
+    ("log", "one-hot"),
+    ("power", "target means"),
+    ("uniform ranks", "one-hot"),
+    ("bins", "without the first"),
+    ("bins", "imputed"),
+    ("bin numbers", "target means"),
+    ("flagged", "imputed"),
+]
 
 
 def _people(rng: np.random.Generator, n: int = 200, missing: float = 0.0) -> tuple[pd.DataFrame, Any]:
@@ -182,7 +190,8 @@ def test_selected_variables(selector: Any) -> None:
     )
     after = denied.copy()
     after[list(space.names)] = result.counterfactuals[list(space.names)]
-    assert result.found.all() and (pipeline.predict(after) == 1).all()
+    assert result.found.all()
+    assert (pipeline.predict(after) == 1).all()
 
 
 def _kept(pipeline: Pipeline) -> set[str]:
@@ -201,7 +210,8 @@ def test_what_is_missing_stays_missing_unless_it_can_be_stated() -> None:
     after, before = result.counterfactuals[result.found], denied[result.found]
     assert (classifier.predict(space.encode(after)) == 1).all()
     filled = before.isna() & after.notna()
-    assert filled["income"].any() and not filled.drop(columns="income").any(axis=None)
+    assert filled["income"].any()
+    assert not filled.drop(columns="income").any(axis=None)
     assert not (before.notna() & after.isna()).any(axis=None)
     row = int(np.flatnonzero(filled["income"])[0])
     assert "state income: " in result.describe(int(np.flatnonzero(result.found)[row]))

@@ -94,8 +94,8 @@ class Candidates:
             change = sign * (self.settled[subset][:, variable] - factual[variable])
             distance += self._scale[variable] * np.maximum(change, 0.0)
         for feature, prices, codes in self._restricted:
-            own = int(feature.scores(factual[None, list(feature.variables)]).argmax())
-            distance += prices[own, codes[subset]]
+            code = int(feature.scores(factual[None, list(feature.variables)]).argmax())
+            distance += prices[code, codes[subset]]
         return distance
 
     def _first_by_tree(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
