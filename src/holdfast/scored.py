@@ -128,7 +128,8 @@ class Scored(Classifier):
             return np.zeros(points.shape[0], dtype=np.bool_)
         scored = self.decode(points)
         other = [
-            (scored[name].to_numpy() != frame[name].to_numpy()) & ~(scored[name].isna() & frame[name].isna()).to_numpy()
+            (scored[name].to_numpy() != frame[name].to_numpy())
+            & ~(scored[name].isna().to_numpy() & frame[name].isna().to_numpy())
             for name in scored.columns
         ]
         return np.asarray(np.logical_or.reduce(other), dtype=np.bool_)
