@@ -137,5 +137,5 @@ def accepted(margins: Iterable[tuple[Fraction, bool]]) -> bool:
 
 
 def upper_end(radius: Floats) -> Floats:
-    """A hair above, where a counter-model exists; 0 stays: the class is lost today already."""
-    return np.where(radius > 0.0, np.nextafter(radius, np.inf), np.nan_to_num(radius, nan=np.inf))
+    """A hair above, where a counter-model exists; 0 where it is negative: the class is lost today already."""
+    return np.where(radius < 0.0, 0.0, np.nextafter(np.nan_to_num(radius, nan=np.inf, posinf=np.inf), np.inf))

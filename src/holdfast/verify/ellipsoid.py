@@ -14,12 +14,11 @@ from holdfast.changes import Ellipsoid
 from holdfast.changes.ellipsoid import whole_numbers
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
-from holdfast.verify.closed_form import ClosedForm, Margins, upper_end
+from holdfast.verify.closed_form import ClosedForm, upper_end
 from holdfast.verify.engine import quiet
-from holdfast.verify.search import WITNESS_SAFETY
 from holdfast.verify.witness import exact_margin, flips
 
-_UNIT = 2.0**-53
+_UNIT, _TINY = 2.0**-53, 2.0**-1020
 # Counter-models stay so much inside, relatively, that what is computed about them may round.
 _INSIDE = 1e-12
 
@@ -33,7 +32,7 @@ class InEllipsoid(ClosedForm):
     def __init__(self, model: Model, changes: Ellipsoid) -> None:
         self.classifier, self.changes = model.network, changes
         changes.check(self.classifier)
-        self.today = Margins(self.classifier)
+        self._theta = np.append(self.classifier.weights[0], self.classifier.biases[0])
 
     @cached_property
     def _inverse(self) -> Floats:
@@ -48,9 +47,9 @@ class InEllipsoid(ClosedForm):
         """
         changes, radius = self.changes, self.changes.size
         with quiet():
-            theta = np.ldexp(np.append(self.classifier.weights[0], self.classifier.biases[0]), -changes.exponents)
-            rounded = 2.0 * _UNIT * (float(np.linalg.norm(theta)) + radius / changes.least_eigenvalue**0.5)
-            return max(radius * (1.0 - _INSIDE) - (2.0 * theta.size) ** 0.5 * rounded, 0.0)
+            theta = np.ldexp(self._theta, -changes.exponents)
+            rounded = 2.0 * _UNIT * (float(np.linalg.norm(theta)) + radius / math.sqrt(changes.least_eigenvalue))
+            return max(radius * (1.0 - _INSIDE) - math.sqrt(2.0 * theta.size) * rounded, 0.0)
 
     def _directions(self, points: Floats, margin: Margin) -> Floats:
         """g with  margin(θ) = gᵀθ  at each point, (n, parameters)."""
@@ -91,12 +90,13 @@ class InEllipsoid(ClosedForm):
 
     def _parts(self, points: Floats, target: int) -> list[tuple[Floats, Floats, Floats, Floats]]:
         """For each rival: bounds of the margin, and of how far it moves at radius 1."""
-        values, error = self.today.each(points, target)
-        error = WITNESS_SAFETY * error
-        parts = []
-        for k, margin in enumerate(margins_for(self.classifier, target)):
-            low, high = self._reach(self._directions(points, margin))
-            parts.append((values[:, k] - error, values[:, k] + error, low, high))
+        parts, unit = [], 4.0 * (self._theta.size + 4) * _UNIT
+        for margin in margins_for(self.classifier, target):
+            directions = self._directions(points, margin)
+            value = directions @ self._theta
+            # What is below the normal range is lost altogether, at worst.
+            error = unit * (np.abs(directions) @ np.abs(self._theta)) + self._theta.size * _TINY
+            parts.append((value - error, value + error, *self._reach(directions)))
         return parts
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
@@ -142,7 +142,7 @@ class InEllipsoid(ClosedForm):
         with quiet():
             parts = self._parts(points, target)
             lower = np.min([np.maximum(low, 0.0) / far for low, _, _, far in parts], axis=0)
-            upper = np.min([np.maximum(high, 0.0) / near for _, high, near, _ in parts], axis=0)
+            upper = np.min([high / near for _, high, near, _ in parts], axis=0)
         return np.nextafter(np.nan_to_num(lower, nan=0.0, posinf=np.inf), 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:

@@ -72,8 +72,8 @@ class Shift(ClosedForm):
         """The margin itself; none where today's model rejects."""
         lower, upper = _ends(self.center, points, target, 0.0)
         today = _ends([self.today], points, target, 0.0)
-        lower, upper = np.where(today[0] > 0.0, lower, 0.0), np.where(today[1] < 0.0, 0.0, upper)
-        return np.maximum(lower, 0.0), upper_end(np.maximum(upper, 0.0))
+        lower, upper = np.where(today[0] > 0.0, lower, 0.0), np.where(today[1] < 0.0, -1.0, upper)
+        return np.maximum(lower, 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:
         """The same whatever the point: the model, or the sum of models, with its scores lowered."""
