@@ -8,6 +8,7 @@ this, far from evenly in every direction: the same share of them fits into a muc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -161,12 +162,29 @@ class Ellipsoid(Changes):
 
     def contains(self, today: Network, other: Network) -> bool:
         """Whether `other` lies in the ellipsoid around `today`, in exact arithmetic."""
+        return self._square_between(today, other) <= Fraction(self.radius) ** 2
+
+    def distance(self, today: object, other: object) -> float:
+        """The least radius at which `other` lies inside: what refits are ranked by, to choose one.
+
+        Examples
+        --------
+        >>> refits = [Network([[[-1.0, 1.0 + 0.1 * i]]], [[0.0]]) for i in range(1, 10)]
+        >>> shape = Ellipsoid(np.diag([1.0, 4.0, 4.0]), 1.0)
+        >>> [round(shape.distance(Network([[[-1.0, 1.0]]], [[0.0]]), refit), 3) for refit in refits[:3]]
+        [0.2, 0.4, 0.6]
+        """
+        square = self._square_between(load_model(today).network, load_model(other).network)
+        length = math.sqrt(square)
+        return length if Fraction(length) ** 2 >= square else math.nextafter(length, math.inf)
+
+    def _square_between(self, today: Network, other: Network) -> Fraction:
         self.check(today)
         if [w.shape for w in today.weights] != [w.shape for w in other.weights]:
             raise InvalidInputError(f"expected two networks of the same shape, got {today!r} and {other!r}")
         points = [np.append(net.weights[0], net.biases[0]) for net in (today, other)]
         (ours, theirs), power = whole_numbers(np.array(points))
-        return self.square(theirs - ours, power) <= Fraction(self.radius) ** 2
+        return self.square(theirs - ours, power)
 
     def square(self, step: NDArray[np.object_], power: int) -> Fraction:
         """sᵀ H s  of a step in whole numbers times a power of two, exactly."""
