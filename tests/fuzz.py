@@ -483,8 +483,8 @@ def check_kinds(kind: str, model: str, scale: str, seed: int, tally: Tally) -> N
         tally.say("margin", "upper bound", not _above(low, upper), row, f"{upper} < {float(low)}")
         if scale == "ordinary":
             size = float(max(abs(margin) for margin, _ in rivals_of(logits_of(asked.model, x), target, 0)))
-            off = abs(lower - float(low)) <= 1e-9 * max(size, abs(float(low)))
-            tally.say("margin", "exact", off, row, f"{lower} is not {float(low)}")
+            close = abs(lower - float(low)) <= 1e-9 * max(1.0, size, abs(float(low)))
+            tally.say("margin", "exact", close, row, f"{lower} is not {float(low)}")
         below, above = math.nextafter(float(radii.lower[i]), 0.0), float(radii.upper[i])
         kept = radii.lower[i] == 0.0 or worst_of(asked.model, asked.changes.resized(below), x, target)[0]
         tally.say("radius", "lower", kept, row, f"broken at {below}")
