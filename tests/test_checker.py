@@ -454,13 +454,8 @@ def test_every_kind_of_certificate_obeys_the_published_schema(root, bench, examp
     assert {"NOT_ROBUST, today", "NOT_ROBUST, witness", "ROBUST, interval", "splits"} <= set(documents)
     for kind, document in documents.items():
         assert [*_faults(document, schema, schema)] == [], kind
-    # A radius for each weight and bias, and a proof that works its ranges out again.
-    part = {
-        "rival": 0,
-        "method": "cases",
-        "bound": 0.5,
-        "tree": {"tighten": {"split": [0, 1], "below": {}, "above": {}}},
-    }
+    # A radius for each weight and bias, and a proof by cases.
+    part = {"rival": 0, "method": "cases", "bound": 0.5, "tree": {"split": [0, 1], "below": {}, "above": {}}}
     own = {**example[1], "proof": {"parts": [part]}}
     matrices, vectors = [[[0.0, 0.5]], [[0.25]]], [[0.0], [0.5]]
     twice = [[matrix, matrix] for matrix in matrices]

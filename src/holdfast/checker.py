@@ -12,7 +12,7 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
                and any u,  f(z) >= l L + u U + k,  k the least of  f(z) - l L - u U,  which lies at a corner: for ReLU U
                at an end of its range or 0, and L = U or 0; without (and with u <= 0) z at an end of its range or 0.
                Such lines pull a margin back, layer by layer, to the first hidden layer, where z lies in a box. A split
-               says U <= 0 or U >= 0 (z without ReLU); to tighten is to work out the ranges again in such a case.
+               says U <= 0 or U >= 0 (z without ReLU).
     witness    a network lies in Δ or not, and gives the point the class or not
 
 Floats are fractions whose denominator is a power of two: all arithmetic is on integers, and nothing is rounded but the
@@ -47,7 +47,7 @@ _PARAMETERS = {"weights": [[[float]]], "biases": [[float]]}
 _MODEL = {**_PARAMETERS, "activations": list, "classes": list}
 _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
-_SPLIT, _TIGHTEN = {"split": [int], "below": dict, "above": dict}, {"tighten": dict}
+_SPLIT = {"split": [int], "below": dict, "above": dict}
 _LEAF = {"lower": [[int]], "upper": [[int]], "denominator": int}
 # How far the parameters of a layer move: all weights and all biases, or each on its own down and up. Δ: that for every
 # layer, in which p-norm, and whether for all layers together.
@@ -379,12 +379,6 @@ class Question:
         """What each leaf proves of a row; the splits see to it that every network is in the case of some leaf."""
         if node == {}:
             yield self.least(low, high, case)
-        elif "tighten" in node:
-            inner, case = fit(node, _TIGHTEN, name)["tighten"], self.tightened(case)
-            if all(bottom <= top for layer in case for bottom, top in layer):
-                yield from self.tree(inner, low, high, case, f"{name}.tighten")
-            else:
-                same(f"{name}.tighten: what is left to prove where no network is", {}, inner)
         elif "split" in node:
             places = {(i, j): ends for i, layer in enumerate(case) for j, ends in enumerate(layer)}
             split = tuple(fit(node, _SPLIT, name)["split"])
@@ -434,13 +428,9 @@ class Question:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The case before any split; the values of the first hidden layer form a box."""
+        """The case before any split: a box for the first hidden layer, a walk back for each end of the later ranges."""
         low, high = ([value << self.shift for value in end[:-1]] for end in self.boxes(math.inf)[1])
-        return self.tightened([list(zip(low, high, strict=True))])
-
-    def tightened(self, case: Ranges) -> Ranges:
-        """A case with its ranges from a walk back for each end, none wider than it was; bottom > top: it is empty."""
-        found, digits = case[:1], 64 + self.shift
+        found, digits = [list(zip(low, high, strict=True))], 64 + self.shift
         for i, layer in enumerate(self.layers[1:-1], 1):
             (*starts, _), (*ends, one) = self.boxes(math.inf)[i + 1]
             ranges = []
@@ -450,8 +440,6 @@ class Question:
                 # The same from intervals, which know U's least only from below by L's.
                 bottom = bottom if layer.relu else max(bottom, (start << self.fine) // one)
                 ranges.append((bottom, -max(minus_top, (-end << self.fine) // one)))
-            if i < len(case):
-                ranges = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(ranges, case[i], strict=True)]
             found.append(ranges)
         return found
 

@@ -10,7 +10,6 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -138,22 +137,16 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
 def _witness_proof(network: Network, witness: Network | None, point: list[float], target: int) -> dict[str, Any]:
     if witness is None:
         raise NoProofError("its counter-model was not kept")
-    rival, margin = _nearest_rival(checker_model(witness), point, target)
+    still = ((0.0, 0.0),) * len(network.weights)
+    question = checker.Question(checker_model(witness), (still, math.inf, True), point, target)
+    rivals = [c for c in range(len(network.classes)) if c != target]
+    # The class that is furthest ahead of the target, or comes closest to it.
+    margin, rival = min((question.bound({"method": "interval", "rival": rival}), rival) for rival in rivals)
     proof: dict[str, Any] = {"rival": rival, "method": "today", "bound": checker.float_below(margin)}
     if witness == network:
         return proof
     weights, biases = ([part.tolist() for part in parts] for parts in (witness.weights, witness.biases))
     return {**proof, "method": "witness", "weights": weights, "biases": biases}
-
-
-def _nearest_rival(model: checker.Model, point: list[float], target: int) -> tuple[int, Fraction]:
-    """The class that comes closest to the target, or is furthest ahead of it, and the target's margin over it."""
-    still = ((0.0, 0.0),) * len(model.weights)
-    question = checker.Question(model, (still, math.inf, True), point, target)
-    rivals = [c for c in range(len(model.classes)) if c != target]
-    margins = [question.bound({"method": "interval", "rival": rival}) for rival in rivals]
-    least = min(range(len(rivals)), key=margins.__getitem__)
-    return rivals[least], margins[least]
 
 
 def write_parameters(model: Any, path: str | PathLike[str]) -> None:
