@@ -164,9 +164,9 @@ class Scored(Classifier):
         except Exception as error:
             raise InvalidInputError(f"X: expected a table that the model can score, got {error}") from error
         scores = scores.reshape(n, -1) if scores.size == n * self.n_outputs else scores
-        if scores.shape != (n, self.n_outputs) or np.isnan(scores).any():
+        if scores.shape != (n, self.n_outputs) or not np.isfinite(scores).all():
             raise InvalidInputError(
-                f"model: expected a score for each of {n} rows and {self.n_outputs} outputs, got {_came(scores)}"
+                f"model: expected a finite score for each of {n} rows and {self.n_outputs} outputs, got {_came(scores)}"
             )
         if not self.tally.agreed and self.predict_labels is not None and n:
             self._compare(table[:_CHECKED], scores[:_CHECKED])
