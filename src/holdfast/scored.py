@@ -261,6 +261,7 @@ class _Odds:
     """A function's probabilities as log-odds."""
 
     function: Callable[[Any], Any]
+    odds: ClassVar[bool] = True
 
     def __call__(self, table: Any) -> Floats:
         return log_odds(self.function(table))
