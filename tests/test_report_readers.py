@@ -50,7 +50,8 @@ def people(n: int = 400) -> pd.DataFrame:
 X = people()
 SPACE = hf.FeatureSpace.from_frame(
     X, immutable=["sex"], protected=["sex"], missing=["savings"], fillable=["savings"],
-    steps={"income": 50, "savings": 50}, units={"income": "EUR a month"}, labels=LABELS, reasons={"late": ("38", "Serious delinquency")},
+    steps={"income": 50, "savings": 50}, units={"income": "EUR a month"}, labels=LABELS,
+    reasons={"late": ("38", "Serious delinquency")},
 )  # fmt: skip
 Y = (X["income"] / 1000 - X["late"] * 0.6 + (X["home"] == "A152") + X["savings"].fillna(1000) / 3000 > 2).astype(int)
 POINTS = SPACE.encode(X)
