@@ -513,7 +513,7 @@ def closed_form(changes: dict[str, Any], model: Model, point: list[float], targe
             one = Model.read({**entry, "classes": model.classes}, f"changes.models[{i}]")
             same(f"changes.models[{i}]: variables and logits", ends, [len(one.weights[0][0]), len(one.biases[-1])])
             others.append(unmoved(one, point, target)[1])
-        center = {c: sum(other[c] for other in others) / count for c in today}
+        center = {c: sum((other[c] for other in others), Fraction(0)) / count for c in today}
     return all(question.suffices(c, min(today[c], center[c] - size)) for c in today)
 
 

@@ -8,6 +8,7 @@ this, far from evenly in every direction: the same share of them fits into a muc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -148,13 +149,23 @@ class Ellipsoid(Changes):
 
     def contains(self, today: Network, other: Network) -> bool:
         """Whether `other` lies in the ellipsoid around `today`, in exact arithmetic."""
+        return self._square(today, other) <= Fraction(self.radius) ** 2
+
+    def distance(self, today: Network, other: Network) -> float:
+        """How far `other` lies from `today` in the norm of H, rounded up."""
+        square = self._square(today, other)
+        if not square or square >= 2**1000:
+            return math.inf if square else 0.0
+        return math.sqrt(max(float(square), 1e-300)) * (1.0 + 4.0 * _UNIT)
+
+    def _square(self, today: Network, other: Network) -> Fraction:
         self.check(today)
         if [w.shape for w in today.weights] != [w.shape for w in other.weights]:
             raise InvalidInputError(f"expected two networks of the same shape, got {today!r} and {other!r}")
         ours, theirs = (np.append(net.weights[0], net.biases[0]).tolist() for net in (today, other))
         step = [Fraction(b) - Fraction(a) for a, b in zip(ours, theirs, strict=True)]
         rows = ([Fraction(h) * d for h, d in zip(row, step, strict=True)] for row in self.shape.tolist())
-        return sum((d * sum(row) for d, row in zip(step, rows, strict=True)), Fraction(0)) <= Fraction(self.radius) ** 2
+        return sum((d * sum(row) for d, row in zip(step, rows, strict=True)), Fraction(0))
 
     def check(self, network: Network) -> None:
         """Refuse a model that is not linear, or has other parameters than H has rows."""

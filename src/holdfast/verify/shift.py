@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -73,6 +72,12 @@ class Shift(ClosedForm):
                     return lowered
         return None
 
+    def allows(self, other: Classifier, point: Floats, target: int) -> bool:
+        """Whether `other` is what today's model may become at this point: no margin of it is too far below."""
+        size, fallen = Fraction(self.changes.size), Margins(other).exactly(point, target)
+        pairs = zip(fallen, self.center.exactly(point, target), strict=True)
+        return other == self.classifier or all(new >= old / self.count - size for (new, _), (old, _) in pairs)
+
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The margin itself."""
         lower, upper = self._ends(self.center, points, target, self.count, 0.0)
@@ -106,19 +111,7 @@ def _lowered(classifier: Classifier, target: int, amount: float) -> Classifier:
         last = move_within(classifier.biases[-1], -signs * amount, amount)
         return classifier.with_parameters(classifier.weights, [*classifier.biases[:-1], last])
     assert isinstance(classifier, Scored)
-    return replace(classifier, score=_Moved(classifier.score, tuple(-signs * amount)), predict_labels=None)
-
-
-@dataclass(frozen=True)
-class _Moved:
-    """A score plus a constant for each output."""
-
-    score: Callable[[Any], Any]
-    by: tuple[float, ...]
-
-    def __call__(self, table: Any) -> Floats:
-        scores = np.asarray(self.score(table), dtype=np.float64)
-        return np.asarray(scores + np.array(self.by) if scores.ndim == 2 else scores + self.by[0])
+    return classifier.moved((-signs * amount).tolist())
 
 
 @dataclass(frozen=True)
