@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import holdfast as hf
+from holdfast.classifier import Classifier
 from holdfast.cli import screens
 
 BAD_INPUT = 2
@@ -37,7 +38,7 @@ def changes_of(delta: list[float], norm: float, no_biases: bool) -> hf.Plausible
     return hf.PlausibleChanges(tuple(delta) if len(delta) > 1 else delta[0], norm, not no_biases)
 
 
-def label_of(target: str, network: hf.Network) -> object:
+def label_of(target: str, network: Classifier) -> object:
     """The model's own label that `target` spells, so that 1 means 1, 1.0 or "1", whichever the model has."""
     for label in network.classes.tolist():
         if str(label) == target:

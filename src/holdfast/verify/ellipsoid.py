@@ -110,6 +110,8 @@ class InEllipsoid(ClosedForm):
             network = Ellipsoid.moved(self.classifier, y * (-(1.0 - inside) * self.changes.size / length))
             if self.changes.contains(self.classifier, network):
                 return network
+            # Where H is nearly singular the inverse is not good enough to say how long y is.
+            length *= self.changes.distance(self.classifier, network) / self.changes.size if self.changes.size else 1.0
         return self.classifier
 
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
