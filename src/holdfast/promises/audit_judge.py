@@ -159,14 +159,15 @@ class Judge:
             points = _take(self._stored(rows), wanted)
         else:
             points, readable = self._read_again(rows.numbers[wanted])
-        known = np.flatnonzero(readable)
-        logits = np.full((len(wanted), model.n_outputs), np.nan)
-        if known.size:
-            logits[known] = model.logits(_take(points, known))
+        if readable.all():
+            logits = model.logits(points)
+        else:
+            logits = np.full((len(wanted), model.n_outputs), np.nan)
+            logits[readable] = model.logits(points[readable])
         for label, mine in rows.by_target():
             asked = np.flatnonzero(readable & (mine & undecided)[wanted])
             if asked.size:
-                found.note(wanted[asked], *_verdicts(model, label, logits[asked]))
+                found.note(wanted[asked], *_verdicts(model, label, _take(logits, asked)))
             kept = np.flatnonzero(readable & (mine & (found.codes <= KEPT))[wanted])
             if radius and kept.size:
                 found.left[wanted[kept]] = self._left(model, points[kept], label)

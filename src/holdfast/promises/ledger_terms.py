@@ -54,7 +54,7 @@ class Terms:
     >>> terms = Terms(net, own_variables(Model(net), None), PlausibleChanges(0.1))
     >>> again = Terms.read(terms.hash, terms.objects().__getitem__)
     >>> again.network == net, again.changes, again.hash == terms.hash
-    (True, PlausibleChanges(delta = 0.1), True)
+    (True, PlausibleChanges(delta=0.1, norm=inf, biases=True), True)
     """
 
     classifier: Classifier
