@@ -73,10 +73,9 @@ class Shift(ClosedForm):
         return None
 
     def allows(self, other: Classifier, point: Floats, target: int) -> bool:
-        """Whether `other` is what today's model may become at this point: no margin of it is too far below."""
-        size, fallen = Fraction(self.changes.size), Margins(other).exactly(point, target)
-        pairs = zip(fallen, self.center.exactly(point, target), strict=True)
-        return other == self.classifier or all(new >= old / self.count - size for (new, _), (old, _) in pairs)
+        """Whether `other` is what today's model may become at this point: its margin is not too far below."""
+        new, old = (min(m for m, _ in own.exactly(point, target)) for own in (Margins(other), self.center))
+        return other == self.classifier or new >= old / self.count - Fraction(self.changes.size)
 
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The margin itself."""
