@@ -67,12 +67,9 @@ class Shift(ClosedForm):
         return None
 
     def allows(self, other: Classifier, point: Floats, target: int) -> bool:
-        """Whether `other` is what today's model may become at this point: no margin of it is too far below."""
-        size, fallen = Fraction(self.changes.size), Margins(other).exactly(point, target)
-        each = zip(*(one.exactly(point, target) for one in self.center), strict=True)
-        means = [sum((margin for margin, _ in rival), Fraction(0)) / len(self.center) for rival in each]
-        pairs = zip(fallen, means, strict=True)
-        return other == self.classifier or all(new >= mean - size for (new, _), mean in pairs)
+        """Whether `other` is what today's model may become at this point: its margin is not too far below."""
+        new = min(margin for margin, _ in Margins(other).exactly(point, target))
+        return other == self.classifier or new >= self._least(point, target)[0]
 
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The margin itself; none where today's model rejects."""
