@@ -122,7 +122,7 @@ def _models_of(today: Model, changes: EnsembleShift) -> list[Classifier]:
     """The models, each as a classifier of what today's reads."""
     if not changes.models:
         raise InvalidInputError("models: expected the retrained models, got only their names from a file")
-    return [_beside(today, load_model(model)) for model in changes.models]
+    return [_beside(today, load_model(model, today.threshold)) for model in changes.models]
 
 
 def _beside(today: Model, one: Model) -> Classifier:
