@@ -177,6 +177,40 @@ def differs(numbers: Floats, own: Floats) -> NDArray[np.bool_]:
     return np.asarray((numbers != own) & ~(np.isnan(numbers) & np.isnan(own)))
 
 
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """`decode` for a model that reads the caller's table: values that are known to occur come back to the last bit.
+
+    Several raw values can share an encoding; of two known ones that do, the first comes back.
+    """
+
+    space: Codec
+    known: Rows | None = None
+
+    def __call__(self, points: ArrayLike) -> pd.DataFrame:
+        rows = self.space.rows(points)
+        for i, encoded, numbers in self._known:
+            asked = rows.points[:, self.space.features[i].variables[0]]
+            at = np.searchsorted(encoded, asked).clip(max=encoded.size - 1)
+            same = (encoded[at] == asked) & ~np.isnan(rows.numbers[:, i])
+            rows.numbers[:, i] = np.where(same, numbers[at], rows.numbers[:, i])
+        return self.space.restore(rows.numbers)
+
+    @cached_property
+    def _known(self) -> list[tuple[int, Floats, Floats]]:
+        """By column, the encodings of known values that would come back as others, in rising order, and the values."""
+        found = []
+        for i, feature in enumerate(self.space.features if self.known is not None else ()):
+            assert self.known is not None
+            there = ~np.isnan(self.known.numbers[:, i])
+            encoded, first = np.unique(self.known.points[there, feature.variables[0]], return_index=True)
+            numbers = self.known.numbers[there, i][first]
+            other = np.zeros(0) if feature.listed else np.flatnonzero(feature.decode(encoded[:, None]) != numbers)
+            if other.size:
+                found.append((i, encoded[other], numbers[other]))
+        return found
+
+
 def is_raw(table: Table) -> bool:
     """Whether a table has the caller's values, not only what the model sees of them."""
     return isinstance(table, pd.DataFrame | Rows)
