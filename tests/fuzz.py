@@ -503,7 +503,7 @@ def run(seed: int, statements: int) -> Tally:
             for check in (check_verdicts, check_radii, check_ranges):
                 check(case, tally)
         if k % 4 == 0:
-            check_kinds(*TABLE[k // 4 % len(TABLE)], PARTS * seed + k, tally)
+            check_kinds(*TABLE[(31 * seed + k // 4) % len(TABLE)], PARTS * seed + k, tally)
         if k % 20 == 0:
             check_optimum(1000 * seed + k // 20, tally)
         k += 1
