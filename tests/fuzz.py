@@ -478,6 +478,10 @@ def check_kinds(kind: str, model: str, scale: str, seed: int, tally: Tally) -> N
                 breaks = int(found.predict_index(x[None])[0]) != target and not accepts(found, x, target)
                 tally.say("witness", "replays", breaks, row, "it keeps the class")
                 tally.say("witness", "inside", belongs(asked.model, asked.changes, x, target, found), row)
+        if verdict != "UNKNOWN" and isinstance(asked.model, hf.Network):
+            with tally.asking("certificate", row):
+                report = hf.check_certificate(hf.certificate(certs, i), asked.model)
+                tally.say("certificate", f"of a {verdict} row, {kind}", report.accepted, row, report.reason)
         lower, upper = float(certs.margin_lower[i]), float(certs.margin_upper[i])
         tally.say("margin", "lower bound", not _above(lower, high), row, f"{lower} > {float(high)}")
         tally.say("margin", "upper bound", not _above(low, upper), row, f"{upper} < {float(low)}")
