@@ -69,8 +69,9 @@ class CalibratedRisk:
     evidence
         One row for each setting: setting, promises (people with advice), loss (the mean share of promises that a
         retrained model breaks), bound (what the rule makes of the losses; nan where too many people lose their advice),
-        cost_l1, coverage (the share of the people with advice at the least setting who still have some), passes. With
-        groups also ``loss_<group>`` and ``coverage_<group>``.
+        cost_l1, times (how many times what the same people's advice costs at the least setting), coverage (the share of
+        the people with advice at the least setting who still have some), passes. With groups also ``loss_<group>`` and
+        ``coverage_<group>``.
     losses
         (models, settings): the share of the promises at each setting that each model breaks.
     chosen
@@ -117,11 +118,14 @@ class CalibratedRisk:
         """The share of promises broken against the setting, by each model and on average, and what they cost."""
         ax = axes_to_draw_on(ax, "a picture of how the setting was chosen")
         settings = self.evidence["setting"]
-        ax.plot(settings, 100 * self.losses.T, color=LIGHT, linewidth=0.6)
+        each = ax.plot(settings, 100 * self.losses.T, color=LIGHT, linewidth=0.6)
+        each[0].set_label("broken, by each retrained model")
         ax.plot(settings, 100 * self.evidence["loss"], "o-", color=DARK, ms=3, label="broken, mean of the models")
         ax.axhline(100 * self.broken, color=INK, linestyle="--", linewidth=1, label=f"asked for: {share(self.broken)}")
         if self.reached:
             ax.axvline(self.size, color=CHOSEN, label=f"chosen: {self.size:.3g}")
+        if self.size > 0.0:
+            ax.set_xlim(0.0, min(float(settings.max()), 3.0 * self.size))
         ax.set_xlabel(f"{self.unit} that promises are made for")
         ax.set_ylabel("promises broken")
         percent(ax)
@@ -142,10 +146,9 @@ class CalibratedRisk:
             return f"no {self.unit}: {self._shortfall()}"
         row, first = rows[rows["setting"] == self.size].iloc[0], rows.iloc[0]
         kept = "all" if row["coverage"] == 1.0 else share(row["coverage"])
-        dearer = f", at {row['cost_l1'] / first['cost_l1']:.3g} times its cost" if first["cost_l1"] > 0.0 else ""
         measured = (
             f"measured: {share(row['loss'])} broken on average; {kept} of {first['promises']} people with advice at "
-            f"{self.unit} {first['setting']:.3g} have some{dearer}"
+            f"{self.unit} {first['setting']:.3g} have some, at {row['times']:.3g} times its cost"
         )
         sentence = f"{self.unit} = {self.size:.3g}: {self.chance}, {condition}; {measured}"
         return "; ".join([sentence, *[self.caveat] * bool(self.caveat)])
@@ -271,7 +274,7 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     passes = bounds <= allowed + _ROUNDING
     evidence = promises.evidence(measured, None if names is None else names[asked])
     evidence.insert(3, "bound", bounds)
-    evidence.insert(6, "passes", passes)
+    evidence.insert(7, "passes", passes)
     alike, caveat = _known_of(retrained)
     chance = Chance(float(broken), len(measured.losses), probability, how or alike)
     size = promises.settings[int(passes.argmax())] if passes.any() else math.nan
@@ -343,13 +346,16 @@ class _Promises:
         """One row for each setting."""
         rows = []
         for place, setting in enumerate(self.settings):
-            recourse = self.at(setting)
-            found = recourse.found
+            recourse, first = self.at(setting), self.at(self.least)
+            found, both = recourse.found, recourse.found & first.found
+            # Advice is as a rule some way off; where it costs nothing there is no ratio.
+            before = float(first.cost_l1[both].sum())
             row: dict[str, Any] = {
                 "setting": setting,
                 "promises": int(found.sum()),
                 "loss": float(measured.losses[:, place].mean()),
                 "cost_l1": float(recourse.cost_l1[found].mean()) if found.any() else math.nan,
+                "times": float(recourse.cost_l1[both].sum()) / before if before else math.nan,
                 "coverage": self.coverage(setting),
             }
             for name in [] if names is None else pd.unique(names):
@@ -533,7 +539,7 @@ def _labels(groups: Any, people: Any) -> NDArray[Any] | None:
     labels = np.asarray(groups, dtype=object)
     if labels.shape != (len(people),):
         raise InvalidInputError(
-            f"groups: expected a column of people, or a label for each of {len(people)}, got {groups!r}"
+            f"groups: expected a column of people, or a label for each of {len(people)} people, got {groups!r}"
         )
     return labels
 
