@@ -343,7 +343,8 @@ def test_what_retrain_made_says_how_and_from_which_rows(loans):
     today = LogisticRegression().fit(space.encode(X), y)
     later = hf.retrain(today, space.encode(X), y, how="complete", n=12, seed=1)
     found = hf.risk_calibrated(
-        today, X[:40], target="yes", retrained=later, generator=hf.RNCE(X), space=space, coverage=0.5, settings=[0.0, 1.0]
+        today, X[:40], target="yes", retrained=later, generator=hf.RNCE(X), space=space, coverage=0.5,
+        settings=[0.0, 1.0],
     )  # fmt: skip
     assert "trained from scratch" in str(found)
     assert "these share rows with each other" in str(found)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from holdfast.calibration.conformal import SHARED_ROWS, least_history
 from holdfast.calibration.validation import people_to_ask
 from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift, model_digest
-from holdfast.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, share
+from holdfast.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, share, tidy
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse, explain
@@ -117,24 +117,25 @@ class CalibratedRisk:
     def plot(self, ax: Axes | None = None) -> Axes:
         """The share of promises broken against the setting, by each model and on average, and what they cost."""
         ax = axes_to_draw_on(ax, "a picture of how the setting was chosen")
-        settings = self.evidence["setting"]
-        each = ax.plot(settings, 100 * self.losses.T, color=LIGHT, linewidth=0.6)
+        # What is far beyond the setting chosen is of no interest.
+        near = (self.evidence["setting"] <= 3.0 * self.size).to_numpy() if self.size > 0.0 else slice(None)
+        rows, losses = self.evidence[near], 100 * self.losses[:, near]
+        each = ax.plot(rows["setting"], losses.T, color=LIGHT, linewidth=0.6)
         each[0].set_label("broken, by each retrained model")
-        ax.plot(settings, 100 * self.evidence["loss"], "o-", color=DARK, ms=3, label="broken, mean of the models")
+        ax.plot(rows["setting"], 100 * rows["loss"], "o-", color=DARK, ms=3, label="broken, mean of the models")
         ax.axhline(100 * self.broken, color=INK, linestyle="--", linewidth=1, label=f"asked for: {share(self.broken)}")
         if self.reached:
             ax.axvline(self.size, color=CHOSEN, label=f"chosen: {self.size:.3g}")
-        if self.size > 0.0:
-            ax.set_xlim(0.0, min(float(settings.max()), 3.0 * self.size))
         ax.set_xlabel(f"{self.unit} that promises are made for")
         ax.set_ylabel("promises broken")
         percent(ax)
-        ax.set_ylim(0, min(100, 1.1 * 100 * max(2 * self.broken, float(np.nanmax(self.losses)))))
-        beside = ax.twinx()
-        beside.plot(settings, self.evidence["cost_l1"], ":", color=INK, label="cost (right)")
-        beside.set_ylabel("mean cost of the advice")
-        beside.set_ylim(0, 1.1 * float(self.evidence["cost_l1"].max()) or 1.0)
-        beside.spines["top"].set_visible(False)
+        ax.set_ylim(0, min(100.0, 1.1 * max(200 * self.broken, float(np.nanmax(losses)))))
+        ax.locator_params(axis="y", integer=True)
+        beside = tidy(ax.twinx())
+        beside.plot(rows["setting"], rows["times"], ":", color=INK)
+        beside.spines["right"].set_visible(True)
+        beside.set_ylabel("cost, times that of the least setting")
+        beside.set_ylim(0, 1.1 * float(np.nanmax([2.0, *rows["times"]])))
         ax.plot([], [], ":", color=INK, label="cost (right)")
         legend_below(ax)
         return ax
