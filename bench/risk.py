@@ -228,7 +228,8 @@ retrained models. The others are the next ones: they have had no part in choosin
 - *Cost*: relative to the nearest row of the same people. *Coverage*: of the people with a nearest row, those whom the
   margin leaves some advice. Means over the splits.
 - *Promised*: the share of splits in which a margin passes. In the others nothing is promised, and the result says so;
-  they are not in the means beside it, which speak of few splits where few pass."""
+  they are not in the means beside it. What is guaranteed counts them as splits in which nothing is broken: where few
+  pass, those that do were lucky, and break more."""
 
 
 def measure(actionability: str, tables: list[str], coverage: float, n: int, kept: Path) -> Table:

@@ -10,7 +10,8 @@ Then E[L(λ)] <= broken for the next model, if it is exchangeable with these n. 
 mean of all n + 1 losses is at most `broken` would be no larger, since its own loss is at most 1; and given the n + 1
 models, it is as likely to be any of them (conformal risk control: Angelopoulos, Bates, Fisch, Lei and Schuster 2022).
 The same rule for the loss "more than `broken` of the promises" and 1 - `probability` gives a probability. Where no
-setting passes nothing is promised, so nothing is broken.
+setting passes nothing is promised, so nothing is broken: the expectation is over all calibrations, these included. Of
+those that pass, where few do, more may be broken.
 
 The proof needs all but the losses to be fixed before the first retrained model is looked at: people, promises,
 settings, and which of these leave too many people without advice. They depend on today's model and on the people alone.
@@ -286,7 +287,7 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
         size,
         chance,
         float(coverage),
-        promises.make(promises.settings[-1]).unit,
+        promises.make(promises.least).unit,
         caveat,
     )
 
@@ -432,19 +433,19 @@ def _promises(
 ) -> _Promises:
     """Promises at every setting, whatever the retrained models will say to them."""
     make = partial(_changes, family)
-    if settings is not None:
-        given = [given_number(setting) for setting in settings]
-        if not given or None in given or given != sorted(set(given)):  # type: ignore[type-var]
-            raise InvalidInputError(f"settings: expected some numbers, in rising order, got {given}")
-        grid = [float(setting) for setting in given if setting is not None]
-        promises = _Promises(make, ask, grid[0], coverage)
-    else:
-        scale = _scale(task, make(1.0))
-        promises = _Promises(make, ask, _least(make, scale), coverage)
-        _check_some(promises)
-        grid = _grid(promises, scale)
-    _check_some(promises)
-    for setting in grid:
+    given = [] if settings is None else [given_number(setting) for setting in settings]
+    grid = [setting for setting in given if setting is not None]
+    if settings is not None and (not grid or len(grid) < len(given) or grid != sorted(set(grid))):
+        raise InvalidInputError(f"settings: expected some numbers, in rising order, got {given}")
+    scale = 1.0 if grid else _scale(task, make(1.0))
+    promises = _Promises(make, ask, grid[0] if grid else _least(make, scale), coverage)
+    first = promises.at(promises.least)
+    if not first.found.any():
+        raise InvalidInputError(
+            f"people: expected advice for at least one of {len(first)} at the least setting, {promises.least:g}, got "
+            f"none: {first.reason[0]}"
+        )
+    for setting in grid or _grid(promises, scale):
         promises.at(setting)
     return promises
 
@@ -503,15 +504,6 @@ def _changes(family: Any, size: float) -> Changes:
             f"EnsembleShift(models, 0), or a function from a number to changes, got {family!r}: {changes}"
         )
     return changes
-
-
-def _check_some(promises: _Promises) -> None:
-    first = promises.at(promises.least)
-    if not first.found.any():
-        raise InvalidInputError(
-            f"people: expected advice for at least one of {len(first)} at the least setting, {promises.least:g}, got "
-            f"none: {first.reason[0]}"
-        )
 
 
 def _shares(broken: Any, probability: Any, coverage: Any) -> float:
