@@ -214,7 +214,7 @@ def _mean(values: Floats) -> str:
 PREFACE = f"""# Risk control, counted
 
 Written by `python bench/risk.py --out docs/benchmarks-risk.md`. `risk_calibrated` is asked for promises of which the
-next model breaks at most {BROKEN:.0%}, on average, and then with probability {PROBABILITY:g}, on {CALIBRATING}
+next model breaks at most {BROKEN:.0%}, on average, and then with probability {PROBABILITY:g}, on {CALIBRATING} of the
 retrained models. The others are the next ones: they have had no part in choosing the margin.
 
 - *Models*: scikit-learn networks (two hidden layers of 16) on the encoded table, XGBoost (60 trees of depth 3) on the
@@ -247,7 +247,7 @@ def measure(actionability: str, tables: list[str], coverage: float, n: int, kept
     )
     note = (
         f"{n} retrained models in each line, {SPLITS} splits into {CALIBRATING} that calibrate and {n - CALIBRATING} "
-        f"that are counted; {min(people)} to {max(people)} people with advice, `coverage={coverage:g}`. "
+        f"that are counted; at least {min(people)} people with advice, `coverage={coverage:g}`. "
         f"holdfast {hf.__version__}."
     )
     return Table(who, COLUMNS, rows, note)
