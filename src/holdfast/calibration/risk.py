@@ -248,7 +248,7 @@ def risk_calibrated(
     >>> rows = [[0.5 + k / 100] for k in range(40)]
     >>> found = risk_calibrated(today, [[0.1], [0.3]], target=1, retrained=later, generator=RNCE(rows))
     >>> print(found)  # doctest: +ELLIPSIS
-    margin = 0.09...: of such promises at most 1 in 10 is expected to be broken by the next model (calibrated on 20 \
+    margin = 0.08...: of such promises at most 1 in 10 is expected to be broken by the next model (calibrated on 20 \
 retrained models), if that model is drawn as these 20 were and asked about people like these; measured: ...
     >>> found.changes.chance.models
     20
