@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
@@ -28,9 +28,9 @@ from holdfast.promises.ledger_read import BATCH, Reader, TermsReader
 from holdfast.promises.ledger_record import Draft, Receipt, read_keys, record, same_bits
 from holdfast.promises.ledger_rows import Promises, promises_frame
 from holdfast.promises.ledger_store import Store
-from holdfast.promises.ledger_terms import Terms, check_threshold
+from holdfast.promises.ledger_terms import Terms
 from holdfast.promises.ledger_verify import Verification, verify
-from holdfast.verify.inputs import read_targets
+from holdfast.verify.inputs import check_changes, read_targets
 
 __all__ = ["Ledger", "Receipt"]
 
@@ -50,7 +50,7 @@ class Ledger:
     Examples
     --------
     >>> import tempfile
-    >>> from holdfast import NNCE, Network, explain
+    >>> from holdfast import NNCE, Network, PlausibleChanges, explain
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> people, changes = [[0.7, 0.5], [0.2, 0.6]], PlausibleChanges(0.05)
     >>> advice = explain(net, people, target=1, changes=changes, generator=NNCE([[0.2, 0.9]]))
@@ -121,7 +121,7 @@ class Ledger:
         *,
         keys: Sequence[Any] | pd.Index | None = None,
         date: str | datetime.date | None = None,
-        threshold: float = 0.5,
+        threshold: Any = None,
         radius: bool = True,
         once: bool = False,
     ) -> Receipt:
@@ -138,7 +138,7 @@ class Ledger:
         date
             When the promise was made, today (UTC) by default: a date, or text in ISO 8601.
         threshold
-            The probability from which on the model's user says class 1.
+            The probability from which on the model's user says class 1; by default that of the advice.
         radius
             Also compute and record each promise's certified radius, which costs more than its verdict.
         once
@@ -153,7 +153,8 @@ class Ledger:
         if not isinstance(recourse, Recourse):
             raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
         rows = np.flatnonzero(recourse.found)
-        terms = Terms(recourse.network, recourse.space, recourse.changes, check_threshold(threshold))
+        model = recourse.model.at(threshold)
+        terms = Terms(model.trained, recourse.space, recourse.changes, model.own_threshold)
         names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
         answers = recourse.counterfactuals.iloc[rows]
         if rows.size and not same_bits(recourse.points[rows], terms.space.encode(answers)):
@@ -168,11 +169,11 @@ class Ledger:
         counterfactuals: pd.DataFrame,
         *,
         target: Any,
-        changes: PlausibleChanges | None = None,
+        changes: Changes | None = None,
         space: FeatureSpace | None = None,
         keys: Sequence[Any] | pd.Index | None = None,
         date: str | datetime.date | None = None,
-        threshold: float = 0.5,
+        threshold: Any = None,
         radius: bool = True,
         once: bool = False,
     ) -> Receipt:
@@ -194,7 +195,7 @@ class Ledger:
             raise InvalidInputError(
                 f"factuals: expected one for each of the {len(counterfactuals)} counterfactuals, got {len(factuals)}"
             )
-        loaded = load_model(model)
+        loaded = load_model(model, threshold)
         space = find_space(loaded, counterfactuals, space, factuals)
         missing = [name for name in space.names if name not in counterfactuals.columns]
         if missing:
@@ -207,8 +208,10 @@ class Ledger:
             for table in (factuals, counterfactuals[own]):
                 model_points(loaded, table.iloc[rows], space)
         names = read_keys(counterfactuals.index if keys is None else keys, len(counterfactuals))
-        targets = read_targets(loaded.network, target, len(counterfactuals))
-        terms = Terms(loaded.network, space, changes, check_threshold(threshold))
+        if changes is not None:
+            check_changes(changes)
+        targets = read_targets(loaded.classifier, target, len(counterfactuals))
+        terms = Terms(loaded.trained, space, changes, loaded.own_threshold)
         draft = Draft(terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date)
         return record(self._store, draft, skipped=len(counterfactuals) - rows.size, radius=radius, once=once)
 

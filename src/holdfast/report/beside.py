@@ -21,12 +21,12 @@ from holdfast.features.feature import Feature
 from holdfast.features.kinds import Name
 from holdfast.generators import Recourse
 from holdfast.generators.reasons import against
+from holdfast.importers.thresholds import HALF
 from holdfast.network import Floats, Network
 from holdfast.promises.certificate import read_certificates, row_document
 from holdfast.promises.ledger import Ledger
 from holdfast.report.contents import Counted, OtherWay, Value
 from holdfast.verify.exact import checker_model
-from holdfast.verify.margins import least_margins
 
 # More reasons than this are of little help to anyone.
 _MOST_REASONS = 4
@@ -83,26 +83,28 @@ def counted(recourse: Recourse, shown: Sequence[int], accepted: pd.DataFrame | N
 
 def chances(recourse: Recourse, points: Floats) -> Floats:
     """The model's probability of the class that each person was promised; nan where it has none."""
-    classifier, result = recourse.classifier, np.full(len(points), np.nan)
+    model, result = recourse.model, np.full(len(points), np.nan)
     rows = np.flatnonzero(np.isfinite(points).all(axis=1))
     if not _has_probabilities(recourse) or not rows.size:
         return result
-    targets = recourse.targets[rows]
-    if classifier.n_outputs == 1:
-        result[rows] = 1.0 / (1.0 + np.exp(-np.clip(least_margins(classifier, targets, points[rows]), -700.0, 700.0)))
-        return result
-    logits = classifier.logits(points[rows])
+    logits = model.trained.logits(points[rows])
+    if model.calibration is not None:
+        # From the logit of a probability to the classifier's own, a straight line: here the way back.
+        middle = model.calibration(HALF)
+        logits = (logits - middle) / (model.calibration(1.0 / (1.0 + math.exp(-1.0))) - middle)
+    if logits.shape[1] == 1:
+        logits = np.column_stack([np.zeros(rows.size), logits])
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    result[rows] = (weights / weights.sum(axis=1, keepdims=True))[np.arange(rows.size), targets]
+    result[rows] = (weights / weights.sum(axis=1, keepdims=True))[np.arange(rows.size), recourse.targets[rows]]
     return result
 
 
 def _has_probabilities(recourse: Recourse) -> bool:
-    """Whether its scores are log-odds; those of a support vector machine are not."""
-    if isinstance(recourse.classifier, Network):
-        estimator = recourse.model.estimator
-        return estimator is None or hasattr(estimator, "predict_proba")
-    return bool(getattr(getattr(recourse.classifier, "score", None), "odds", False))
+    """Whether its scores are log-odds; those of a support vector machine are not, unless they were calibrated."""
+    model = recourse.model
+    if isinstance(model.trained, Network):
+        return model.calibration is not None or model.estimator is None or hasattr(model.estimator, "predict_proba")
+    return bool(getattr(getattr(model.trained, "score", None), "odds", False))
 
 
 def other_ways(
@@ -149,12 +151,14 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str] | None) -> 
         return [""] * len(recourse)
     if not Path(path).exists():
         raise InvalidInputError(f"certificates: expected a file or a folder, got {str(path)!r}, which is not there")
-    model = checker_model(recourse.classifier).sha256 if isinstance(recourse.classifier, Network) else None
-    about = ("ROBUST", recourse.changes.to_dict(), model)
+    trained, off = recourse.model.trained, recourse.model.offsets
+    model = checker_model(trained).sha256 if isinstance(trained, Network) else None
+    about = ("ROBUST", _without_models(recourse.changes.to_dict()), model, list(off) if any(off) else [])
     ids: dict[object, str] = {}
     for document in read_certificates(path):
-        hashes = document.get("hashes", {})
-        if (document.get("verdict"), document.get("changes"), hashes.get("model")) == about:
+        hashes, threshold = document.get("hashes", {}), document.get("threshold", {})
+        changes = _without_models(document.get("changes", {}))
+        if (document.get("verdict"), changes, hashes.get("model"), threshold.get("offsets", [])) == about:
             point = (hashes["point"], document["target"]["index"])
             # People may be told the same: each has a certificate of their own where their row is in one.
             ids[point] = ids[(*point, hashes["row"])] = str(document["id"])
@@ -164,6 +168,11 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str] | None) -> 
         own = checker.sha256(row_document(recourse.factuals.iloc[row]))
         result[row] = ids.get((*point, own), ids.get(point, ""))
     return result
+
+
+def _without_models(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A certificate has the models of an ensemble in full."""
+    return {name: value for name, value in changes.items() if name != "models"}
 
 
 def evidence_of(beside: Beside, ledger: Ledger | str | None) -> list[tuple[str, str]]:

@@ -29,12 +29,13 @@ def facts_of(
 
     `name` is what the method is called where nothing else is known of it, `evidence` what is kept outside the report.
     """
-    changes = recourse.changes
+    changes, threshold = recourse.changes, recourse.model.threshold
     return (
         ("Advice by", name if recourse.generator is None else settings_of(recourse.generator)),
         ("People", numbers.count(len(recourse))),
         ("Promised", capital(classes_of(recourse) if outcome is None else f"{outcome} ({classes_of(recourse)})")),
         *_model(recourse),
+        *([] if threshold is None else [("Decision threshold", f"A probability of {threshold}")]),
         ("Plausible models (Δ)", "none stated" if changes is None else capital(changes.in_words(repr))),
         ("Cost", cost),
         *evidence,
@@ -241,8 +242,9 @@ def _limits_of_changes(changes: Changes) -> list[str]:
         limits = [
             "That the next model lies in Δ is an assumption about how you retrain."
             + (scratch if isinstance(changes, PlausibleChanges) else ""),
-            "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or a moved "
-            "decision threshold is another change, and not covered.",
+            "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or "
+            + ("a moved decision threshold" if changes.threshold is None else "a threshold beyond those that Δ names")
+            + " is another change, and not covered.",
         ]
     if changes.chance is not None:
         limits.append(
