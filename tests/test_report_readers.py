@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
@@ -95,6 +97,22 @@ def test_probabilities_are_the_models_own(advice: hf.Recourse) -> None:
         rows = np.flatnonzero(advice.found)
         expected = MODEL.predict_proba(SPACE.encode(table.iloc[rows]))[:, 1]
         np.testing.assert_allclose([found[row].probability[place] for row in rows], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_probabilities_are_not_moved_by_a_threshold(calibrated: bool, tmp_path: Path) -> None:
+    model = CalibratedClassifierCV(FrozenEstimator(MODEL), method="sigmoid").fit(POINTS, Y) if calibrated else MODEL
+    refused = X[model.predict_proba(POINTS)[:, 1] < 0.7].head(4)
+    told = hf.explain(model, refused, target=1, changes=CHANGES, generator=hf.RNCE(X), space=SPACE, threshold=0.7)
+    hf.write_certificates(told, tmp_path / "certificates.jsonl")
+    contents = gather(told, date=DATE, certificates=tmp_path / "certificates.jsonl")
+    expected = model.predict_proba(SPACE.encode(refused))[:, 1]
+    np.testing.assert_allclose([person.probability[0] for person in contents.people], expected, rtol=1e-9)
+    assert all(person.probability[1] >= 0.7 for person in contents.people if person.after)
+    assert contents.threshold == 0.7
+    assert dict(contents.facts)["Decision threshold"] == "A probability of 0.7"
+    assert told.found.any()
+    assert [bool(person.certificate) for person in contents.people] == told.robust.tolist()
 
 
 def test_scores_that_are_no_probabilities_are_not_called_so() -> None:

@@ -260,6 +260,8 @@ class Contents:
         What a cost is, in a sentence.
     refits
         None where no retrained models were given.
+    threshold
+        From which probability on the answer is a yes; None where that is not one number, or half.
     """
 
     title: str
@@ -280,6 +282,7 @@ class Contents:
     fall: str = ""
     cost: str = ""
     refits: Refits | None = None
+    threshold: float | None = None
 
     @property
     def symbol(self) -> str:

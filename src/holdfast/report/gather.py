@@ -161,6 +161,7 @@ def gather(
         fall=measured.along.in_words(lambda _: "{}").replace("at most ", "") if measured.along.unit == "margin" else "",
         cost=cost,
         refits=refits,
+        threshold=recourse.model.threshold if isinstance(recourse.model.threshold, float) else None,
     )
 
 

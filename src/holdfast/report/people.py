@@ -49,6 +49,7 @@ def _table(contents: Contents) -> dict[str, Any]:
         "deltas": "" if contents.delta is None else deltas(contents.least_delta, contents.delta),
         "calibrated": contents.calibrated.delta if contents.calibrated else None,
         "cost": contents.cost,
+        "threshold": contents.threshold,
         "refits": contents.refits.models if contents.refits else 0,
         "columns": [[c.label, c.unit, c.moves, c.code, c.reason] for c in contents.columns],
         "keys": [person.key for person in people],

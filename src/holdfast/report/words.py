@@ -70,7 +70,7 @@ def _model(recourse: Recourse) -> list[tuple[str, str]]:
     """What the model is, and the hash of a network."""
     from holdfast.verify.exact import checker_model
 
-    network = recourse.classifier
+    network = recourse.model.trained
     if not isinstance(network, Network):
         return [("Model", f"Known by its scores, {network.n_features} variables")]
     layers = " + ".join(map(str, network.hidden))

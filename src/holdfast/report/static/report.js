@@ -274,7 +274,8 @@
   function keyFigures(i) {
     const entries = [];
     const [today, then] = data.chances[i] || ["", ""];
-    if (today) entries.push(["Probability of a yes", then || today, then ? `once it is done; ${today} today` : "today"]);
+    const from = data.threshold ? `; it takes ${local(data.threshold, { style: "percent", maximumFractionDigits: 2 })}` : "";
+    if (today) entries.push(["Probability of a yes", then || today, (then ? `once it is done; ${today} today` : "today") + from]);
     if (data.costs[i] !== null) entries.push(["Cost", figure(data.costs[i]), data.cost ? data.cost[0].toLowerCase() + data.cost.slice(1) : "all changes together"]);
     if (data.gaps[i] !== null) {
       const none = data.gaps[i] <= 0;
