@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
+from typer.testing import CliRunner
 
 import holdfast as hf
 from browser import browser, visit  # noqa: F401  # fixtures
+from holdfast.cli import app
 from holdfast.errors import InvalidInputError
 from holdfast.letters import write_letters
 from holdfast.report.gather import gather
@@ -193,7 +196,7 @@ def test_refits_certificates_ledger_and_method_are_stated(advice: hf.Recourse, t
     assert contents.refits.mean == pytest.approx(hf.metrics.validity_retrained(advice, refits))
     assert contents.refits.worst == pytest.approx(kept.mean(axis=1).min())
     assert [person.kept for person in contents.people if person.after] == kept.sum(axis=0).tolist()
-    assert any("Measured, not proven: of 3 models that were retrained in fact" in text for text in contents.promise)
+    assert any("Measured, not proven: 3 models that were retrained in fact kept" in text for text in contents.promise)
     assert [person.certificate for person in contents.people] == table["certificate"].fillna("").tolist()
     facts = dict(contents.facts)
     assert facts["Ledger's head"] == head
@@ -260,3 +263,39 @@ def test_the_page_for_an_auditor(visit, page: Path, context) -> None:  # noqa: F
         assert words in text
     assert violations(shown) == []
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_shell_from_files_alone(advice: hf.Recourse, tmp_path: Path) -> None:
+    hf.load_network(MODEL).save(tmp_path / "model.npz")
+    hf.Network([np.array(MODEL.coef_) + 0.01], [MODEL.intercept_], classes=[0, 1]).save(tmp_path / "refit.npz")
+    (tmp_path / "space.json").write_text(json.dumps(SPACE.to_dict()))
+    X.rename_axis("id").to_csv(tmp_path / "people.csv")
+    advice.to_frame().rename_axis("id").to_csv(tmp_path / "advice.csv")
+    hf.write_certificates(advice, tmp_path / "certificates.jsonl")
+    with hf.Ledger(tmp_path / "promises.ledger") as ledger:
+        ledger.add(hf.explain(MODEL, DENIED.dropna().head(2), target=1, generator=hf.NNCE(X.dropna()), space=SPACE))
+        head = ledger.head
+
+    def run(command: str, *more: str) -> None:
+        files = {"model": "model.npz", "data": "people.csv", "schema": "space.json", "accepted": "people.csv"}
+        options = [text for name, file in files.items() for text in (f"--{name}", str(tmp_path / file))]
+        told = [command, str(tmp_path / "advice.csv"), *options, "--index", "id", "--target", "1", "--delta", "0.05"]
+        done = CliRunner().invoke(app, [*told, "--date", DATE, *more])
+        assert done.exit_code == 0, done.output
+
+    run("letters", "--out", str(tmp_path / "letters"), "--language", "de", "--subject", "Ihren Kreditantrag")
+    given = {"retrained": "refit.npz", "certificates": "certificates.jsonl", "ledger": "promises.ledger"}
+    files = [text for name, file in given.items() for text in (f"--{name}", str(tmp_path / file))]
+    run("report", "--out", str(tmp_path / "report.html"), "--letters", str(tmp_path / "letters"), *files)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    link = f"letters/letter-{DENIED.index[0]}.html"
+    for words in (head, "1 model that was retrained in fact kept", link, "not stated"):
+        assert words in page
+    manifest = pd.read_csv(tmp_path / "letters" / "manifest.csv", dtype=str, keep_default_na=False)
+    assert manifest["outcome"].tolist() == ["guaranteed" if found else "no_answer" for found in advice.found]
+    assert (manifest["reasons"] == "38").any()
+    for file in manifest["text_file"]:
+        letter = (tmp_path / "letters" / file).read_text(encoding="utf-8")
+        assert "Die wichtigsten Gründe" in letter
+        assert "1. " in letter
+        assert "Ihren Kreditantrag" in letter

@@ -122,10 +122,16 @@ def promise_of(
             )
         sentences += _measured(changes)
     if refits is not None:
+        one = refits.models == 1
+        who = "1 model that was" if one else f"{refits.models:,} models that were"
+        worst = "" if one else f" on average and {numbers.share(refits.worst)} at worst"
         sentences.append(
-            f"Measured, not proven: of {refits.models:,} models that were retrained in fact, the average one kept "
-            f"{numbers.share(refits.mean)} of the promises and the worst {numbers.share(refits.worst)}; "
-            f"{_of(refits.by_all, found, 'promises').lower()} {_were(refits.by_all)} kept by every one of them."
+            f"Measured, not proven: {who} retrained in fact kept {numbers.share(refits.mean)} of the promises{worst}."
+            + (
+                ""
+                if one
+                else f" {_of(refits.by_all, found, 'promises')} {_were(refits.by_all)} kept by every one of them."
+            )
         )
     if calibrated is not None and isinstance(changes, PlausibleChanges) and not changes.biases:
         sentences.append(
