@@ -369,7 +369,8 @@ class FeatureSpace(MeasuredView):
             return np.where(said, np.nan, nearest(feature, block, None, directed))
         numbers, gone = np.full(asked.shape[0], np.nan), np.isnan(mine)
         numbers[~gone] = nearest(feature, block[~gone], mine[~gone], directed)
-        same = (block == own.points[:, columns]).all(axis=1) | said
+        # A variable that says so is believed: what is filled in may be the very number that stands for a missing one.
+        same = said if feature.flags else (block == own.points[:, columns]).all(axis=1)
         filled = gone & ~same & (feature.fillable or not directed)
         if filled.any():
             numbers[filled] = nearest(feature, block[filled], None, directed)
