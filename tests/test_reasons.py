@@ -79,6 +79,21 @@ def test_protected_attributes_and_what_nobody_can_do_are_no_reasons() -> None:
     assert hf.main_reasons(advice, PEOPLE, most=1)["column"].tolist() == ["debt"]
 
 
+def test_where_nothing_can_be_changed_the_reasons_are_what_counts_all_the_same() -> None:
+    advice = hf.explain(
+        NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space(immutable=["savings"])
+        .constrained(immutable=["debt"]),
+    )  # fmt: skip
+    reasons = hf.main_reasons(advice, PEOPLE)
+    assert reasons["column"].tolist() == ["debt", "savings", "late"]
+    assert not reasons["within_reach"].any()
+    for language, words in (("en", "no detail that you can change"), ("de", "Keine Angabe, die Sie ändern können")):
+        letter = advice.letter(0, accepted=PEOPLE, language=language)
+        assert letter.contents.derived == "beyond"
+        assert words in " ".join(letter.text.split())
+        assert "1. debt" in letter.text
+
+
 def test_without_a_table_the_middle_of_the_ranges_is_usual() -> None:
     advice = hf.explain(NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space())
     assert hf.main_reasons(advice)[["column", "usual"]].to_numpy().tolist() == [["debt", "5,000"], ["savings", "2,500"]]

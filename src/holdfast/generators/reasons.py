@@ -2,8 +2,8 @@
 
     what the margin would win  =  margin(x with one column as accepted people have it) - margin(x)
 
-for each column that the person can change, as far as the person can get there. Accepted people have the median of a
-column, or its commonest label. A protected attribute is never a reason.
+for each column that the person can change, as far as the person can get there; where none of these counts, for the
+others. Accepted people have the median of a column, or its commonest label. A protected attribute is never a reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.features.codec import differs
+from holdfast.features.codec import Rows, differs
 from holdfast.features.describe import readable
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
@@ -32,12 +32,16 @@ _ENOUGH = 5000
 
 @dataclass(frozen=True)
 class Against:
-    """A detail that counts against a person: its value, that of accepted people, and the margin that this would win."""
+    """A detail that counts against a person: its value, that of accepted people, and the margin that this would win.
+
+    `usual` is as near to that of accepted people as the person can get; where it is not `within_reach`, they cannot.
+    """
 
     feature: Feature
     own: float
     usual: float
     margin: float
+    within_reach: bool = True
 
 
 def main_reasons(
@@ -62,8 +66,9 @@ def main_reasons(
     pandas.DataFrame
         With the people's index, the weightiest reason first: `column`, `code` and `text` of its adverse-action reason
         (its label where it has none), `value`, `usual` (what accepted people have, as far as the person can get
-        there), and `margin`: what the margin would win. Whoever is accepted has no row, and neither has someone against
-        whom nothing counts that can be changed.
+        there), `margin` (what the margin would win) and `within_reach`: whether the person can change it. What they
+        cannot change is named only where nothing else counts. Whoever is accepted has no row, and neither has someone
+        against whom no column counts by itself.
 
     Examples
     --------
@@ -92,27 +97,44 @@ def main_reasons(
                     "value": readable(one.feature, one.own, notes),
                     "usual": readable(one.feature, one.usual, notes),
                     "margin": one.margin,
+                    "within_reach": one.within_reach,
                 }
             )
-    frame = pd.DataFrame(table, columns=["row", "column", "code", "text", "value", "usual", "margin"])
+    names = ["row", "column", "code", "text", "value", "usual", "margin", "within_reach"]
+    frame = pd.DataFrame(table, columns=names)
     return frame.set_index(recourse.factuals.index[frame.pop("row").to_numpy(dtype=np.intp)])
 
 
 def against(recourse: Recourse, rows: NDArray[np.intp], accepted: Any = None) -> list[list[Against]]:
-    """For each of these rows what counts against the person, the weightiest first; nothing for who is accepted."""
+    """For each of these rows what counts against the person, the weightiest first; nothing for who is accepted.
+
+    Where nothing counts that the person can change, it is what they cannot change: a refusal has reasons.
+    """
     space, targets = recourse.space, recourse.targets[rows]
     own = space.rows(recourse.factuals.iloc[rows])
-    today = least_margins(recourse.classifier, targets, own.points)
     refused = recourse.classifier.predict_index(own.points) != targets
     usual = np.empty(own.numbers.shape)
     for target in np.unique(targets).tolist():
         usual[targets == target] = _usual(recourse, target, accepted)
     wanted = space.encode_numbers(np.where(np.isnan(usual), own.numbers, usual))
-    numbers = space.nearest_numbers(wanted, own, directed=True)
-    there = space.encode_numbers(numbers)
     found: list[list[Against]] = [[] for _ in rows]
+    for within_reach in (True, False):
+        places = np.flatnonzero(refused & np.array([not mine for mine in found], dtype=np.bool_))
+        if places.size:
+            numbers = space.nearest_numbers(wanted[places], own.take(places), directed=within_reach)
+            for place, one in _won(recourse, own.take(places), numbers, targets[places], within_reach):
+                found[places[place]].append(one)
+    return [sorted(counted, key=lambda one: -one.margin) for counted in found]
+
+
+def _won(
+    recourse: Recourse, own: Rows, numbers: Floats, targets: NDArray[np.intp], within_reach: bool
+) -> Iterator[tuple[int, Against]]:
+    """For each unprotected column and row: what the margin wins if this column alone is as in `numbers`."""
+    space, there = recourse.space, recourse.space.encode_numbers(numbers)
+    today = least_margins(recourse.classifier, targets, own.points)
     for i, feature in enumerate(space.features):
-        moved = np.flatnonzero(refused & differs(numbers[:, i], own.numbers[:, i]))
+        moved = np.flatnonzero(differs(numbers[:, i], own.numbers[:, i]))
         if feature.name in space.protected or not moved.size:
             continue
         points, columns = own.points[moved], [*feature.variables, *(flag[0] for flag in feature.flags)]
@@ -120,8 +142,7 @@ def against(recourse: Recourse, rows: NDArray[np.intp], accepted: Any = None) ->
         won = least_margins(recourse.classifier, targets[moved], points) - today[moved]
         for place, margin in zip(moved.tolist(), won.tolist(), strict=True):
             if margin > 0.0:
-                found[place].append(Against(feature, own.numbers[place, i], numbers[place, i], margin))
-    return [sorted(counted, key=lambda one: -one.margin) for counted in found]
+                yield place, Against(feature, own.numbers[place, i], numbers[place, i], margin, within_reach)
 
 
 def _usual(recourse: Recourse, target: int, accepted: Any) -> Floats:

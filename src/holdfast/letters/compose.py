@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -275,17 +275,17 @@ def on_one_line(text: str) -> str:
 
 
 def _reasons(
-    space: FeatureSpace, counted: Iterable[Against], changes: Iterable[Change], about: Circumstances
+    space: FeatureSpace, counted: Sequence[Against], changes: Sequence[Change], about: Circumstances
 ) -> tuple[tuple[MainReason, ...], str]:
     """What counts against the person, those of one code together, largest first, and where that is known from.
 
-    Where nothing counts by itself, the columns that the advice changes have to do.
+    Where nothing counts by itself that the person can change, the columns that the advice changes have to do.
     """
     weights = {one.feature.name: one.margin for one in counted}
-    derived = "usual" if weights else "advice"
-    weights = weights or {
-        feature.name: c.share for c in changes for feature in space.features if str(feature.name) == c.name
-    }
+    derived = "usual" if counted and counted[0].within_reach else "advice" if changes else "beyond"
+    if derived == "advice":
+        told = {change.name: change.share for change in changes}
+        weights = {name: told[str(name)] for name in space.names if str(name) in told}
     shares: dict[tuple[str, str], float] = {}
     for name, weight in weights.items():
         given = space.reason(name, about.code)

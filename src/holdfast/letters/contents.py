@@ -153,10 +153,11 @@ class Contents:
     verdict
         "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no advice, or where nothing was certified.
     reasons
-        The main reasons, the largest share first: what counts against the person and could be changed.
+        The main reasons, the largest share first: what counts against the person.
     derived
-        How they were found: "usual", by what the margin would win with what accepted people usually have; "advice", as
-        what the advice changes, where nothing counts by itself; "" where there are none.
+        How they were found: "usual", by what the margin would win with what accepted people usually have, of details
+        that the person can change; where none of these counts by itself, "advice", as what the advice changes, and
+        without advice "beyond", as "usual" of details that the person cannot change; "" where there are none.
     changes, unchanged
         What to change, the largest share first, and what has to stay.
     unlisted

@@ -74,7 +74,12 @@ def counted(recourse: Recourse, shown: Sequence[int], accepted: pd.DataFrame | N
     places = {space.features[i].name: place for place, i in enumerate(shown)}
     return [
         tuple(
-            Counted(places[one.feature.name], values_of(space, one.feature, np.array([one.usual]))[0], one.margin)
+            Counted(
+                places[one.feature.name],
+                values_of(space, one.feature, np.array([one.usual]))[0],
+                one.margin,
+                one.within_reach,
+            )
             for one in mine[:_MOST_REASONS]
         )
         for mine in against(recourse, np.arange(len(recourse)), accepted)

@@ -149,11 +149,15 @@ class CounterModel:
 
 @dataclass(frozen=True)
 class Counted:
-    """What counts against a person: a column's place, what accepted people have, and the margin that it would win."""
+    """What counts against a person: a column's place, what accepted people have, and the margin that it would win.
+
+    `within_reach`: whether the person can change it. What they cannot change is there only where nothing else counts.
+    """
 
     column: int
     usual: Value
     margin: float
+    within_reach: bool = True
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,10 @@ def _table(contents: Contents) -> dict[str, Any]:
             ],
         ),
         "against": _some(
-            people, lambda person: [[one.column, _value(one.usual), _short(one.margin)] for one in person.against]
+            people,
+            lambda person: [
+                [one.column, _value(one.usual), _short(one.margin), int(one.within_reach)] for one in person.against
+            ],
         ),
         "chances": _some(people, lambda person: ["" if p is None else share(p) for p in person.probability]),
         "certificates": _some(people, lambda person: person.certificate),

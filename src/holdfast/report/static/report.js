@@ -351,7 +351,10 @@
     if (!rows.length) return [];
     const heads = [["What"], ["Today", "number"], ["Accepted people", "number"], ["Margin won", "number"]];
     return [make("h2", {}, "What counts against them"),
-      make("p", { class: "caption" }, "Each detail by itself, set to what accepted people usually have, as far as this person can get there. The margin grows by so much; above 0 is a yes."),
+      make("p", { class: "caption" }, (data.against[i][0][3]
+        ? "Each detail by itself, set to what accepted people usually have, as far as this person can get there."
+        : "Nothing that this person can change counts by itself. These are details that they cannot change, each set to what accepted people usually have.") +
+        " The margin grows by so much; above 0 is a yes."),
       table("What counts against them", heads, [["", rows]])];
   }
 
