@@ -238,7 +238,7 @@ def test_other_ways_that_are_for_others_are_refused(advice: hf.Recourse, tmp_pat
 
 @pytest.mark.parametrize("context", [{}, PHONE], ids=["desk", "phone"])
 def test_a_person_for_a_case_worker(
-    visit,
+    visit,  # noqa: F811
     page: Path,
     advice: hf.Recourse,
     further: pd.DataFrame,
