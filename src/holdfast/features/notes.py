@@ -96,11 +96,12 @@ class Notes:
         for name in self.protected:
             entries.setdefault(name, {"name": name})["protected"] = True
         for called, words in self.labels:
-            name, *value = called if isinstance(called, tuple) else (called,)
+            name = called[0] if isinstance(called, tuple) else called
             entry = entries.setdefault(name, {"name": name})
-            entry |= (
-                {"words": {**entry.get("words", {}), value[0]: _plain(words)}} if value else {"label": _plain(words)}
-            )
+            if isinstance(called, tuple):
+                entry.setdefault("words", {})[called[1]] = _plain(words)
+            else:
+                entry["label"] = _plain(words)
         for name, (code, words) in self.reasons:
             entries.setdefault(name, {"name": name})["reason"] = {"code": code, "text": _plain(words)}
         return list(entries.values())

@@ -48,7 +48,7 @@ def name_conflict(judge: Judge, space: FeatureSpace, person: Rows, limits: Limit
         answer = CuttingPlanes(judge, relaxed.space, person, relaxed.limits, until, any_will_do=True).run()
         if answer.point is not None:
             moved = [name for name in relaxed.names if _moves(space, name, answer.point, person)]
-            found.append(relaxed.sentence.format(", ".join(moved or relaxed.names)))
+            found.append(relaxed.sentence.format(", ".join(map(space.label, moved or relaxed.names))))
         all_proven &= answer.impossible
     if not found:
         apart = " (protected attributes apart)" if space.protected else ""

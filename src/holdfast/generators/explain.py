@@ -119,7 +119,7 @@ def _settled_beforehand(task: Task) -> list[str]:
     """Rows that need no search: they have the target class already, or nothing about them can change."""
     reason = [""] * len(task)
     lower, upper = task.space.bounds_for(task.people)
-    fixed = [str(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
+    fixed = [task.space.label(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
     for row in np.flatnonzero((lower == upper).all(axis=1)):
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
         reason[row] = f"proven: nothing may change{of_them}, and today's class is another"
