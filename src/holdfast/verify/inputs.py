@@ -79,8 +79,13 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
     if isinstance(space, FeatureSpace):
         check_reading(loaded, space)
     points = loaded.classifier.check_points(space.encode(X))
-    if loaded.preprocess is not None:
-        _check_same_encoding(loaded.variables(X), points)
+    difference = 0.0 if loaded.preprocess is None else _difference(loaded.variables(X), points)
+    # A pipeline and a feature space both say what the network sees; they must say the same.
+    if not difference <= _SAME:
+        raise InvalidInputError(
+            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
+            f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
+        )
     return points
 
 
@@ -162,19 +167,13 @@ def check_changes(changes: object) -> None:
         raise InvalidInputError(f"changes: expected PlausibleChanges(delta) or another kind of change, got {changes!r}")
 
 
-def positive_number(value: Any, name: str) -> float:
-    """`value` as a finite float > 0, or an error that names it."""
-    number = _finite(value)
-    if number is None or not number > 0.0:
-        raise InvalidInputError(f"{name}: expected a number > 0, got {_shown(value)}")
-    return number
-
-
-def non_negative_number(value: Any, name: str) -> float:
-    """`value` as a finite float >= 0, or an error that names it."""
-    number = _finite(value)
-    if number is None or not number >= 0.0:
-        raise InvalidInputError(f"{name}: expected a number >= 0, got {_shown(value)}")
+def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
+    """`value` as a finite float > 0, or >= 0, or an error that names it."""
+    number = given_number(value)
+    if number is None or not math.isfinite(number) or number < 0.0 or (number == 0.0 and not or_zero):
+        # Texts in quotes, and numbers without the name of their type.
+        shown = repr(value) if isinstance(value, str | bytes) else value
+        raise InvalidInputError(f"{name}: expected a number {'>=' if or_zero else '>'} 0, got {shown}")
     return number
 
 
@@ -189,27 +188,6 @@ def whole_number(value: Any, name: str, *, least: int) -> int:
     if number < least:
         raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
     return number
-
-
-def _shown(value: Any) -> Any:
-    """Texts in quotes, and numbers without the name of their type."""
-    return repr(value) if isinstance(value, str | bytes) else value
-
-
-def _finite(value: Any) -> float | None:
-    """`value` as a finite float, or None."""
-    number = given_number(value)
-    return number if number is not None and math.isfinite(number) else None
-
-
-def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
-    """A pipeline and a feature space both say what the network sees; they must say the same."""
-    difference = _difference(theirs, ours)
-    if not difference <= _SAME:
-        raise InvalidInputError(
-            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
-            f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
-        )
 
 
 def _difference(a: Floats, b: Floats) -> float:
