@@ -403,6 +403,13 @@ def test_retrained_models_of_other_classes_or_columns() -> None:
     with pytest.raises(InvalidInputError, match="models: expected the classes"):
         hf.explain(w.model, denied, target=1, changes=hf.EnsembleShift([other], 0.1), generator=hf.NNCE(w.table),
                    space=w.space)  # fmt: skip
+    mixed = world("pipeline")
+    for ask in (
+        lambda: hf.certify(mixed.model, mixed.table, "yes", hf.PlausibleShift(0.1)),
+        lambda: hf.explain(mixed.model, mixed.table, target="yes", generator=hf.NNCE(mixed.table)),
+    ):
+        with pytest.raises(InvalidInputError, match="expected one for a table with labels, .* the column 'job'"):
+            ask()
     with pytest.raises(InvalidInputError, match="space: expected one"):
         hf.explain(hf.scored(lambda rows: np.zeros(len(rows))), denied, target=1, generator=hf.NNCE(w.table))
 
@@ -429,3 +436,67 @@ def test_probabilities_that_share_a_logarithm_keep_their_order() -> None:
     assert (log_odds(np.column_stack([first, second, third])).argmax(axis=1) == 1).all()
     assert (log_odds(np.column_stack([first, second])) > 0.0).all()
     assert (log_odds(np.column_stack([second, first])) <= 0.0).all()
+
+
+def test_an_ensemble_whose_models_read_the_table_each_in_its_own_way() -> None:
+    table, space, score = _people("continuous")
+    y = (score > 0.0).astype(int)
+    reordered = table[["c", "a", "d", "b"]]
+    others = [
+        RandomForestClassifier(10, random_state=0).fit(reordered, y),
+        make_pipeline(StandardScaler(), LogisticRegression()).fit(reordered, y),
+        GradientBoostingClassifier(n_estimators=10).fit(space.encode(table), y),
+        LogisticRegression().fit(space.encode(table), y),
+    ]
+
+    def said(rows: pd.DataFrame) -> Any:
+        """The mean of their log-odds, each asked as it was fitted."""
+        ways = [rows[["c", "a", "d", "b"]]] * 2 + [space.encode(rows)] * 2
+        shares = [other.predict_proba(way) for other, way in zip(others, ways, strict=True)]
+        return np.mean([own_margins(np.clip(share, 2.0**-53, 1.0), 1) for share in shares], axis=0)
+
+    for today in (others[0], others[2], others[3]):
+        classifier = hf.load_model(today).in_space(space, table).classifier
+        accepted = classifier.predict(space.encode(table)) == 1
+        found = hf.certify(today, table, 1, hf.EnsembleShift(others, 0.3), space=space)
+        np.testing.assert_array_equal(found.robust, accepted & (said(table) >= 0.3))
+
+
+# ------------------------------------------------------------------ off the data
+
+
+def test_answers_far_off_the_data_are_warned_about() -> None:
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400)})
+    # Nobody is below -5, and only they are accepted by this model.
+    model = hf.Network([[[-1.0, 0.0]]], [[-5.0]])
+    changes = hf.PlausibleChanges(0.01)
+    people = table.head(5)
+    space = hf.FeatureSpace.from_frame(table, ranges={"a": (-9.0, 9.0), "b": (-9.0, 9.0)}, scale="none")
+    with pytest.warns(hf.HoldfastWarning, match="^5 of 5 answers lie far off the data"):
+        far = hf.explain(model, people, target=1, changes=changes, generator=hf.Closest(), space=space, data=table)
+    assert far.robust.all()
+    # Without a table there is nothing to compare with; rows of the table are where the data are.
+    hf.explain(model, people, target=1, changes=changes, generator=hf.Closest(), space=space)
+    near = hf.Network([[[-1.0, 0.0]]], [[-0.5]])
+    denied = table[table["a"] > -0.4].head(20)
+    for generator in (hf.RNCE(table), hf.Closest(plausible=table), hf.Robust(hf.NNCE(table))):
+        assert hf.explain(
+            near, denied, target=1, changes=changes, generator=generator, space=space, data=table
+        ).found.all()
+
+
+def test_the_hull_is_that_of_the_nearest_robust_rows() -> None:
+    """The cheapest point between rows costs no more than the nearest row, and lies between rows."""
+    table, space, score = _people("continuous")
+    model = LogisticRegression(C=10.0).fit(space.encode(table), score > 0.0)
+    denied = table[~model.predict(space.encode(table))].head(12)
+    changes = hf.PlausibleChanges(0.05)
+    hull, row = (
+        hf.explain(model, denied, target=True, changes=changes, generator=generator, space=space)
+        for generator in (hf.Closest(plausible=table), hf.RNCE(table))
+    )
+    assert hull.robust.all()
+    np.testing.assert_array_equal(hull.found, row.found)
+    assert (hull.cost_l1 <= row.cost_l1 * (1.0 + 1e-9)).all()
+    assert (hull.optimality_gap < 1e-6).all()
