@@ -408,7 +408,7 @@ def test_retrained_models_of_other_classes_or_columns() -> None:
         lambda: hf.certify(mixed.model, mixed.table, "yes", hf.PlausibleShift(0.1)),
         lambda: hf.explain(mixed.model, mixed.table, target="yes", generator=hf.NNCE(mixed.table)),
     ):
-        with pytest.raises(InvalidInputError, match="expected one for a table with labels, .* the column 'job'"):
+        with pytest.raises(InvalidInputError, match=r"expected one for a table with labels, .* the column 'job'"):
             ask()
     with pytest.raises(InvalidInputError, match="space: expected one"):
         hf.explain(hf.scored(lambda rows: np.zeros(len(rows))), denied, target=1, generator=hf.NNCE(w.table))
