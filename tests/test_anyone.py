@@ -241,6 +241,22 @@ def test_an_array_is_read_as_networks_read_it() -> None:
         hf.certify(on_table, table, 1, shift, space=hf.FeatureSpace.from_frame(table.iloc[:, :3]))
 
 
+class ByName:
+    """An object of one's own, which reads columns by name and says nothing about what it learned from."""
+
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, rows: pd.DataFrame) -> Any:
+        yes = 1.0 / (1.0 + np.exp(-(rows["a"] - rows["b"] / 100.0)))
+        return np.column_stack([1.0 - yes, yes])
+
+
+def test_an_object_of_ones_own_reads_the_table() -> None:
+    table, space, _ = _people("continuous")
+    found = hf.certify(ByName(), table, "yes", hf.PlausibleShift(0.1), space=space)
+    np.testing.assert_array_equal(found.robust, own_margins(ByName().predict_proba(table), 1) >= 0.1)
+
+
 def test_a_service_is_asked_in_batches_and_the_calls_are_counted() -> None:
     table, space, score = _people("mixed")
     forest = RandomForestClassifier(10, random_state=0).fit(space.encode(table), score > 0.5)
