@@ -83,7 +83,8 @@ def draw_survival(summary: pd.DataFrame, path: Path | None) -> Figure:
                 place = names.index(named(row))
                 axes.plot(
                     row["cost_relative"], 100 * row[metric], _MARKERS[place % len(_MARKERS)], label=plain(names[place]),
-                    color=DARK, markersize=6, markerfacecolor=DARK if row["delta_label"] else "white",
+                    color=DARK, markersize=7, markerfacecolor=DARK if row["delta_label"] else "white",
+                    markeredgecolor="white" if row["delta_label"] else DARK, markeredgewidth=0.8,
                 )  # fmt: skip
             axes.set_title(
                 plain(f"{dataset}, {model}") if i == 0 else "", fontsize="medium", fontweight="bold", loc="left"
@@ -91,6 +92,7 @@ def draw_survival(summary: pd.DataFrame, path: Path | None) -> Figure:
             axes.set_ylabel(heading if j == 0 else "")
             axes.set_xlabel("cost / nearest row's" if i == len(rows) - 1 else "")
             axes.yaxis.set_major_formatter("{x:.0f}%")
+            axes.locator_params(axis="x", nbins=4)
     handles: dict[str, Any] = {}
     for axes in grid[0]:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))

@@ -88,8 +88,9 @@ class Survival:
         for (dataset, model), part in self.summary().groupby(["dataset", "model"], sort=False):
             kinds = self.to_frame().query("dataset == @dataset and model == @model")
             parts += [f"## {dataset}, {model}", methods_table(part), kinds_table(kinds)]
-        for row in self.skipped.drop_duplicates(["dataset", "model", "kind"]).itertuples() if len(self.skipped) else ():
-            parts.append(f"{row.dataset}, {row.model}: no {row.kind}: {row.error}")
+        for error, part in self.skipped.groupby("error", sort=False) if len(self.skipped) else ():
+            left_out = {f"{kind} ({model})": None for kind, model in zip(part["kind"], part["model"], strict=True)}
+            parts.append(f"Left out: {', '.join(left_out)}: {error}")
         return "\n\n".join(parts) + "\n"
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
