@@ -54,14 +54,14 @@ class Extent:
     """How much of everything: rows of each table, people and base models for each, variants of each kind."""
 
     rows: int = 4000
-    inputs: int = 30
+    inputs: int = 20
     seeds: int = 2
-    variants: int = 20
-    time_limit: float = 5.0
+    variants: int = 12
+    time_limit: float = 3.0
 
 
 FULL = Extent()
-QUICK = Extent(rows=2000, inputs=10, seeds=1, variants=5, time_limit=3.0)
+QUICK = Extent(rows=2000, inputs=10, seeds=1, variants=5)
 
 
 def run_changes(
@@ -156,8 +156,8 @@ def _truth(result: BenchmarkResult) -> str:
 _TRUTH = """\
 **A proof covers the models inside Δ and no others.** {pairs} times a promise proven for δ 0.005 or 0.01 met a changed
 network inside that Δ, and {broken} of them were broken. **It does not cover a network that is trained again**: they
-lie {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03 only {far} of the answers
-below are proven. **What keeps promises there is distance from the boundary, however it was come by.** Put to networks
+lie {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03 only {far} of the
+answers below are proven. **What keeps promises there is distance from the boundary, however it was come by.** Put to networks
 that were trained again, the cheapest point kept {kept[cheapest point]} of its promises, the nearest accepted row
 {kept[nearest row]}, the nearest row with a probability of at least 70% {kept[row with p ≥ 0.7]}, with 90%
 {kept[row with p ≥ 0.9]}: of these nothing about parameters is proven. RNCE, rows proven at δ 0.005, kept
@@ -180,8 +180,8 @@ def _protocol(results: dict[str, BenchmarkResult], extent: Extent) -> str:
 
 _PROTOCOL = """\
 At most {extent.rows:,} rows of each table: half are there today and half come later, and a fifth of each half is kept
-for testing. Base models for each table: {extent.seeds} networks with two hidden layers of 32 and {extent.seeds} sets of 50
-boosted trees, each with its own halves and its own people, at most {extent.inputs} from the test part whom it rejects.
+for testing. Base models for each table: {extent.seeds} networks with two hidden layers of 32 and {extent.seeds} sets of
+50 boosted trees, each with its own halves and its own people, at most {extent.inputs} from the test part whom it rejects.
 Changed models of each kind, for each base model: {extent.variants}. The cheapest point and `Closest` have
 {extent.time_limit:g} CPU seconds for each person; where these run out, answers depend on the machine. Trees have no
 parameters, so that methods which need a Δ, and kinds of change which move parameters or layers, are left out for them.
