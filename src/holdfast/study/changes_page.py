@@ -157,9 +157,9 @@ _TRUTH = """\
 **A proof covers the models inside Δ and no others.** {pairs} times a promise proven for δ 0.005 or 0.01 met a changed
 network inside that Δ, and {broken} of them were broken. **It does not cover a network that is trained again**: they
 lie {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03 only {far} of the
-answers below are proven. **What keeps promises there is distance from the boundary, however it was come by.** Put to networks
-that were trained again, the cheapest point kept {kept[cheapest point]} of its promises, the nearest accepted row
-{kept[nearest row]}, the nearest row with a probability of at least 70% {kept[row with p ≥ 0.7]}, with 90%
+answers below are proven. **What keeps promises there is distance from the boundary, however it was come by.** Put to
+networks that were trained again, the cheapest point kept {kept[cheapest point]} of its promises, the nearest accepted
+row {kept[nearest row]}, the nearest row with a probability of at least 70% {kept[row with p ≥ 0.7]}, with 90%
 {kept[row with p ≥ 0.9]}: of these nothing about parameters is proven. RNCE, rows proven at δ 0.005, kept
 {kept[RNCE δ 0.005]}, at δ 0.01 {kept[RNCE δ 0.01]}. `Closest`, also proven at δ 0.01, kept {kept[Closest δ 0.01]}: its
 points need not lie where people are. Costs are in units of the nearest accepted row's. Whoever trains again should
@@ -181,8 +181,8 @@ def _protocol(results: dict[str, BenchmarkResult], extent: Extent) -> str:
 _PROTOCOL = """\
 At most {extent.rows:,} rows of each table: half are there today and half come later, and a fifth of each half is kept
 for testing. Base models for each table: {extent.seeds} networks with two hidden layers of 32 and {extent.seeds} sets of
-50 boosted trees, each with its own halves and its own people, at most {extent.inputs} from the test part whom it rejects.
-Changed models of each kind, for each base model: {extent.variants}. The cheapest point and `Closest` have
+50 boosted trees, each with its own halves and its own people, at most {extent.inputs} from the test part whom it
+rejects. Changed models of each kind, for each base model: {extent.variants}. The cheapest point and `Closest` have
 {extent.time_limit:g} CPU seconds for each person; where these run out, answers depend on the machine. Trees have no
 parameters, so that methods which need a Δ, and kinds of change which move parameters or layers, are left out for them.
 
