@@ -21,7 +21,7 @@ from holdfast.features import FeatureSpace
 from holdfast.importers import load_model
 from holdfast.importers.model import as_network
 from holdfast.metrics import Density
-from holdfast.network import Floats, Network
+from holdfast.network import Network
 from holdfast.retraining import retrain
 from holdfast.scored import Scored
 from holdfast.study.specification import describe, digest
@@ -106,13 +106,13 @@ class Models:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The score of a model that learned from points, as a function of the table that they stand for."""
+    """The score of a model that learned from points, as a function of points or of the rows that they stand for."""
 
     space: FeatureSpace
-    score: Callable[[Floats], Any]
+    score: Callable[[Any], Any]
 
-    def __call__(self, table: pd.DataFrame) -> Any:
-        return self.score(self.space.encode(table))
+    def __call__(self, table: Any) -> Any:
+        return self.score(self.space.encode(table) if isinstance(table, pd.DataFrame) else table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,16 +184,16 @@ class Situation:
         if kept is not None and networks:
             return Models(networks[0], kept["accuracy"], tuple(networks[1:]), reused=True)
         classifier, retrained = load_model(self.fitted).classifier, self._retrain()
-        test, space = self.halves.test, self.table.space
+        test = self.halves.test
         accuracy = float(np.mean(classifier.predict(self.table.points[test]) == self.table.y[test]))
         if isinstance(classifier, Scored):
             # Whoever asks a model that is no network hands it rows of the table, and this one learned from points.
-            score = Encoded(space, classifier.score)
-            other = replace(classifier, score=score, columns=None, predict_labels=None)
-            return Models(other.reading(space.decode, space.n_variables), accuracy, tuple(retrained), reused=False)
-        names = self.store.write_networks([as_network(classifier), *retrained])
-        content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
-        self.store.write("models", self.identity, content)
+            score = Encoded(self.table.space, classifier.score)
+            classifier = replace(classifier, score=score, columns=None, predict_labels=None)
+        else:
+            names = self.store.write_networks([as_network(classifier), *retrained])
+            content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
+            self.store.write("models", self.identity, content)
         return Models(classifier, accuracy, tuple(retrained), reused=False)
 
     def _retrain(self) -> list[Network]:
