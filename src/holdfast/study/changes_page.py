@@ -133,8 +133,7 @@ joins what no other method beats in cost and share at once."""
 def _truth(result: BenchmarkResult) -> str:
     """The first paragraph: what proofs cover, what they do not, what distance buys."""
     survival = _survival(result)
-    people, models = survival.people, survival.models
-    inside = people[people["kept_inside"].notna()]
+    models, inside = survival.models, survival.people.merge(_proven(result.details))
     pairs, broken = inside["inside"].sum(), ((1.0 - inside["kept_inside"]) * inside["inside"]).sum()
     again = models[models["kind"].isin(AGAIN)]["distance"]
     tuned = models[models["kind"] == "fine-tuning"]["distance"]
@@ -164,6 +163,14 @@ row {kept[nearest row]}, the nearest row with a probability of at least 70% {kep
 {kept[RNCE δ 0.005]}, at δ 0.01 {kept[RNCE δ 0.01]}. `Closest`, also proven at δ 0.01, kept {kept[Closest δ 0.01]}: its
 points need not lie where people are. Costs are in units of the nearest accepted row's. Whoever trains again should
 promise with a margin, and measure how many of such promises are broken. Every figure here was written by"""
+
+
+def _proven(details: pd.DataFrame) -> pd.DataFrame:
+    """The people whose answer is proven for what it was asked for, by the keys of `Survival.people`."""
+    keys = ["dataset", "model", "seed", "method", "delta_label"]
+    numbered = details.assign(row=details.groupby(keys, sort=False).cumcount())
+    proven = [row.get(f"verdict_{row['delta_label']}") == "ROBUST" for row in details.to_dict("records")]
+    return numbered.loc[proven, [*keys, "row"]]
 
 
 def _protocol(results: dict[str, BenchmarkResult], extent: Extent) -> str:

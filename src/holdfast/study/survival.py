@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 KEYS = ["dataset", "model", "method", "delta_label"]
 Asked = tuple[Mapping[str, Any], Cell, Changes | None]
+# The columns of `Survival.people` where there is nobody.
+_NOBODY = pd.DataFrame(columns=[*KEYS, "kind", "input"]).assign(
+    **dict.fromkeys(("seed", "row", "inside"), pd.Series(dtype=np.int64)),
+    found=pd.Series(dtype=np.bool_),
+    **dict.fromkeys(("kept", "kept_inside", "cost_l1", "cost_nearest"), pd.Series(dtype=np.float64)),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +54,7 @@ class Survival:
         The kinds that a model cannot undergo, and why.
     """
 
-    people: pd.DataFrame
+    people: pd.DataFrame = field(default_factory=_NOBODY.copy)
     models: pd.DataFrame = field(default_factory=pd.DataFrame)
     skipped: pd.DataFrame = field(default_factory=pd.DataFrame)
     reused: bool = False
@@ -59,7 +65,9 @@ class Survival:
         if not parts:
             return None
         frames = [[getattr(part, name) for part in parts] for name in ("people", "models", "skipped")]
-        return cls(*(pd.concat(several, ignore_index=True) for several in frames))
+        # Whatever is empty has no say in the kinds of the columns.
+        filled = [[frame for frame in several if len(frame)] or several[:1] for several in frames]
+        return cls(*(pd.concat(several, ignore_index=True) for several in filled))
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each table, model, method and kind of change.
@@ -68,7 +76,7 @@ class Survival:
         models keep, `every_variant` the share of people whose promise all of them keep, and `cost_relative` what the
         answers cost in units of the nearest accepted row.
         """
-        return _measured(self.people.assign(least=self.people.get("kept")), [*KEYS, "kind"])
+        return _measured(self.people.assign(least=self.people["kept"]), [*KEYS, "kind"])
 
     def summary(self) -> pd.DataFrame:
         """One row for each table, model and method, over all kinds, with the worst of them.
@@ -103,9 +111,8 @@ class Survival:
         return draw_survival(self.summary(), None if path is None else Path(path))
 
     def __repr__(self) -> str:
-        kinds = self.people["kind"].nunique() if len(self.people) else 0
         left_out = f", {self.skipped['kind'].nunique()} left out" if len(self.skipped) else ""
-        return f"Survival({kinds} kinds of change, {len(self.models)} models{left_out})"
+        return f"Survival({self.people['kind'].nunique()} kinds of change, {len(self.models)} models{left_out})"
 
     @never_fails
     def _repr_html_(self) -> str:
@@ -128,14 +135,14 @@ def fates(situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants
             made = _tried(situation, [asked[place] for place in missing], recipe, variants)
         # A recipe may be anyone's function, or not be for this kind of model.
         except Exception as error:
-            return Survival(pd.DataFrame(), skipped=pd.DataFrame([where | {"error": str(error)}]))
+            return Survival(skipped=pd.DataFrame([where | {"error": str(error)}]))
         for place, content in zip(missing, made, strict=True):
             known[keys[place]] = content | {"specification": specifications[place]}
             situation.store.write("kinds", keys[place], content | {"specification": specifications[place]})
     contents = [known[key] or {} for key in keys]
     frames = [_people(situation, *one, content, nearest) for one, content in zip(asked, contents, strict=True)]
     if not frames:
-        return Survival(pd.DataFrame())
+        return Survival()
     models = pd.DataFrame({"distance": np.array(contents[0]["distance"], dtype=np.float64)}).assign(**where)
     return Survival(pd.concat(frames).assign(kind=recipe.name), models, reused=not missing)
 
