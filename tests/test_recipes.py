@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import holdfast as hf
@@ -328,6 +330,21 @@ def test_a_recipe_that_fails_is_left_out_and_tried_again(tmp_path):
     assert (len(nothing.to_frame()), len(nothing.summary()), len(nothing.people)) == (0, 0, 0)
     assert repr(nothing) == "Survival(0 kinds of change, 0 models, 1 left out)"
     assert tiny_study.run(**options, changes_of={"mine": steep}).survival.to_frame()["survival"].tolist() == [0.0]
+
+
+def test_a_network_behind_a_scaler_of_its_own_is_never_taken_for_one_inside():
+    def scaled(model, data, seed):
+        return make_pipeline(StandardScaler().fit(data.X), model)
+
+    def backwards(model, data, seed):
+        network = hf.load_network(model)
+        return hf.Network(network.weights, network.biases, network.classes[::-1])
+
+    study = tiny_study.run(**SMALL, methods=["rnce"], changes_of={"scaled": scaled, "backwards": backwards}, variants=1)
+    people = study.survival.people.set_index("kind")
+    assert study.survival.models["distance"].isna().all()
+    assert (people["inside"] == 0).all()
+    assert (people.loc["backwards", "kept"].dropna() == 0.0).all()
 
 
 def test_a_delta_that_is_a_function_to_a_kind_of_change_is_measured_once(tmp_path):

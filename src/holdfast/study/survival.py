@@ -14,7 +14,7 @@ import pandas as pd
 from holdfast.changes import Changes, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.drawing import share
-from holdfast.importers import load_model
+from holdfast.importers import Model, load_model
 from holdfast.network import Network
 from holdfast.notebook import never_fails, show
 from holdfast.retraining.retrain import run_seeds
@@ -148,30 +148,33 @@ def fates(situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants
 
 
 def _tried(situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants: int) -> list[dict[str, Any]]:
-    """Each cell's answers put to changed models, one model at a time, for as plain data as JSON takes."""
-    table, halves, today = situation.table, situation.halves, situation.models.classifier
-    rows = (halves.train, halves.new_train)
-    old, new = ((table.points[part], table.y[part]) for part in rows)
+    """Each cell's answers put to changed models, one at a time and none of them held, as plain data."""
+    table, today = situation.table, situation.models.classifier
+    old, new = ((table.points[rows], table.y[rows]) for rows in (situation.halves.train, situation.halves.new_train))
     contents: list[dict[str, Any]] = [{"kept": [], "inside": [], "distance": []} for _ in asked]
     for seed in run_seeds(situation.seed, variants):
         other = load_model(recipe.change(situation.fitted, Learned(*old, *new), seed))
-        distance = _distance(today, other.classifier)
+        distance = _distance(today, other)
         for content, (_, cell, changes) in zip(contents, asked, strict=True):
             points = cell.points[cell.found]
             labels = other.classifier.predict(other.variables(points)) if len(points) else np.array([])
-            comparable = distance is not None and changes is not None
             content["kept"].append([bool(label == table.target) for label in labels])
-            content["inside"].append(bool(comparable and changes.contains(today, other.classifier)))  # type: ignore[union-attr]
+            inside = changes is not None and distance is not None and changes.contains(today, other.classifier)
+            content["inside"].append(inside)
             content["distance"].append(distance)
     return contents
 
 
-def _distance(today: Classifier, other: Classifier) -> float | None:
-    """How far the parameters moved; None where the two have no parameters in common."""
-    if not isinstance(today, Network) or not isinstance(other, Network):
+def _distance(today: Classifier, other: Model) -> float | None:
+    """How far the parameters moved; None where those of the two do not mean the same."""
+    changed = other.classifier
+    if not isinstance(today, Network) or not isinstance(changed, Network) or other.preprocess is not None:
         return None
-    shapes = [[weight.shape for weight in network.weights] for network in (today, other)]
-    return parameter_distance(today, other) if shapes[0] == shapes[1] else None
+    ours, theirs = (
+        ([weight.shape for weight in network.weights], network.activations, network.classes.tolist())
+        for network in (today, changed)
+    )
+    return parameter_distance(today, changed) if ours == theirs else None
 
 
 def _people(
