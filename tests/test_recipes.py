@@ -325,7 +325,7 @@ def test_a_recipe_that_fails_is_left_out_and_tried_again(tmp_path):
     options = {"methods": ["nnce"], **SMALL, "variants": 1, "out": tmp_path}
     study = tiny_study.run(**options, changes_of={"mine": broken, "noise": "noise"})
     assert study.survival.skipped[["kind", "error"]].to_numpy().tolist() == [["mine", "no rows today"]]
-    assert "Left out: mine (net): no rows today" in study.survival.to_markdown()
+    assert "net, no mine: no rows today" in study.survival.to_markdown()
     nothing = tiny_study.run(**options, changes_of={"mine": broken}).survival
     assert (len(nothing.to_frame()), len(nothing.summary()), len(nothing.people)) == (0, 0, 0)
     assert repr(nothing) == "Survival(0 kinds of change, 0 models, 1 left out)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,27 +143,29 @@ def _truth(result: BenchmarkResult) -> str:
     by_method = _mean(whole[whole["kind"].isin(AGAIN)]).groupby(["method", "delta_label"])
     kept = {
         named(dict(zip(("method", "delta_label"), key, strict=True))): (
-            f"{100 * part['survival'].mean():.1f}% (cost {part['cost_relative'].mean():.2f})"
+            f"{100 * part['survival'].mean():.1f}% ({part['cost_relative'].mean():.2f})"
         )
         for key, part in by_method
     }
-    return _TRUTH.format(
+    text = _TRUTH.format(
         pairs=f"{int(pairs):,}", broken=round(broken) or "none", least=f"{again.min():.2f}", most=f"{again.max():.2f}",
         tuned=f"{tuned.min():.3f} to {tuned.max():.3f}", far=share(far), kept=kept,
     )  # fmt: skip
+    return _filled(text)
 
 
 _TRUTH = """\
-**A proof covers the models inside Δ and no others.** {pairs} times a promise proven for δ 0.005 or 0.01 met a changed
-network inside that Δ, and {broken} of them were broken. **It does not cover a network that is trained again**: they
-lie {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03 only {far} of the
-answers below are proven. **What keeps promises there is distance from the boundary, however it was come by.** Put to
-networks that were trained again, the cheapest point kept {kept[cheapest point]} of its promises, the nearest accepted
-row {kept[nearest row]}, the nearest row with a probability of at least 70% {kept[row with p ≥ 0.7]}, with 90%
-{kept[row with p ≥ 0.9]}: of these nothing about parameters is proven. RNCE, rows proven at δ 0.005, kept
-{kept[RNCE δ 0.005]}, at δ 0.01 {kept[RNCE δ 0.01]}. `Closest`, also proven at δ 0.01, kept {kept[Closest δ 0.01]}: its
-points need not lie where people are. Costs are in units of the nearest accepted row's. Whoever trains again should
-promise with a margin, and measure how many of such promises are broken. Every figure here was written by"""
+**A proof covers the models inside Δ and no others.** {pairs} times a promise proven for δ 0.005 or 0.01 met a
+changed network inside that Δ, and {broken} of them were broken. **It does not cover a network that is trained
+again**: those lay {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03
+only {far} of the answers below are proven. **What keeps promises there is distance from the boundary, however it
+was come by.** Of the promises put to networks that were trained again were kept, in brackets at how many times the
+nearest accepted row's cost: {kept[cheapest point]} of the cheapest points, {kept[nearest row]} of the nearest
+accepted rows; {kept[row with p ≥ 0.7]} of the nearest rows with a probability of at least 0.7 and {kept[row with p
+≥ 0.9]} of those with at least 0.9, for which nothing about parameters is proven; {kept[RNCE δ 0.005]} of RNCE's
+rows proven at δ 0.005 and {kept[RNCE δ 0.01]} of those proven at δ 0.01; {kept[Closest δ 0.01]} of the points that
+`Closest` proved at δ 0.01, which need not lie where people are. Whoever trains again should promise with a margin,
+and measure how many of such promises are broken. Every figure here was written by"""
 
 
 def _proven(details: pd.DataFrame) -> pd.DataFrame:
@@ -182,18 +185,17 @@ def _protocol(results: dict[str, BenchmarkResult], extent: Extent) -> str:
         [name, str(people[name]), *(f"{accuracy.loc[name, model]:.3f}" for model in results)] for name in people.index
     ]
     headings = ["table", "people", *(f"accuracy, {model}" for model in results)]
-    return _PROTOCOL.format(extent=extent) + table(headings, lines)
+    return _filled(_PROTOCOL.format(extent=extent)) + "\n\n" + table(headings, lines)
 
 
 _PROTOCOL = """\
-At most {extent.rows:,} rows of each table: half are there today and half come later, and a fifth of each half is kept
-for testing. Base models for each table: {extent.seeds} networks with two hidden layers of 32 and {extent.seeds} sets of
-50 boosted trees, each with its own halves and its own people, at most {extent.inputs} from the test part whom it
-rejects. Changed models of each kind, for each base model: {extent.variants}. The cheapest point and `Closest` have
-{extent.time_limit:g} CPU seconds for each person; where these run out, answers depend on the machine. Trees have no
-parameters, so that methods which need a Δ, and kinds of change which move parameters or layers, are left out for them.
-
-"""
+At most {extent.rows:,} rows of each table: half are there today and half come later, and a fifth of each half is
+kept for testing. Base models for each table: {extent.seeds} networks with two hidden layers of 32 and
+{extent.seeds} sets of 50 boosted trees, each with its own halves and its own people, at most {extent.inputs} from
+the test part whom it rejects. Changed models of each kind, for each base model: {extent.variants}. The cheapest
+point and `Closest` have {extent.time_limit:g} CPU seconds for each person; where these run out, answers depend on
+the machine. Trees have no parameters, so that methods which need a Δ, and kinds of change which move parameters or
+layers, are left out for them."""
 
 
 def _kinds(survival: Survival) -> str:
@@ -214,6 +216,11 @@ the ∞-norm, where the two have parameters to compare. A kind of your own is a 
 see [Compare methods on your own data](benchmarking.md).
 
 """
+
+
+def _filled(text: str) -> str:
+    """A paragraph in lines of the usual length, whatever figures were put in."""
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _range(low: float, high: float) -> str:

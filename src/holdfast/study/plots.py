@@ -83,7 +83,7 @@ def draw_survival(summary: pd.DataFrame, path: Path | None) -> Figure:
                 place = names.index(named(row))
                 axes.plot(
                     row["cost_relative"], 100 * row[metric], _MARKERS[place % len(_MARKERS)], label=plain(names[place]),
-                    color=DARK, markersize=7, markerfacecolor=DARK if row["delta_label"] else "white",
+                    markersize=7 if row["delta_label"] else 9, markerfacecolor=DARK if row["delta_label"] else "none",
                     markeredgecolor="white" if row["delta_label"] else DARK, markeredgewidth=0.8,
                 )  # fmt: skip
             axes.set_title(

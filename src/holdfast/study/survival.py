@@ -96,9 +96,8 @@ class Survival:
         for (dataset, model), part in self.summary().groupby(["dataset", "model"], sort=False):
             kinds = self.to_frame().query("dataset == @dataset and model == @model")
             parts += [f"## {dataset}, {model}", methods_table(part), kinds_table(kinds)]
-        for error, part in self.skipped.groupby("error", sort=False) if len(self.skipped) else ():
-            left_out = {f"{kind} ({model})": None for kind, model in zip(part["kind"], part["model"], strict=True)}
-            parts.append(f"Left out: {', '.join(left_out)}: {error}")
+        for row in self.skipped.drop_duplicates(["model", "kind"]).to_dict("records") if len(self.skipped) else ():
+            parts.append(f"{row['model']}, no {row['kind']}: {row['error']}")
         return "\n\n".join(parts) + "\n"
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
@@ -237,7 +236,7 @@ def methods_table(summary: pd.DataFrame) -> str:
             share(row["found"]),
             f"{row['cost_relative']:.2f}",
             _percent(row["survival"]),
-            f"{row['worst_kind']} ({_percent(row['worst_survival'])})",
+            f"{row['worst_kind']} ({_percent(row['worst_survival'])})" if row["worst_survival"] < 1.0 else "none",
             _percent(row["every_variant"]),
         ]
         for row in summary.to_dict("records")
