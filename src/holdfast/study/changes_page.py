@@ -157,15 +157,15 @@ def _truth(result: BenchmarkResult) -> str:
 _TRUTH = """\
 **A proof covers the models inside Δ and no others.** {pairs} times a promise proven for δ 0.005 or 0.01 met a
 changed network inside that Δ, and {broken} of them were broken. **It does not cover a network that is trained
-again**: those lay {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03
-only {far} of the answers below are proven. **What keeps promises there is distance from the boundary, however it
-was come by.** Of the promises put to networks that were trained again were kept, in brackets at how many times the
-nearest accepted row's cost: {kept[cheapest point]} of the cheapest points, {kept[nearest row]} of the nearest
-accepted rows; {kept[row with p ≥ 0.7]} of the nearest rows with a probability of at least 0.7 and {kept[row with p
-≥ 0.9]} of those with at least 0.9, for which nothing about parameters is proven; {kept[RNCE δ 0.005]} of RNCE's
-rows proven at δ 0.005 and {kept[RNCE δ 0.01]} of those proven at δ 0.01; {kept[Closest δ 0.01]} of the points that
-`Closest` proved at δ 0.01, which need not lie where people are. Whoever trains again should promise with a margin,
-and measure how many of such promises are broken. Every figure here was written by"""
+again**: those lay {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03 only
+{far} of the answers below are proven. **What keeps promises there is distance from the boundary, however it was come
+by.** Of the promises put to networks that were trained again were kept, in brackets at how many times the nearest
+accepted row's cost: {kept[cheapest point]} of the cheapest points, {kept[nearest row]} of the nearest accepted rows;
+{kept[row with p ≥ 0.7]} of the nearest rows with a probability of at least 0.7 and {kept[row with p ≥ 0.9]} of those
+with at least 0.9, for which nothing about parameters is proven; {kept[RNCE δ 0.005]} of RNCE's rows proven at δ
+0.005 and {kept[RNCE δ 0.01]} of those proven at δ 0.01; {kept[Closest δ 0.01]} of the points that `Closest` proved
+at δ 0.01, which need not lie where people are. Whoever trains again should promise with a margin, and measure how
+many of such promises are broken. Every figure here was written by"""
 
 
 def _proven(details: pd.DataFrame) -> pd.DataFrame:
@@ -190,12 +190,12 @@ def _protocol(results: dict[str, BenchmarkResult], extent: Extent) -> str:
 
 _PROTOCOL = """\
 At most {extent.rows:,} rows of each table: half are there today and half come later, and a fifth of each half is
-kept for testing. Base models for each table: {extent.seeds} networks with two hidden layers of 32 and
-{extent.seeds} sets of 50 boosted trees, each with its own halves and its own people, at most {extent.inputs} from
-the test part whom it rejects. Changed models of each kind, for each base model: {extent.variants}. The cheapest
-point and `Closest` have {extent.time_limit:g} CPU seconds for each person; where these run out, answers depend on
-the machine. Trees have no parameters, so that methods which need a Δ, and kinds of change which move parameters or
-layers, are left out for them."""
+kept for testing. Base models for each table: {extent.seeds} networks with two hidden layers of 32 and {extent.seeds}
+sets of 50 boosted trees, each with its own halves and its own people, at most {extent.inputs} from the test part
+whom it rejects. Changed models of each kind, for each base model: {extent.variants}. The cheapest point and
+`Closest` have {extent.time_limit:g} CPU seconds for each person; where these run out, answers depend on the machine.
+Trees have no parameters, so that methods which need a Δ, and kinds of change which move parameters or layers, are
+left out for them."""
 
 
 def _kinds(survival: Survival) -> str:
