@@ -43,10 +43,11 @@ METHODS = (
     StudyMethod("cheapest point", "mce"),
     StudyMethod("Closest", "closest", deltas=("δ 0.01",)),
 )
-# Of which models what is asked: (estimator, methods, deltas). Trees have no parameters to prove anything about.
-MODELS: dict[str, tuple[Any, tuple[StudyMethod, ...], dict[str, Any]]] = {
-    "network": (MLPClassifier((32, 32), max_iter=60, learning_rate_init=0.005), METHODS, MARGINS | DELTAS),
-    "boosted trees": (HistGradientBoostingClassifier(max_iter=50), METHODS[:2], MARGINS),
+# Of which models what is asked on which tables. Trees have no parameters to prove anything about, and read off the
+# labels that leak into heloc's columns.
+MODELS: dict[str, tuple[Any, tuple[StudyMethod, ...], dict[str, Any], tuple[str, ...]]] = {
+    "network": (MLPClassifier((32, 32), max_iter=60, learning_rate_init=0.005), METHODS, MARGINS | DELTAS, TABLES),
+    "boosted trees": (HistGradientBoostingClassifier(max_iter=50), METHODS[:2], MARGINS, TABLES[1:]),
 }
 
 
@@ -80,11 +81,12 @@ def run_changes(
     tables = {name: _table(name, extent.rows) for name in names or TABLES}
     return {
         model: benchmark(
-            tables, models={model: estimator}, methods=methods, deltas=deltas, seeds=extent.seeds,
-            inputs=extent.inputs, retrained={}, changes_of=RECIPES, variants=extent.variants,
+            {name: tables[name] for name in tables if name in suited}, models={model: estimator}, methods=methods,
+            deltas=deltas, seeds=extent.seeds, inputs=extent.inputs, retrained={}, changes_of=RECIPES, variants=extent.variants,
             out=out / model.replace(" ", "-"), n_jobs=n_jobs, progress=progress, time_limit=extent.time_limit,
         )
-        for model, (estimator, methods, deltas) in MODELS.items()
+        for model, (estimator, methods, deltas, suited) in MODELS.items()
+        if set(tables) & set(suited)
     }  # fmt: skip
 
 
@@ -182,7 +184,7 @@ def _protocol(results: dict[str, BenchmarkResult], extent: Extent) -> str:
     accuracy = models.pivot_table("accuracy", "dataset", "model", sort=False)
     people = models.groupby("dataset", sort=False)["inputs"].sum()
     lines = [
-        [name, str(people[name]), *(f"{accuracy.loc[name, model]:.3f}" for model in results)] for name in people.index
+        [name, str(people[name]), *(_figure(accuracy.loc[name, model]) for model in results)] for name in people.index
     ]
     headings = ["table", "people", *(f"accuracy, {model}" for model in results)]
     return _filled(_PROTOCOL.format(extent=extent)) + "\n\n" + table(headings, lines)
@@ -195,7 +197,7 @@ sets of 50 boosted trees, each with its own halves and its own people, at most {
 whom it rejects. Changed models of each kind, for each base model: {extent.variants}. The cheapest point and
 `Closest` have {extent.time_limit:g} CPU seconds for each person; where these run out, answers depend on the machine.
 Trees have no parameters, so that methods which need a Δ, and kinds of change which move parameters or layers, are
-left out for them."""
+left out for them; so is heloc, whose columns give labels away to trees ([data sets](datasets.md))."""
 
 
 def _kinds(survival: Survival) -> str:
@@ -211,7 +213,8 @@ def _kinds(survival: Survival) -> str:
 
 
 _KINDS = """\
-Whatever is trained again also starts from another seed. The distance is that of the parameters from today's network in
+Whatever is trained again also starts from another seed, which changes nothing for trees that are grown without
+randomness, as here. The distance is that of the parameters from today's network in
 the ∞-norm, where the two have parameters to compare. A kind of your own is a function `(model, data, seed) -> model`:
 see [Compare methods on your own data](benchmarking.md).
 
@@ -223,8 +226,12 @@ def _filled(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
 
 
+def _figure(value: Any) -> str:
+    return "" if math.isnan(value) else f"{value:.3f}"
+
+
 def _range(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f"{low:.3f} to {high:.3f}"
+    return "" if math.isnan(low) else f"{_figure(low)} to {_figure(high)}"
 
 
 def _mean(frame: pd.DataFrame) -> pd.DataFrame:
