@@ -83,7 +83,8 @@ def run_changes(
         model: benchmark(
             {name: tables[name] for name in tables if name in suited}, models={model: estimator}, methods=methods,
             deltas=deltas, seeds=extent.seeds, inputs=extent.inputs, retrained={}, changes_of=RECIPES,
-            variants=extent.variants, out=out / model.replace(" ", "-"), n_jobs=n_jobs, progress=progress, time_limit=extent.time_limit,
+            variants=extent.variants, out=out / model.replace(" ", "-"), n_jobs=n_jobs, progress=progress,
+            time_limit=extent.time_limit,
         )
         for model, (estimator, methods, deltas, suited) in MODELS.items()
         if set(tables) & set(suited)
