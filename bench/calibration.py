@@ -80,7 +80,7 @@ def trials(name: str, models: int, calibrations: int) -> tuple[list[Trial], list
     found, shapes = [], []
     for seed in range(models):
         old, new = np.array_split(np.random.default_rng(seed).permutation(len(points)), 2)
-        today = _fitted(*PAPER[name], points[old], labels[old], seed)
+        today = fitted(*PAPER[name], points[old], labels[old], seed)
         shapes.append(_shaped(today, points[new], labels[new], seed))
         for again in range(calibrations):
             rng = np.random.default_rng([seed, again])
@@ -92,7 +92,7 @@ def trials(name: str, models: int, calibrations: int) -> tuple[list[Trial], list
     return found, shapes
 
 
-def _fitted(width: int, epochs: int, points: np.ndarray, labels: np.ndarray, seed: int) -> MLPClassifier:
+def fitted(width: int, epochs: int, points: np.ndarray, labels: np.ndarray, seed: int) -> MLPClassifier:
     model = MLPClassifier(
         (width, width), learning_rate_init=0.01, batch_size=256, alpha=1e-4, max_iter=epochs, random_state=seed
     )
@@ -178,8 +178,8 @@ def shape_rows(name: str, found: list[dict[str, Shaped]]) -> list[list[str]]:
             name,
             words,
             f"{np.mean([one[shape].largest for one in found]):.3f}",
-            _percent([one[shape].within for one in found]),
-            _percent([one[shape].robust for one in found]),
+            percent([one[shape].within for one in found]),
+            percent([one[shape].robust for one in found]),
         ]
         for shape, words in SHAPES.items()
     ]
@@ -206,14 +206,14 @@ def rows_of(name: str, found: list[Trial]) -> list[list[str]]:
                 words,
                 f"{np.mean([one.delta for one in counted]):.3f}",
                 " / ".join(f"{radius:.3f}" for radius in np.atleast_1d(radii)) if counted[0].radii else "-",
-                _percent([one.within for one in counted]),
-                _percent([one.within_layers for one in counted]) if counted[0].radii else "-",
+                percent([one.within for one in counted]),
+                percent([one.within_layers for one in counted]) if counted[0].radii else "-",
             ]
         )
     return lines
 
 
-def _percent(shares: list[float]) -> str:
+def percent(shares: list[float]) -> str:
     error = np.std(shares, ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
     return f"{100 * np.mean(shares):.1f} ± {100 * error:.1f}"
 

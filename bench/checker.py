@@ -374,7 +374,7 @@ def _nodes(document: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     while waiting:
         found.append(waiting.pop())
-        waiting.extend(found[-1][key] for key in ("below", "above", "tighten") if key in found[-1])
+        waiting.extend(found[-1][key] for key in ("below", "above") if key in found[-1])
     return found
 
 
@@ -405,18 +405,6 @@ def _side(rng: np.random.Generator, document: dict[str, Any], network: hf.Networ
     return network
 
 
-def _tighten(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
-    """Ranges worked out again where they were not, or not where they were."""
-    nodes = _nodes(document)
-    if not nodes:
-        return None
-    node = nodes[rng.integers(len(nodes))]
-    old = copy.deepcopy(node)
-    node.clear()
-    node.update(old.get("tighten", {"tighten": old}))
-    return network
-
-
 def _method(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
     """Interval bounds called enough where they were not, or a tree cut down to a stump."""
     parts = [part for part in document["proof"].get("parts", []) if part["method"] != "interval"]
@@ -442,7 +430,6 @@ FORGERIES: list[tuple[str, Forgery]] = [
     ("witness parameter", _witness),
     ("multiplier", _multiplier),
     ("decided side", _side),
-    ("tighten", _tighten),
     ("method", _method),
 ]
 # What must be rejected whether or not the statement is true: a hash, a bound or a proof of the other kind is wrong.

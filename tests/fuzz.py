@@ -24,6 +24,7 @@ import numpy as np
 
 import holdfast as hf
 from holdfast.promises.certificate import NoCertificateError
+from kinds import TABLE, accepts, belongs, logits_of, question, rivals_of, worst_of
 from oracle import adversarial_changed
 from reference import Enclosure, Margins, exact_class, exact_logits, inside, least_logit, least_margins, robust
 from tiny_worlds import World, random_world
@@ -33,6 +34,8 @@ NORMS = (1.0, 1.0001, 1.001, 1.01, 1.1, 1.5, 2.0, 3.0, 10.0, 50.0)
 # Seconds of computing; a call that takes longer on networks of a few neurons will not end.
 PATIENCE = 8.0
 POINTS = 4
+# Questions that one run may ask.
+PARTS = 1_000_000
 
 
 class TooSlowError(Exception):
@@ -453,6 +456,42 @@ def _all_accept(world: World, x: np.ndarray) -> bool:
     return robust(least_margins(world.network, x, world.target, world.changes), world.target) is True
 
 
+def check_kinds(kind: str, model: str, scale: str, seed: int, tally: Tally) -> None:
+    """A question about another kind of change: verdicts, counter-models, margins and radii."""
+    about = f"check_kinds({kind!r}, {model!r}, {scale!r}, {seed}, tally) of tests/fuzz.py"
+    asked, certs, radii = None, None, None
+    with tally.asking("kinds", about):
+        asked = question(kind, model, seed, scale)
+        labels = asked.model.classes[asked.targets]
+        certs = hf.certify(asked.model, asked.points, labels, asked.changes)
+        radii = hf.certified_radius(asked.model, asked.points, labels, changes=asked.changes)
+    if asked is None or certs is None or radii is None:
+        return
+    for i, (x, target) in enumerate(zip(asked.points, asked.targets.tolist(), strict=True)):
+        row, verdict = f"{about}, row {i}", certs.verdict[i].name
+        holds, low, high = worst_of(asked.model, asked.changes, x, target)
+        answer = f"{verdict} by {kind}"
+        tally.say("verdict", answer, verdict == "UNKNOWN" or (verdict == "ROBUST") == holds, row)
+        if verdict == "NOT_ROBUST":
+            with tally.asking("witness", row):
+                found = certs.witness(i)
+                breaks = int(found.predict_index(x[None])[0]) != target and not accepts(found, x, target)
+                tally.say("witness", "replays", breaks, row, "it keeps the class")
+                tally.say("witness", "inside", belongs(asked.model, asked.changes, x, target, found), row)
+        lower, upper = float(certs.margin_lower[i]), float(certs.margin_upper[i])
+        tally.say("margin", "lower bound", not _above(lower, high), row, f"{lower} > {float(high)}")
+        tally.say("margin", "upper bound", not _above(low, upper), row, f"{upper} < {float(low)}")
+        if scale == "ordinary":
+            size = float(max(abs(margin) for margin, _ in rivals_of(logits_of(asked.model, x), target, 0)))
+            close = abs(lower - float(low)) <= 1e-9 * max(1.0, size, abs(float(low)))
+            tally.say("margin", "exact", close, row, f"{lower} is not {float(low)}")
+        below, above = math.nextafter(float(radii.lower[i]), 0.0), float(radii.upper[i])
+        kept = radii.lower[i] == 0.0 or worst_of(asked.model, asked.changes.resized(below), x, target)[0]
+        tally.say("radius", "lower", kept, row, f"broken at {below}")
+        lost = above == math.inf or not worst_of(asked.model, asked.changes.resized(above), x, target)[0]
+        tally.say("radius", "upper", lost, row, f"kept at {above}")
+
+
 def run(seed: int, statements: int) -> Tally:
     """Ask until so many statements have been checked."""
     tally, k = Tally(), 0
@@ -463,6 +502,8 @@ def run(seed: int, statements: int) -> Tally:
         if case is not None:
             for check in (check_verdicts, check_radii, check_ranges):
                 check(case, tally)
+        if k % 4 == 0:
+            check_kinds(*TABLE[k // 4 % len(TABLE)], PARTS * seed + k, tally)
         if k % 20 == 0:
             check_optimum(1000 * seed + k // 20, tally)
         k += 1

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import holdfast as hf
-from holdfast.arrays import to_numpy
+from holdfast.arrays import array_namespace, to_numpy
 from holdfast.bounds.layers import IntervalPass, Layers, margins_for
 from holdfast.deadline import Deadline
-from holdfast.verify.attack import attack, sides
+from holdfast.verify.attack import attack
 from holdfast.verify.engine import Engine
-from holdfast.verify.search import Multipliers, Relaxation, Search, proven, reach, tighten
+from holdfast.verify.search import Relaxation, Search, descend, proven, reach, tighten
 
 CHANGES = hf.PlausibleChanges(0.03)
 LIBRARIES = pytest.mark.parametrize("convert", [array_api_strict.asarray, torch.tensor], ids=["strict", "torch"])
@@ -71,13 +71,13 @@ def test_interval_bound_attack_and_sides(case, convert, shape):
     _same(theirs[0].least(theirs[1]), ours[0].least(ours[1]))
     found = [attack(layers, points) for layers, points in (ours, theirs)]
     _same(found[1].margin, found[0].margin)
-    placed = [sides(*pair, one.corner, one.low) for pair, one in zip((ours, theirs), found, strict=True)]
+    placed = [one.sides(*pair) for pair, one in zip((ours, theirs), found, strict=True)]
     _same(placed[1], placed[0])
     if convert is array_api_strict.asarray:
         return
     # Rows that are clearly broken are left alone: with assignments that numpy and torch have beyond the standard.
-    clear = np.quantile(found[0].margin, 0.3) + np.zeros(len(case.points))
-    early = [attack(*pair, clear=asarray(clear)) for pair, asarray in ((ours, np.asarray), (theirs, convert))]
+    clear = float(np.quantile(found[0].margin, 0.3))
+    early = [attack(*pair, clear=clear) for pair in (ours, theirs)]
     _same(early[1].margin, early[0].margin)
     np.testing.assert_array_equal(early[0].margin < clear, found[0].margin < clear)
 
@@ -91,14 +91,14 @@ def test_relaxation_and_its_multipliers(case, convert, shape):
     found = []
     for (layers, points), asarray in zip(pair, (np.asarray, convert), strict=True):
         relaxation = Relaxation.of(layers, layers.start(points))
-        slope = relaxation.chords()[0]
-        decided = asarray(np.zeros(slope.shape, dtype=np.int8))
-        start = Multipliers(slope, 0.0 * slope + 1.0, 0.0 * slope)
-        cutoff = asarray(np.zeros(slope.shape[0]))
-        best, walk, mean = tighten(relaxation, decided, start, 4, cutoff)
+        lines = relaxation.chords()
+        decided = asarray(np.zeros(lines[0].shape, dtype=np.int8))
+        start = array_namespace(lines[0]).stack([lines[0], 0.0 * lines[0] + 1.0, 0.0 * lines[0]])
+        cutoff = asarray(np.zeros(lines[0].shape[0]))
+        best, walk = tighten(relaxation, lines, decided, start, 4, cutoff)
         again = proven(relaxation, best.lower, best.upper)
-        met = reach(layers, mean, walk.low)
-        found.append([relaxation.bottom, relaxation.top, best.bound, best.score, again, met])
+        met = reach(layers, descend(layers, relaxation.start, walk, 4), walk.low)
+        found.append([relaxation.bottom, relaxation.top, best.bound, again, met])
     for ours, theirs in zip(*found, strict=True):
         _same(theirs, ours)
 

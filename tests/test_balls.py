@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from holdfast import Network, PlausibleChanges
-from holdfast.bounds.balls import attack, dual_norm, least_margins, linear_radius, refine
+from holdfast.bounds.balls import dual_norm, least_margins, linear_radius, refine, worst
 from holdfast.bounds.layers import Margin, margins_for
 from holdfast.verify.witness import exact_margin, flips
 from random_networks import random_network, random_points
@@ -131,7 +131,7 @@ def test_no_network_of_the_ball_lies_below_a_bound(p: float, hidden: tuple[int, 
         for k, margin in enumerate(margins):
             lower, broken = refine(network, changes, points[0], margin, rounds=2)
             assert lower >= bounds[0, k] - 1e-14
-            found = [broken, *(attack(network, changes, x, margin) for x in points)]
+            found = [broken, *(worst(network, changes, x, margin) for x in points)]
             for changed in [*changes.sample(network, 20, seed=rng), *(one for one in found if one is not None)]:
                 assert changes.contains(network, changed)
                 values = margin.of_logits(changed.logits(points))
@@ -269,7 +269,7 @@ def test_cutting_the_ball_brings_the_bound_nearer(p: float):
 
 @pytest.mark.parametrize("p", [1.5, 2.0])
 def test_parts_of_a_ball_hold_every_network_of_it(p: float):
-    """The bound after many cuts against the best of many descents, at radii where phases change."""
+    """The bound after many cuts against the best of many descents, at radii where neurons change sides."""
     rng = np.random.default_rng(11)
     for _ in range(4):
         network = random_network(rng, 3, (4, 4), 2)

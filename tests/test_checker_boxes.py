@@ -149,12 +149,8 @@ def _asked(model, entry, point, target):
     return checker.Question(model, checker.read_changes(entry, model), point, target)
 
 
-def _tree(rng, question, case, rival, depth=0):
+def _tree(rng, question, case, rival):
     """Any tree with any multipliers: most prove little, and none may prove too much."""
-    if any(bottom > top for layer in case for bottom, top in layer):
-        return {}
-    if rng.random() < 0.3 and depth < 6:
-        return {"tighten": _tree(rng, question, question.tightened(case), rival, depth + 1)}
     open_ = [(i, j) for i, layer in enumerate(case) for j, (low, high) in enumerate(layer) if low < 0 < high]
     if open_ and rng.random() < 0.7:
         i, j = open_[rng.integers(len(open_))]
@@ -162,7 +158,7 @@ def _tree(rng, question, case, rival, depth=0):
         for name, ends in (("below", (case[i][j][0], 0)), ("above", (0, case[i][j][1]))):
             cut = [list(layer) for layer in case]
             cut[i][j] = ends
-            node[name] = _tree(rng, question, cut, rival, depth + 1)
+            node[name] = _tree(rng, question, cut, rival)
         return node
     return {} if rng.random() < 0.3 else _leaf(rng, question, case, rival)
 
@@ -256,7 +252,7 @@ def test_the_least_of_a_function_with_two_slopes():
 
 
 def _prove(rng, question, rival, case, budget):
-    """A tree that is enough, or None: the checker's own lines, some others, tighter ranges, and then two cases."""
+    """A tree that is enough, or None: the checker's own lines, some others, and then two cases."""
     budget[0] -= 1
     open_ = [(i, j) for i, layer in enumerate(case) for j, (low, high) in enumerate(layer) if low < 0 < high]
     # Now and then more cases than it takes, for the forger to work on.
@@ -265,12 +261,6 @@ def _prove(rng, question, rival, case, budget):
         for leaf in leaves[:: rng.choice([-1, 1])]:
             if question.suffices(rival, min(question.tree(leaf, *question.margin(rival), case, ""))):
                 return leaf
-    tighter = question.tightened(case)
-    if tighter != case:
-        if any(bottom > top for layer in tighter for bottom, top in layer):
-            return {"tighten": {}}
-        tree = _prove(rng, question, rival, tighter, budget)
-        return None if tree is None else {"tighten": tree}
     if not open_ or budget[0] < 0:
         return None
     i, j = open_[rng.integers(len(open_))]
@@ -325,7 +315,7 @@ def _scaled(value, factor):
 
 
 def _nodes(tree):
-    return [tree, *(node for key in ("below", "above", "tighten") if key in tree for node in _nodes(tree[key]))]
+    return [tree, *(node for key in ("below", "above") if key in tree for node in _nodes(tree[key]))]
 
 
 def _radius(rng, document):
@@ -350,22 +340,15 @@ def _directions(rng, document):
 
 
 def _node(rng, document):
-    """A node becomes another: cut off, wrapped, unwrapped, of another neuron, its sides swapped, its numbers moved."""
+    """A node becomes another: cut off, of another neuron, its sides swapped, its numbers moved."""
     nodes = [node for part in document["proof"]["parts"] for node in _nodes(part["tree"])]
     node = nodes[rng.integers(len(nodes))]
-    kind = rng.integers(4)
+    kind = rng.integers(3)
     if kind == 0:
         node.clear()
-    elif kind == 1:
-        inner = copy.deepcopy(node)
-        node.clear()
-        node["tighten"] = inner
     elif "split" in node:
-        node["split"] = rng.integers(0, 3, 2).tolist() if kind == 2 else node["split"]
+        node["split"] = rng.integers(0, 3, 2).tolist() if kind == 1 else node["split"]
         node["below"], node["above"] = node["above"], node["below"]
-    elif "tighten" in node:
-        inner = node.pop("tighten")
-        node.update(inner)
     elif "lower" in node:
         line = node["lower" if rng.integers(2) else "upper"][-1]
         line[rng.integers(len(line))] += int(rng.choice([-5, -1, 1, 5]))
@@ -404,7 +387,7 @@ def test_forgeries_are_accepted_only_where_they_are_true():
                     assert question.suffices(part["rival"], least)
             else:
                 rejected += 1
-    assert trees == {"split", "below", "above", "tighten", "lower", "upper", "denominator"}
+    assert trees == {"split", "below", "above", "lower", "upper", "denominator"}
     assert min(accepted, rejected) > 30
 
 
@@ -521,9 +504,8 @@ LINES = {"lower": [[1, 1]], "upper": [[0, 0]], "denominator": 1}
         ({**LINES, "lower": [[1]]}, "for each neuron"),
         ({**LINES, "lower": [[1, 1], [1, 1]], "upper": [[0, 0], [0, 0]]}, "for each neuron"),
         ({**LINES, "denominator": 0}, "over one > 0"),
-        ({"tighten": {}, "split": [0, 0]}, "expected the entries tighten"),
-        ({"tighten": []}, "finite dict"),
-        ({"tighten": {"tighten": LINES, "lower": []}}, "expected the entries tighten"),
+        ({"split": [0, 0], "below": [], "above": {}}, "finite dict"),
+        ({"tighten": LINES}, "expected the entries lower"),
         ({"split": [0, 2], "below": {}, "above": {}}, "either side of zero"),
         ({"split": [2, 0], "below": {}, "above": {}}, "either side of zero"),
         ({"split": [-1, 0], "below": {}, "above": {}}, "either side of zero"),
@@ -534,27 +516,6 @@ LINES = {"lower": [[1, 1]], "upper": [[0, 0]], "denominator": 1}
 def test_trees_that_say_too_much_are_refused(tree, reason):
     question = _asked(DEEP, {"delta": 0.5, "norm": "inf", "biases": True}, [0.25], 1)
     assert all(bottom < 0 < top for layer in question.ranges for bottom, top in layer)
-    assert question.bound({"rival": 0, "method": "cases", "tree": {"tighten": LINES}}) < 0
+    assert question.bound({"rival": 0, "method": "cases", "tree": LINES}) < 0
     with pytest.raises(checker.CheckError, match=reason):
         question.bound({"rival": 0, "method": "cases", "tree": tree})
-
-
-def test_a_case_without_networks_needs_no_proof_and_takes_none():
-    """z0 >= 0 leaves z1 = 4 z0 + 1 no way to be below zero."""
-    model = checker.Model.read(
-        {
-            "weights": [[[0.0]], [[4.0]], [[1.0]]], "biases": [[0.0], [1.0], [8.0]],
-            "activations": ["identity", "identity"], "classes": [0, 1],
-        }
-    )  # fmt: skip
-    question = _asked(model, {"delta": [1.0, 0.0, 0.0], "norm": "inf", "biases": True}, [0.0], 1)
-    inner = {"split": [1, 0], "below": {"tighten": {}}, "above": {}}
-    tree = {"split": [0, 0], "below": {}, "above": inner}
-    assert question.ranges[1] == [(-3 << question.fine, 5 << question.fine)]
-    # Split the second layer first, so that the impossible case is known only by working its ranges out again.
-    other = {"split": [1, 0], "below": {"split": [0, 0], "below": {}, "above": {"tighten": {}}}, "above": {}}
-    for one in (tree, other):
-        assert question.bound({"rival": 0, "method": "cases", "tree": one}) == 5
-    other["below"]["above"]["tighten"] = LINES
-    with pytest.raises(checker.CheckError, match="where no network is"):
-        question.bound({"rival": 0, "method": "cases", "tree": other})

@@ -43,16 +43,16 @@ def test_what_others_do_does_not_count(other):
 @pytest.mark.parametrize("certified", [False, True])
 def test_a_line_search_keeps_to_the_time_limit(certified, monkeypatch):
     """However long a certificate takes, the search and the last certificate have `time_limit` for each person."""
-    spent, certify = [], hf.certify
+    spent, certify = [], finish.certify_points
 
-    def slow(*arguments, time_limit=None, method="joint", **options):
+    def slow(*arguments, deadline, method="joint", **options):
         if method == "joint":
-            spent.append(time_limit)
-            work(time_limit)
+            spent.append(deadline.left())
+            work(spent[-1])
         return certify(*arguments, method="joint", **options)
 
-    monkeypatch.setattr(finish, "certify", slow)
-    monkeypatch.setattr("holdfast.generators.rnce.certify", slow)
+    monkeypatch.setattr(finish, "certify_points", slow)
+    monkeypatch.setattr("holdfast.generators.rnce.certify_points", slow)
     network = hf.Network([[[-1.0, 1.0], [0.5, 1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [-0.5]])
     others = np.random.default_rng(0).uniform(0.0, 1.0, (50, 2))
     generator = hf.RNCE(others, certified_candidates=certified, line_search=True)

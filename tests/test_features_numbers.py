@@ -67,7 +67,7 @@ def test_affine_is_the_inverse_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    "operations", [(("divide", 0.0),), (("multiply", -1.0),), (("log", 2.0),), (("add", math.nan),)]
+    "operations", [(("divide", 0.0),), (("multiply", -1.0),), (("sine", 2.0),), (("add", math.nan),)]
 )
 def test_scalings_that_lose_the_order_are_refused(operations: tuple[tuple[str, float], ...]) -> None:
     with pytest.raises(InvalidInputError, match="scaling"):

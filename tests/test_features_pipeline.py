@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
-from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -130,13 +129,12 @@ def test_a_plain_scaler_fitted_on_an_array(people: pd.DataFrame) -> None:
     [
         (PolynomialFeatures(), "PolynomialFeatures"),
         (PCA(1), "PCA"),
-        (FunctionTransformer(np.log1p), "FunctionTransformer"),
+        (FunctionTransformer(np.abs), "FunctionTransformer"),
+        (FunctionTransformer(lambda X: X + 1.0), "FunctionTransformer"),
         (MinMaxScaler(clip=True), "MinMaxScaler.*clip"),
         (SimpleImputer(missing_values=0), "SimpleImputer"),
-        (Pipeline([("scale", StandardScaler()), ("pick", SelectKBest(k=1))]), "SelectKBest"),
         (make_pipeline(StandardScaler(), OneHotEncoder()), "OneHotEncoder.*before"),
         (make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler()), "StandardScaler.*one-hot"),
-        (OneHotEncoder(max_categories=3), "OneHotEncoder.*infrequent"),
         (ColumnTransformer([("a", StandardScaler(), [0]), ("b", MinMaxScaler(), [0])]), "twice"),
     ],
 )

@@ -41,8 +41,6 @@ def _assert_accepted(certs: hf.Certificates, row: int) -> list[dict]:
 
 def _covered(node: dict, decided: frozenset[tuple[int, int]] = frozenset()) -> Fraction:
     """The share of all cases that the leaves cover: each split has both of its cases, and none comes twice on a way."""
-    if "tighten" in node:
-        return _covered(node["tighten"], decided)
     if "split" not in node:
         return Fraction(1, 2 ** len(decided))
     place = tuple(node["split"])

@@ -510,7 +510,7 @@ def test_a_radius_for_each_parameter(case):
     chosen = dataclasses.replace(measured, delta=changes.delta, biases=changes.biases)
     contents = gather(told, calibrated=chosen, date=DATE, counter_models=False)
     assert (contents.delta, contents.least_delta) == (0.012, changes.least)
-    assert contents.promise[1].endswith("around today's within a radius for each parameter, at most 0.012.")
+    assert contents.promise[1].endswith("every model within a radius for each parameter, at most 0.012.")
     assert "retraining, a radius for each parameter, at most 0.012; what" in contents.promise[-1]
     assert contents.calibrated.covered
     assert any("a radius for each parameter" in limit for limit in contents.limits)
@@ -562,8 +562,8 @@ def test_delta_is_never_said_to_be_more_than_it_is(case):
     delta = 0.00519996
     told = advice(case, changes=hf.PlausibleChanges(delta))
     contents = gather(told, calibrated=np.nextafter(delta, 1), date=DATE)
-    assert contents.promise[1].endswith("around today's within delta = 0.005199.")
-    assert dict(contents.facts)["Plausible models (Δ)"].endswith("within delta = 0.00519996")
+    assert contents.promise[1].endswith("every model within delta = 0.005199.")
+    assert dict(contents.facts)["Plausible models (Δ)"] == "Delta = 0.00519996"
     page = render(contents)
     assert "δ = 0.0052" not in page
     assert "as calibrated" not in page
@@ -630,7 +630,7 @@ def test_a_radius_that_contradicts_a_verdict_is_a_bug(robust):
 def test_the_fine_print_says_how_wide_the_widest_radius_is(naive):
     assert any("at most 0.000001 larger" in limit for limit in gather(naive, date=DATE).limits)
     lower, upper = np.array([0.01, 0.02, np.nan, 1.0]), np.array([0.01, 0.0213, np.nan, np.inf])
-    assert Radii(lower, upper, lower).slack == pytest.approx(0.0013)
+    assert Radii(lower, upper, lower, naive.changes).slack == pytest.approx(0.0013)
 
 
 def test_radii_not_wanted(naive):

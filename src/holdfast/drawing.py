@@ -6,6 +6,7 @@ alone; new axes belong to pyplot, so that a notebook, or ``pyplot.show()``, show
 
 from __future__ import annotations
 
+import textwrap
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 DARK, INK, LIGHT, CHOSEN = "black", "0.25", "0.65", "#c00000"
 DOTTED = (0, (1, 2))
 _SIZE = (6.4, 4.0)
+# So many letters of a headline fit above it.
+_LINE = 70
 
 
 def new_figure(purpose: str, size: tuple[float, float], *, shown: bool = False, **pads: Any) -> Figure:
@@ -52,8 +55,8 @@ def tidy(ax: Axes) -> Axes:
 
 
 def headline(ax: Axes, text: str) -> None:
-    """What the picture says, above its left end."""
-    ax.set_title(text, loc="left", fontweight="bold", fontsize="medium", pad=12)
+    """What the picture says, above its left end, in as many lines as it takes."""
+    ax.set_title(textwrap.fill(text, _LINE), loc="left", fontweight="bold", fontsize="medium", pad=12)
 
 
 def percent(ax: Axes) -> None:
@@ -92,6 +95,11 @@ def at_most(number: float) -> str:
     ('0.005199', '0.02')
     """
     return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(repr(float(number))).normalize():g}"
+
+
+def may_change(unit: str) -> str:
+    """What Δ lets happen, by the unit of its size: the end of "how far ..." and of "the further ..."."""
+    return "the margin may fall" if unit == "margin" else "the parameters may move"
 
 
 def nothing_to_draw(ax: Axes, text: str) -> Axes:

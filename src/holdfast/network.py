@@ -126,21 +126,16 @@ class Network(Classifier):
     @property
     def n_parameters(self) -> int:
         """How many weights and biases there are."""
-        return sum(w.size + b.size for w, b in zip(self.weights, self.biases, strict=True))
+        return sum(part.size for part in (*self.weights, *self.biases))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
             return NotImplemented
-        return (
-            [w.shape for w in self.weights] == [w.shape for w in other.weights]
-            and all(np.array_equal(a, b) for a, b in zip(self.weights, other.weights, strict=True))
-            and all(np.array_equal(a, b) for a, b in zip(self.biases, other.biases, strict=True))
-            and np.array_equal(self.classes, other.classes)
-            and self.activations == other.activations
-        )
+        ours, theirs = ((*one.weights, *one.biases, one.classes) for one in (self, other))
+        return self.activations == other.activations and all(map(np.array_equal, ours, theirs))
 
     def __hash__(self) -> int:
-        return hash(tuple(w.tobytes() for w in self.weights) + tuple(b.tobytes() for b in self.biases))
+        return hash(tuple(part.tobytes() for part in (*self.weights, *self.biases)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Network, (self.weights, self.biases, self.classes, self.activations)
@@ -152,15 +147,14 @@ class Network(Classifier):
     @never_fails
     def _repr_html_(self) -> str:
         names = [f"hidden {i + 1}" for i in range(len(self.hidden))] + ["output"]
+        parameters = [np.append(weight, bias) for weight, bias in zip(self.weights, self.biases, strict=True)]
         layers = pd.DataFrame(
             {
                 "reads": [weight.shape[1] for weight in self.weights],
                 "writes": [weight.shape[0] for weight in self.weights],
                 "activation": [*self.activations, "none: logits"],
-                "parameters": [w.size + b.size for w, b in zip(self.weights, self.biases, strict=True)],
-                "largest parameter": [
-                    max(np.abs(w).max(), np.abs(b).max()) for w, b in zip(self.weights, self.biases, strict=True)
-                ],
+                "parameters": [part.size for part in parameters],
+                "largest parameter": [np.abs(part).max() for part in parameters],
             },
             index=pd.Index(names, name="layer"),
         )

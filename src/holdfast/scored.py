@@ -21,6 +21,8 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 
 # Probabilities nearer to 0 than this are taken for it: log-odds stay finite, and below 37.
 _LEAST_PROBABILITY = 2.0**-53
+# Why a score does not count for a row.
+OTHER_ROW = "the space cannot tell this row from another, which the model was asked about; scale='none' tells all apart"
 # So many rows are held against the model's own `predict` when it first scores a table.
 _CHECKED = 256
 
@@ -32,6 +34,13 @@ class Tally:
     calls: int = 0
     rows: int = 0
     agreed: bool = False
+
+    def since(self, before: Tally) -> Tally:
+        """What came on top of an earlier copy."""
+        return Tally(self.calls - before.calls, self.rows - before.rows, self.agreed)
+
+    def __str__(self) -> str:
+        return f"{self.calls:,} calls, {self.rows:,} rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +65,8 @@ class Scored(Classifier):
         At most so many rows at once.
     decode
         From points to the table that the model reads; None where points are what it reads.
+    raw
+        Whether it reads the caller's table; else a space's variables, as networks do.
     """
 
     tie: ClassVar[int] = 0
@@ -68,6 +79,7 @@ class Scored(Classifier):
     why: str = "the model is known by its scores alone"
     batch: int | None = None
     decode: Callable[[Floats], pd.DataFrame] | None = None
+    raw: bool = True
     tally: Tally = field(default_factory=Tally, repr=False)
 
     @property
@@ -97,9 +109,39 @@ class Scored(Classifier):
     def _key(self) -> tuple[object, ...]:
         return self.score, self.labels, self.columns, self.width, self.batch
 
-    def reading(self, decode: Callable[[Floats], pd.DataFrame], width: int) -> Scored:
+    def reading(self, decode: Callable[[Floats], pd.DataFrame] | None, width: int) -> Scored:
         """The same model, asked about points that stand for rows of a table."""
         return replace(self, decode=decode, width=width)
+
+    def doubts(self, points: Floats, frame: pd.DataFrame) -> list[str]:
+        """Why what is known of a point does not hold for this row of the caller's table, "" where it does."""
+        found = np.full(points.shape[0], "", dtype=object)
+        if points.shape[0] and self.predict_labels is not None:
+            theirs = np.asarray(self.predict_labels(self._table(points))).ravel().astype(str)
+            found[theirs != self.predict(points).astype(str)] = "the model's own prediction is not what its scores say"
+        found[self.other_rows(points, frame)] = OTHER_ROW
+        return list(found)
+
+    def other_rows(self, points: Floats, frame: pd.DataFrame) -> NDArray[np.bool_]:
+        """For which points the row that is scored is not, bit for bit, this one."""
+        if self.decode is None or not points.shape[0]:
+            return np.zeros(points.shape[0], dtype=np.bool_)
+        scored = self.decode(points)
+        other = [
+            (scored[name].to_numpy() != frame[name].to_numpy())
+            & ~(scored[name].isna().to_numpy() & frame[name].isna().to_numpy())
+            for name in scored.columns
+        ]
+        return np.asarray(np.logical_or.reduce(other), dtype=np.bool_)
+
+    def about(self, rows: pd.DataFrame) -> tuple[Scored, Floats]:
+        """The same model, asked about these rows as they are: a point is the number of a row."""
+        numbered = self.reading(lambda numbers: rows.iloc[numbers[:, 0].astype(np.intp)], 1)
+        return numbered, np.arange(len(rows), dtype=np.float64)[:, None]
+
+    def moved(self, by: Sequence[float], scores: float = 1.0) -> Scored:
+        """The model with a constant added to a multiple of each of its scores."""
+        return replace(self, score=_Moved(self.score, tuple(by), scores), predict_labels=None)
 
     def check_points(self, X: ArrayLike) -> Floats:
         """As for every model; a function of arrays takes any number of columns."""
@@ -117,6 +159,9 @@ class Scored(Classifier):
     def _table(self, points: Floats) -> Any:
         if self.decode is not None:
             table = self.decode(points)
+            missing = [name for name in self.columns or () if name not in table.columns]
+            if missing:
+                raise InvalidInputError(f"X: expected the model's column {missing[0]!r}, got {list(table.columns)}")
             return table if self.columns is None else table[list(self.columns)]
         return points if self.columns is None else pd.DataFrame(points, columns=list(self.columns))
 
@@ -131,9 +176,9 @@ class Scored(Classifier):
         except Exception as error:
             raise InvalidInputError(f"X: expected a table that the model can score, got {error}") from error
         scores = scores.reshape(n, -1) if scores.size == n * self.n_outputs else scores
-        if scores.shape != (n, self.n_outputs) or np.isnan(scores).any():
+        if scores.shape != (n, self.n_outputs) or not np.isfinite(scores).all():
             raise InvalidInputError(
-                f"model: expected a score for each of {n} rows and {self.n_outputs} outputs, got {_came(scores)}"
+                f"model: expected a finite score for each of {n} rows and {self.n_outputs} outputs, got {_came(scores)}"
             )
         if not self.tally.agreed and self.predict_labels is not None and n:
             self._compare(table[:_CHECKED], scores[:_CHECKED])
@@ -173,7 +218,10 @@ def log_odds(probabilities: Any) -> Floats:
         raise InvalidInputError(f"model: expected probabilities between 0 and 1, got {_came(shares)}")
     if shares.shape[1] == 1:
         shares = np.hstack([1.0 - shares, shares])
-    logs = np.log(np.maximum(shares, _LEAST_PROBABILITY))
+    logs, best = np.log(np.maximum(shares, _LEAST_PROBABILITY)), shares.argmax(axis=1)
+    # Two probabilities may share a logarithm; the greater one wins all the same.
+    lost = np.flatnonzero(logs.argmax(axis=1) != best)
+    logs[lost, best[lost]] = np.nextafter(logs[lost].max(axis=1), np.inf)
     return np.asarray(logs[:, 1] - logs[:, 0] if shares.shape[1] == 2 else logs)
 
 
@@ -228,6 +276,19 @@ class _Odds:
 
     def __call__(self, table: Any) -> Floats:
         return log_odds(self.function(table))
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A multiple of a score plus a constant for each output."""
+
+    score: Callable[[Any], Any]
+    by: tuple[float, ...]
+    times: float = 1.0
+
+    def __call__(self, table: Any) -> Floats:
+        scores = self.times * np.asarray(self.score(table), dtype=np.float64)
+        return np.asarray(scores + np.array(self.by) if scores.ndim == 2 else scores + self.by[0])
 
 
 def _came(scores: Floats) -> str:

@@ -11,7 +11,7 @@ changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin
 with sensitivities s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q; that is at most delta ||s||_q if the layers share a radius.
 Slopes and values are bounded layer by layer in the same way. Rounding errors of the centres are changes too: they go
 through the same slopes and weights. The output layer is treated as below, with chords in place of its gains, and where
-that is not enough the ball is cut: by the sign of a preactivation, or by how much of the radius a layer takes.
+that is not enough the ball is cut by how much of the radius a layer takes.
 
 *One hidden layer.* Neuron j moves by e_j = R s_j and its output weight by d rho_j, with sum |s|^p + sum |rho|^p <= 1.
 Put a price on that constraint; what is left falls apart into one function of one number for each neuron:
@@ -24,14 +24,12 @@ range of s is split (branch and bound), which closes the gap.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
@@ -43,10 +41,12 @@ _TINY = 2.0**-1022
 _LEAST = 5e-324
 # Numbers that the slopes of one chunk of rows may fill.
 _CHUNK = 500_000
-# Steps that a descent takes at most.
-_ROUNDS = 30
+# Steps that a descent takes at most, and how far towards the steepest change it tries to go.
+_ROUNDS, _SHARES = 30, np.array([1.0, 0.5, 0.2, 0.05, 0.01])[:, None, None]
 # A gap this small against what changes do to the margin is closed.
 _GAP = 1e-8
+# How far, in powers of two, prices are looked for around the best so far.
+_WIDTHS = (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 # Parts of a ball that one round of the search cuts in two.
 _OPEN = 64
 # How the shifts of a neuron are spread around the best one: ever closer to it.
@@ -120,14 +120,11 @@ def _up(values: Floats, terms: int) -> Floats:
 
 
 class _Layer(NamedTuple):
-    """A hidden layer around its centre; `slopes` are the least and the greatest of (v' - v) / (z' - z)."""
+    """A hidden layer around its centre."""
 
     weight: Floats
-    slopes: tuple[Floats, Floats]
-    # The slope at the centre.
-    today: Floats
-    # v' - v at z' = z for a neuron whose phase is given: exactly -v, or z where that is negative.
-    shift: Floats
+    # Of (v' - v) / (z' - z): the least, the greatest, and that of the tangent at the centre.
+    slopes: Floats
     # Of what the layer reads: ||(v', 1)||_q from above.
     size: Floats
     # How far the centre's preactivation is from W v + b.
@@ -150,7 +147,7 @@ def _affine(weight: Floats, bias: Floats, values: Floats) -> tuple[Floats, Float
     return values @ weight.T + bias, size * (2 * terms + 8) * _UNIT + terms * _TINY
 
 
-def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[Floats, Floats]:
+def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[list[Floats], Floats]:
     """How far rows . v' can fall below rows . v, rows (n, k, H): for each unit that a layer moves, and by itself.
 
     A coefficient that is surely positive keeps today's slope: max(z, 0) lies above its tangents.
@@ -158,29 +155,23 @@ def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[Floats, Floa
     middle, half = rows, np.zeros(rows.shape)
     sensitivities, fixed = [], np.zeros(rows.shape[:2])
     for layer in reversed(layers):
-        low, high = middle - half, middle + half
-        positive, terms = low > 0.0, layer.weight.shape[0]
-        gained = np.where(positive, 0.0, high * layer.shift[:, None, :])
-        fixed -= gained.sum(axis=-1) - np.abs(gained).sum(axis=-1) * (2 * terms + 32) * _UNIT
-        least, greatest = (np.where(positive, layer.today[:, None, :], slope[:, None, :]) for slope in layer.slopes)
-        low, high = (
-            np.where(low > 0.0, low * least, low * greatest),
-            np.where(high > 0.0, high * greatest, high * least),
-        )
+        low, high, terms = middle - half, middle + half, layer.weight.shape[0]
+        least, greatest, tangent = layer.slopes[:, :, None, :]
+        least, greatest = (np.where(low > 0.0, tangent, slope) for slope in (least, greatest))
+        low, high = low * greatest, high * np.where(high > 0.0, greatest, least)
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         # Three roundings above and the products below: all relative to the greatest coefficient.
         reach = _up(np.maximum(np.abs(low), np.abs(high)), 4)
         sensitivities.append(_up(dual_norm(reach, ball.q) * layer.size[:, None], 1))
-        fixed += _up((reach * layer.residual[:, None, :]).sum(axis=-1), terms)
+        fixed = _up(fixed + (reach * layer.residual[:, None, :]).sum(axis=-1), terms + 2)
         magnitude = np.abs(layer.weight)
         half = half @ magnitude + (reach @ magnitude) * (4 * terms + 32) * _UNIT + terms * _TINY
         middle = middle @ layer.weight
-    fixed += np.abs(fixed) * (4 * len(layers) + 8) * _UNIT + len(layers) * _TINY
-    return np.stack(sensitivities[::-1], axis=-1) if layers else np.zeros((*fixed.shape, 0)), fixed
+    return sensitivities[::-1], fixed
 
 
-def _slopes(centre: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """The least and the greatest slope of max(z, 0) from the centre to a point of [low, high]: those at the ends."""
+def _slopes(centre: Floats, low: Floats, high: Floats) -> Floats:
+    """Of max(z, 0) from the centre to a point of [low, high]: the least and the greatest slope, and the tangent's."""
     least, greatest = (
         (np.maximum(end, 0.0) - np.maximum(centre, 0.0)) / np.where(end == centre, np.nan, end - centre)
         for end in (low, high)
@@ -189,41 +180,29 @@ def _slopes(centre: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     least = np.nan_to_num(least * (1.0 - 16.0 * _UNIT) - _TINY, nan=0.0)
     greatest = np.nan_to_num(greatest * (1.0 + 16.0 * _UNIT) + _TINY, nan=1.0)
     greatest = np.where(np.maximum(high, centre) <= 0.0, 0.0, np.minimum(greatest, 1.0))
-    return np.where(np.minimum(low, centre) >= 0.0, greatest, np.maximum(least, 0.0)), greatest
+    least = np.where(np.minimum(low, centre) >= 0.0, greatest, np.maximum(least, 0.0))
+    return np.stack([least, greatest, centre > 0.0])
 
 
-def _forward(
-    network: Network, ball: _Ball, points: Floats, radii: Floats, phases: list[Floats]
-) -> tuple[list[_Layer], _Values, Floats]:
-    """Every hidden layer around today's values, and where no network is left.
-
-    Layer i may move by radii[:, i], and a neuron with a phase lies above 0 (1) or below (-1).
-    """
-    n = points.shape[0]
+def _forward(network: Network, ball: _Ball, points: Floats, radii: Floats) -> tuple[list[_Layer], _Values]:
+    """Every hidden layer around today's values, where layer i may move by radii[:, i]."""
     values = _Values(points, points, points, ball.size(points))
     layers: list[_Layer] = []
-    empty = np.zeros(n, dtype=bool)
-    for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
-        centre, residual = _affine(weight, bias, values.centre)
-        own = np.broadcast_to(values.size[:, None, None], (n, weight.shape[0], 1))
+    for i, kind in enumerate(network.activations):
+        weight = network.weights[i]
+        centre, residual = _affine(weight, network.biases[i], values.centre)
+        own = np.broadcast_to(values.size[:, None], centre.shape)
         ends = []
-        for sign in (-1.0, 1.0):
-            moves, fixed = _fall(ball, layers, np.broadcast_to(-sign * weight, (n, *weight.shape)))
-            moved = ball.most(np.concatenate([moves, own], axis=-1), radii[:, None, : i + 1]) + fixed
-            ends.append(_around(centre, moved + residual)[sign > 0.0])
+        for side, rows in enumerate((weight, -weight)):
+            moves, fixed = _fall(ball, layers, np.broadcast_to(rows, (points.shape[0], *rows.shape)))
+            moved = ball.most(np.stack([*moves, own], axis=-1), radii[:, None, : i + 1]) + fixed
+            ends.append(_around(centre, moved + residual)[side])
         low, high = ends
-        slopes, today, shift = (np.ones_like(centre), np.ones_like(centre)), np.ones_like(centre), np.zeros_like(centre)
-        if network.activations[i] == "relu":
-            above, below = phases[i] > 0.0, phases[i] < 0.0
-            empty |= ((above & (high < 0.0)) | (below & (low > 0.0))).any(axis=1)
-            least, greatest = _slopes(centre, low, high)
-            # Slope 1 above 0 and slope 0 below it.
-            slopes = np.where(below, 0.0, np.where(above, 1.0, least)), np.where(above, 1.0, greatest * ~below)
-            today, shift = (centre > 0.0).astype(float), np.where(above, np.minimum(centre, 0.0), 0.0)
-            low, high = np.maximum(low, 0.0), np.where(below, 0.0, np.maximum(high, 0.0))
-            centre = np.maximum(centre, 0.0)
-            low, shift = np.where(below, 0.0, low), np.where(below, -centre, shift)
-        layers.append(_Layer(weight, slopes, today, shift, values.size, residual))
+        slopes = np.ones((3, *centre.shape))
+        if kind == "relu":
+            slopes = _slopes(centre, low, high)
+            centre, low, high = (np.maximum(part, 0.0) for part in (centre, low, high))
+        layers.append(_Layer(weight, slopes, values.size, residual))
         size = ball.size(np.maximum(np.abs(low), np.abs(high)))
         if i == 0:
             # Neurons share the radius too: ||v' - v||_p <= ||E (x, 1)||_p <= ||E||_p ||(x, 1)||_q.
@@ -231,7 +210,7 @@ def _forward(
             together = ball.size(centre) + wider * radii[:, 0] * values.size + residual.sum(axis=1)
             size = np.minimum(size, _up(together, weight.shape[0] + 16))
         values = _Values(centre, low, high, size)
-    return layers, values, empty
+    return layers, values
 
 
 def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
@@ -246,33 +225,25 @@ def least_margins(network: Network, changes: PlausibleChanges, points: Floats, m
     radii = np.array([radius.weight for radius in changes.layer_radii(network)])
     chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
     parts = [
-        _least(network, _Ball.of(changes), part, np.broadcast_to(radii, (part.shape[0], radii.size)), margins, None)
+        _least(network, _Ball.of(changes), part, np.broadcast_to(radii, (part.shape[0], radii.size)), margins)
         for part in (points[start : start + chunk] for start in range(0, points.shape[0], chunk))
     ]
     return np.concatenate(parts) if parts else np.empty((0, len(margins)))
 
 
-def _least(
-    network: Network, ball: _Ball, points: Floats, radii: Floats, margins: Sequence[Margin], phases: Floats | None
-) -> Floats:
+@np.errstate(all="ignore")
+def _least(network: Network, ball: _Ball, points: Floats, radii: Floats, margins: Sequence[Margin]) -> Floats:
     """The better of two bounds: with a price on the output layer, and from the ranges of the last values one by one."""
+    layers, values = _forward(network, ball, points, radii)
+    kinds = [True] * (ball.shared < math.inf) + [False] * bool((radii[:, -1] < ball.shared).any())
     bounds = []
-    with np.errstate(all="ignore"):
-        given = np.zeros((points.shape[0], sum(network.hidden))) if phases is None else phases
-        split = np.split(given, np.cumsum(network.hidden)[:-1], axis=1) if network.hidden else []
-        layers, values, empty = _forward(network, ball, points, radii, split)
-        kinds = [True] * (ball.shared < math.inf) + [False] * bool((radii[:, -1] < ball.shared).any())
-        for margin in margins:
-            today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
-            size = _up(ball.root(margin.count) * values.size, 1)
-            away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
-            away = np.maximum(away, 0.0) * (1.0 + 4.0 * _UNIT)
-            direct = _up(away @ np.abs(margin.row) + radii[:, -1] * size, away.shape[1] + 1)
-            bound = _around(today, _up(direct[:, None] + residual, 1))[0][:, 0]
-            if layers:
-                for joint in kinds:
-                    bound = np.maximum(bound, _priced(ball, layers, values, radii, margin, joint).max(axis=1))
-            bounds.append(np.where(empty, np.inf, bound))
+    for margin in margins:
+        today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
+        away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
+        moved = away @ np.abs(margin.row) + radii[:, -1] * _up(ball.root(margin.count) * values.size, 1)
+        found = [_around(today, _up(moved[:, None] + residual, away.shape[1] + 4))[0]]
+        found += [_priced(ball, layers, values, radii, margin, joint) for joint in kinds if layers]
+        bounds.append(np.concatenate(found, axis=1).max(axis=1))
     return np.stack(bounds, axis=1)
 
 
@@ -288,7 +259,7 @@ def _priced(ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, m
     gains = (pull * ball.size(values.centre))[:, None]
     if joint:
         moves, _ = _fall(ball, layers, np.broadcast_to(margin.row, (n, 1, neurons)))
-        gains = np.concatenate([ball.shared * moves[:, 0], gains], axis=1)
+        gains = np.concatenate([*(ball.shared * move for move in moves), gains], axis=1)
     price = (dual_norm(gains, ball.q) / ball.p + 1e-300)[:, None] * 2.0 ** np.linspace(-1.0, 1.0, 7)
     low, high = values.low[:, None, :], values.high[:, None, :]
     at_low, at_high = (_taken(ball, pull[:, None, None] * np.abs(end), price[:, :, None]) for end in (low, high))
@@ -296,9 +267,10 @@ def _priced(ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, m
     constant = np.maximum(at_low - chord * low, at_high - chord * high)
     rows = margin.row - chord
     moves, fixed = _fall(ball, layers, rows)
-    each = ball.most(moves, radii[:, None, :-1])
+    sensitivities = np.stack(moves, axis=-1)
+    each = ball.most(sensitivities, radii[:, None, :-1])
     if joint:
-        each = np.minimum(each, _taken(ball, ball.shared * dual_norm(moves, ball.q), price))
+        each = np.minimum(each, _taken(ball, ball.shared * dual_norm(sensitivities, ball.q), price))
     bias = _taken(ball, pull[:, None] * float(ball.biases), price)
     bound = margin.offset + (rows * values.centre[:, None, :] - constant).sum(axis=-1) - price - each - bias
     farthest = np.maximum(np.maximum(np.abs(low), np.abs(high)), values.centre[:, None, :])
@@ -344,7 +316,7 @@ def linear_radius(norm: float, biases: bool, points: Floats, margins: Sequence[M
     return np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(upper, nan=np.inf, posinf=np.inf)
 
 
-# Several changes at once: for each layer (changes, out, in + 1), the bias last.
+# One change, or several to choose from: for each layer (changes, out, in + 1), the bias last.
 _Steps = list[Floats]
 
 
@@ -353,59 +325,47 @@ def _direction(gradient: Floats, p: float) -> Floats:
     sizes = np.abs(gradient)
     largest = sizes.max(axis=-1, keepdims=True)
     shares = sizes / np.where(largest > 0.0, largest, 1.0)
-    if p == 1.0:
-        chosen = np.arange(sizes.shape[-1]) == sizes.argmax(axis=-1)[..., None]
-        return np.asarray(np.sign(gradient) * chosen)
-    direction = np.sign(gradient) * shares ** (1.0 / (p - 1.0))
+    direction = np.sign(gradient) * shares ** (math.inf if p == 1.0 else 1.0 / (p - 1.0))
     # The largest entry is 1, unless all are 0 and stay so.
     return np.asarray(direction / np.maximum((np.abs(direction) ** p).sum(axis=-1, keepdims=True), 1.0) ** (1.0 / p))
 
 
 class _Descent:
-    """Steepest descent of one margin at one point, inside the ball, from several starts together.
+    """Steepest descent of one margin at one point, inside the ball.
 
     The gradient of a layer is the product of a backward signal and of what the layer reads. So is the steepest change.
     """
 
     def __init__(self, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> None:
-        self.network, self.changes, self.margin, self.ball = network, changes, margin, _Ball.of(changes)
+        self.network, self.changes, self.ball = network, changes, _Ball.of(changes)
         self.radii = np.array([radius.weight for radius in changes.layer_radii(network)])
         self.today = [
             np.concatenate([w, b[:, None]], axis=1) for w, b in zip(network.weights, network.biases, strict=True)
         ]
         self.x = np.append(x, 1.0)
-        self.signal = np.zeros(network.n_outputs)
-        if margin.above >= 0:
-            self.signal[margin.above] += 1.0
-        if margin.below >= 0:
-            self.signal[margin.below] -= 1.0
+        self.signal = margin.of_logits(np.eye(network.n_outputs))
 
-    def run(self, starts: _Steps, goal: float | None) -> tuple[float, _Steps]:
-        """The least margin met, or one clearly below the goal, and the one change that leads to it."""
-        steps, values = starts, self.margins(starts)
-        # What is below by more than rounding errors stays below when it is moved inwards and replayed.
-        enough = -math.inf if goal is None else goal - 1e-9 * float(np.abs(values).max())
-        for _ in range(_ROUNDS):
-            if values.min() < enough:
-                break
-            aim, best, best_values = self.steepest(steps), steps, values
-            for share in (1.0, 0.5, 0.2, 0.05, 0.01):
-                tried = [a + share * (b - a) for a, b in zip(steps, aim, strict=True)]
-                margins = self.margins(tried)
-                better = margins < best_values
-                best_values = np.where(better, margins, best_values)
-                best = [np.where(better[:, None, None], a, b) for a, b in zip(tried, best, strict=True)]
-            if not (best_values < values).any():
-                break
-            steps, values = best, best_values
-        least = int(values.argmin())
-        return float(values[least]), [layer[[least]] for layer in steps]
-
-    def starts(self) -> _Steps:
-        """The steepest changes of today's network, taking inactive neurons for inactive, half and fully active."""
+    def least(self, goal: float | None) -> tuple[float, _Steps]:
+        """The best of several descents, which take inactive neurons for inactive, half and fully active at first."""
         still = [np.zeros((1, *layer.shape)) for layer in self.today]
-        aims = [self.steepest(still, leak) for leak in (0.0, 0.3, 1.0)]
-        return [np.concatenate(layers) for layers in zip(*aims, strict=True)]
+        found = [self.run(self.steepest(still, leak), goal) for leak in (0.0, 0.3, 1.0)]
+        return min(found, key=lambda pair: pair[0])
+
+    def run(self, steps: _Steps, goal: float | None) -> tuple[float, _Steps]:
+        """The least margin met, or one clearly below the goal, and the change that leads to it."""
+        value = self.margins(steps)[0]
+        # What is below by more than rounding errors stays below when it is moved inwards and replayed.
+        enough = -math.inf if goal is None else goal - 1e-9 * abs(value)
+        for _ in range(_ROUNDS):
+            if value < enough:
+                break
+            tried = [a + _SHARES * (b - a) for a, b in zip(steps, self.steepest(steps), strict=True)]
+            margins = self.margins(tried)
+            best = int(margins.argmin())
+            if not margins[best] < value:
+                break
+            steps, value = [layer[[best]] for layer in tried], margins[best]
+        return float(value), steps
 
     def margins(self, steps: _Steps) -> Floats:
         """The margin after each change."""
@@ -414,11 +374,10 @@ class _Descent:
     def _forward(self, steps: _Steps) -> tuple[list[Floats], list[Floats]]:
         """The preactivations of each layer, and what it reads."""
         read, outputs = [np.broadcast_to(self.x, (steps[0].shape[0], self.x.size))], []
-        for i, (today, step) in enumerate(zip(self.today, steps, strict=True)):
-            outputs.append(np.einsum("soi,si->so", today + step, read[i]))
-            if i + 1 < len(self.today):
-                values = np.maximum(outputs[i], 0.0) if self.network.activations[i] == "relu" else outputs[i]
-                read.append(np.concatenate([values, np.ones((values.shape[0], 1))], axis=1))
+        for today, step, kind in zip(self.today, steps, (*self.network.activations, ""), strict=True):
+            outputs.append(np.einsum("soi,si->so", today + step, read[-1]))
+            values = np.maximum(outputs[-1], 0.0) if kind == "relu" else outputs[-1]
+            read.append(np.concatenate([values, np.ones((values.shape[0], 1))], axis=1))
         return outputs, read
 
     def steepest(self, steps: _Steps, leak: float = 0.0) -> _Steps:
@@ -442,6 +401,7 @@ class _Descent:
     def with_shifts(self, shifts: Floats) -> _Steps:
         """The change that moves one hidden layer's neurons by these shares of the radius; the rest for the output."""
         ball, p = self.ball, self.ball.p
+        shifts = shifts / max(float(dual_norm(shifts, p)), 1.0)
         first = np.outer(shifts, _direction(ball.extend(self.x[:-1]), p))[None] * self.radii[0]
         read = self._forward([first, np.zeros((1, *self.today[1].shape))])[1][1][0]
         left = max(1.0 - float((np.abs(shifts) ** p).sum()), 0.0) ** (1.0 / p) if ball.shared < math.inf else 1.0
@@ -461,17 +421,10 @@ class _Descent:
 
 
 @np.errstate(all="ignore")
-def attack(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> Network | None:
-    """A network inside the ball that breaks the margin at x in floating point, or None; the caller replays it."""
+def worst(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> Network:
+    """A network inside the ball with as small a margin at x as descents find; today's, if that is all."""
     descent = _Descent(network, changes, x, margin)
-    value, steps = descent.run(descent.starts(), 0.0)
-    return descent.network_of(steps) if value <= 0.0 else None
-
-
-def worst(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, *, rounds: int = 4) -> Network:
-    """A network inside the ball with as small a margin at x as a short descent finds; today's, if that is all."""
-    descent = _Descent(network, changes, x, margin)
-    return descent.network_of(descent.run(descent.starts(), rounds)[1]) or network
+    return descent.network_of(descent.least(None)[1]) or network
 
 
 @dataclass(frozen=True)
@@ -505,8 +458,8 @@ class _OneHidden:
         preactivations = self.centre + self.reach * shifts
         return np.maximum(preactivations, 0.0) if self.rectified else preactivations
 
-    def bound(self, low: Floats, high: Floats, prices: Floats, near: Floats) -> tuple[Floats, Floats, Floats]:
-        """For each pair of prices: a lower bound for shifts in [low, high], each neuron's part, and its shift.
+    def bound(self, low: Floats, high: Floats, prices: Floats, near: Floats) -> tuple[Floats, Floats]:
+        """For each pair of prices: a lower bound for shifts in [low, high], and each neuron's shift.
 
         Between two shifts the concave part lies above its chord and price |s|^p above every tangent. The shifts are
         spread evenly, with more of them around those in `near`, (neurons, any).
@@ -535,181 +488,96 @@ class _OneHidden:
         error = self.error + size * (4 * parts.shape[1] + 128) * _UNIT
         bounds = self.offset + parts.sum(axis=1) - paid - bias - error
         shifts = np.take_along_axis(touch, best, axis=2)[:, :, 0]
-        return np.where(np.isfinite(bounds), bounds, -np.inf), parts, shifts
-
-    @property
-    def today(self) -> float:
-        """The margin without changes."""
-        return float(self.values(np.zeros_like(self.centre)) @ self.row + self.offset)
-
-    def reached(self, shifts: Floats) -> tuple[float, Floats]:
-        """The least margin along a ray of shifts into the ball, with the rest of the radius for the output layer."""
-        p, length = self.ball.p, max(float(dual_norm(shifts, self.ball.p)), 1e-300)
-        lengths = np.append(np.linspace(0.0, 1.0, 33), min(length, 1.0))
-        tries = lengths[:, None] * (shifts / length)
-        values = self.values(tries)
-        left = np.maximum(1.0 - lengths**p, 0.0) ** (1.0 / p) if self.ball.shared < math.inf else 1.0
-        margins = values @ self.row + self.offset - self.pull * left * self.ball.size(values)
-        best = int(margins.argmin())
-        return float(margins[best]), tries[best]
+        return np.where(np.isfinite(bounds), bounds, -np.inf), shifts
 
 
 class _Node(NamedTuple):
     """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
 
     bound: float
-    number: int
     low: Floats
     high: Floats
     prices: Floats
-    parts: Floats
     shifts: Floats
 
 
 class _Search:
     """Branch and bound over the shifts of one hidden layer, until the bound or a change is beyond the goal."""
 
-    def __init__(self, problem: _OneHidden, goal: float | None) -> None:
-        self.goal = math.inf if goal is None else goal
-        self.problem, self.count, self.least, self.shifts = problem, 0, math.inf, np.zeros_like(problem.centre)
+    def __init__(self, problem: _OneHidden, descent: _Descent, goal: float | None) -> None:
+        self.problem, self.descent, self.goal = problem, descent, math.inf if goal is None else goal
+        self.least, self.shifts = math.inf, np.zeros_like(problem.centre)
 
-    def node(self, low: Floats, high: Floats, prices: Floats) -> _Node:
+    def node(self, low: Floats, high: Floats, prices: Floats, widths: Sequence[float] = _WIDTHS) -> _Node:
         """Search the prices from rough to fine; every bound holds, the last ones over the finest cells."""
         problem, near = self.problem, np.empty((low.size, 0))
         shared = problem.ball.shared < math.inf
-        for width in (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)[2 if self.count else 0 :]:
+        for width in widths:
             factors = 2.0 ** np.linspace(-width, width, 9 if shared else 7)
             pairs = [(a, a) for a in factors] if shared else [(a, b) for a in factors for b in factors]
             tried = prices * np.array(pairs)
-            bounds, parts, shifts = problem.bound(low, high, tried, near)
+            bounds, shifts = problem.bound(low, high, tried, near)
             best = int(bounds.argmax())
             prices, near = tried[best], shifts[[best]].T
-            self.meet(shifts[best])
+            value = float(self.descent.margins(self.descent.with_shifts(shifts[best]))[0])
+            if value < self.least:
+                self.least, self.shifts = value, shifts[best]
             if bounds[best] > self.goal:
                 break
-        self.count += 1
-        return _Node(float(bounds[best]), self.count, low, high, prices, parts[best], shifts)
-
-    def meet(self, shifts: Floats) -> None:
-        value, reached = self.problem.reached(shifts)
-        if value < self.least:
-            self.least, self.shifts = value, reached
+        return _Node(float(bounds[best]), low, high, prices, shifts)
 
     def run(self, rounds: int) -> float:
         """The least bound over all parts, after at most `rounds` splits."""
-        neurons = self.problem.centre.size
-        nodes = [self.node(-np.ones(neurons), np.ones(neurons), _start_prices(self.problem))]
+        problem, still = self.problem, np.zeros_like(self.problem.centre)
+        values = problem.values(still)
+        today = float(values @ problem.row + problem.offset)
+        gain = problem.reach * float(dual_norm(problem.row, problem.ball.q)) + problem.pull * problem.ball.size(values)
+        nodes = [self.node(still - 1.0, still + 1.0, np.full(2, gain / problem.ball.p + 1e-300))]
         for _ in range(rounds):
-            node = nodes[0]
-            if node.bound > self.goal or self.least < self.goal < math.inf:
+            node = min(nodes, key=lambda node: node.bound)
+            closed = self.least - node.bound <= _GAP * abs(today - node.bound)
+            if closed or node.bound > self.goal or self.least < self.goal < math.inf:
                 break
-            if self.least - node.bound <= _GAP * abs(self.problem.today - node.bound):
-                break
-            heapq.heappop(nodes)
-            for low, high in self._split(node):
-                child = self.node(low, high, node.prices)
-                heapq.heappush(nodes, child._replace(bound=max(child.bound, node.bound)))
-        return nodes[0].bound
-
-    def _split(self, node: _Node) -> list[tuple[Floats, Floats]]:
-        """Two parts of one neuron's range: between the minima that it jumps between as the prices move.
-
-        Without a jump: of the neuron that the best change met pays most for, against its minimum. Over the neurons
-        these differences add up to the gap between bound and change, if the change lies in the node.
-        """
-        problem, (least, greatest) = self.problem, (node.shifts.min(axis=0), node.shifts.max(axis=0))
-        j = int((greatest - least).argmax())
-        if greatest[j] - least[j] < 0.02 * (node.high[j] - node.low[j]):
-            met = np.clip(self.shifts, node.low, node.high)
-            values = problem.values(met)
-            taken = _taken(problem.ball, problem.pull * np.abs(values), node.prices[1])
-            paid = problem.row * values - taken + node.prices[0] * np.abs(met) ** problem.ball.p
-            j = int((paid - node.parts).argmax())
-            least[j] = met[j]
-        middle = 0.5 * (least[j] + greatest[j])
-        if not node.low[j] < middle < node.high[j]:
-            middle = 0.5 * (node.low[j] + node.high[j])
-        below, above = node.high.copy(), node.low.copy()
-        below[j] = above[j] = middle
-        return [(node.low, below), (above, node.high)]
+            # Between the minima that a neuron jumps between as the prices move.
+            least, greatest = node.shifts.min(axis=0), node.shifts.max(axis=0)
+            j = int((greatest - least).argmax())
+            middle = 0.5 * (least[j] + greatest[j])
+            if not node.low[j] < middle < node.high[j]:
+                middle = 0.5 * (node.low[j] + node.high[j])
+            below, above = node.high.copy(), node.low.copy()
+            below[j] = above[j] = middle
+            nodes = [other for other in nodes if other is not node]
+            for low, high in ((node.low, below), (above, node.high)):
+                child = self.node(low, high, node.prices, _WIDTHS[2:])
+                nodes.append(child._replace(bound=max(child.bound, node.bound)))
+        return min(node.bound for node in nodes)
 
 
-def _start_prices(problem: _OneHidden) -> Floats:
-    """What the first-order gains of both layers make of the radius, divided by p."""
-    gains = np.array([
-        problem.reach * float(dual_norm(problem.row, problem.ball.q)),
-        problem.pull * float(problem.ball.size(problem.values(np.zeros_like(problem.centre)))),
-    ]) + 1e-300  # fmt: skip
-    if problem.ball.shared < math.inf:
-        gains = np.full(2, float(dual_norm(gains, problem.ball.q)))
-    return gains / problem.ball.p
+def _cut(network: Network, ball: _Ball, x: Floats, margin: Margin, radii: Floats, rounds: int, goal: float) -> float:
+    """Branch and bound over what each layer takes of the shared radius."""
 
+    def bound(most: Floats) -> Floats:
+        return _least(network, ball, np.broadcast_to(x, (most.shape[0], x.size)), most, [margin])[:, 0]
 
-class _Parts(NamedTuple):
-    """Parts of a ball: for each layer the least and the most that it moves, and phases of hidden neurons."""
-
-    least: Floats
-    most: Floats
-    phases: Floats
-
-    def take(self, rows: NDArray[np.intp]) -> _Parts:
-        return _Parts(*(field[rows] for field in self))
-
-    def join(self, other: _Parts) -> _Parts:
-        return _Parts(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
-
-    def halves(self, choice: int, ball: _Ball) -> _Parts:
-        """Each part cut in two, in their order: by the phase of a neuron, or half way of what a layer moves."""
-        neurons = self.phases.shape[1]
-        below, above = (_Parts(*(field.copy() for field in self)) for _ in range(2))
-        if choice < neurons:
-            below.phases[:, choice], above.phases[:, choice] = -1.0, 1.0
-            return below.join(above)
-        layer = choice - neurons
-        middle = 0.5 * (self.least[:, layer] + self.most[:, layer])
-        below.most[:, layer] = above.least[:, layer] = middle
-        # What the other layers move at least is gone from the shared radius.
-        powers = (above.least / ball.shared) ** ball.p
-        rest = np.maximum(1.0 - (powers.sum(axis=1, keepdims=True) - powers), 0.0) + (ball.p + 8.0) * 2.0**-48
-        above.most[:] = np.minimum(above.most, ball.shared * rest ** (1.0 / ball.p) * (1.0 + 2.0**-48))
-        return below.join(above)
-
-
-def _deep(network: Network, ball: _Ball, x: Floats, margin: Margin, radii: Floats, rounds: int, goal: float) -> float:
-    """Branch and bound over phases and over what each layer moves: what helps the worst part cuts them all."""
-
-    def bound(parts: _Parts) -> Floats:
-        points = np.broadcast_to(x, (parts.most.shape[0], x.size))
-        return _least(network, ball, points, parts.most, [margin], parts.phases)[:, 0]
-
-    neurons = sum(network.hidden)
-    relu = np.repeat([kind == "relu" for kind in network.activations], network.hidden)
-    parts = _Parts(np.zeros((1, radii.size)), radii[None, :], np.zeros((1, neurons)))
-    bounds = bound(parts)
+    # Of each part of the ball the least and the most that the layers move.
+    parts = np.stack([np.zeros_like(radii), radii])[None]
+    bounds = bound(parts[:, 1])
     for _ in range(rounds):
-        order = bounds.argsort(kind="stable")
-        order = order[bounds[order] <= goal]
-        if not order.size:
+        cut = bounds.argsort(kind="stable")[:_OPEN]
+        cut = cut[bounds[cut] <= goal]
+        if not cut.size:
             break
-        worst = parts.take(order[:1])
-        choices = np.flatnonzero(relu & (worst.phases[0] == 0.0)).tolist()
-        if ball.shared < math.inf:
-            choices += range(neurons, neurons + radii.size)
-        if not choices:
-            break
-        tried = [worst.halves(choice, ball) for choice in choices]
-        gains = bound(_Parts(*(np.concatenate(fields) for fields in zip(*tried, strict=True)))).reshape(-1, 2)
-        # More than the goal asks for is no use.
-        gains = np.clip(gains, bounds[order[0]], goal) - bounds[order[0]]
-        choice = choices[int((gains.min(axis=1) + 0.1 * gains.max(axis=1)).argmax())]
-        cut = order[:_OPEN]
-        if choice < neurons:
-            cut = cut[parts.phases[cut, choice] == 0.0]
-        new = parts.take(cut).halves(choice, ball)
-        kept = np.setdiff1d(np.arange(bounds.size), cut)
+        halves = parts[np.tile(cut, 2)]
+        each, layer = np.arange(2 * cut.size), (halves[:, 1] - halves[:, 0]).argmax(axis=1)
+        halves[each, np.repeat([1, 0], cut.size), layer] = halves[each, :, layer].mean(axis=1)
+        # What the other layers move at least is gone from the shared radius.
+        powers = (halves[:, 0] / ball.shared) ** ball.p
+        rest = np.maximum(1.0 - (powers.sum(axis=1, keepdims=True) - powers), 0.0) + (ball.p + 8.0) * 2.0**-48
+        halves[:, 1] = np.minimum(halves[:, 1], ball.shared * rest ** (1.0 / ball.p) * (1.0 + 2.0**-48))
         # A part is no worse than the whole it was cut from.
-        bounds = np.concatenate([bounds[kept], np.maximum(bound(new), np.tile(bounds[cut], 2))])
-        parts = parts.take(kept).join(new)
+        new = np.maximum(bound(halves[:, 1]), np.tile(bounds[cut], 2))
+        parts, bounds = np.delete(parts, cut, axis=0), np.delete(bounds, cut)
+        parts, bounds = np.concatenate([parts, halves]), np.concatenate([bounds, new])
     return float(bounds.min())
 
 
@@ -729,15 +597,14 @@ def refine(
     """
     lower = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
     descent = _Descent(network, changes, x, margin)
-    value, steps = descent.run(descent.starts(), goal)
-    if network.hidden and not (goal is not None and (lower > goal or value < goal)):
+    value, steps = descent.least(goal)
+    if network.hidden and (goal is None or lower <= goal <= value):
         if len(network.hidden) == 1:
-            search = _Search(_OneHidden.of(network, changes, x, margin), goal)
-            search.meet(steps[0][0] @ descent.x / max(search.problem.reach, _LEAST))
+            search = _Search(_OneHidden.of(network, changes, x, margin), descent, goal)
             lower = max(lower, search.run(rounds))
-            again, others = descent.run(descent.with_shifts(search.shifts), goal)
-            value, steps = (again, others) if again < value else (value, steps)
-        else:
+            again = descent.run(descent.with_shifts(search.shifts), goal)
+            value, steps = min((value, steps), again, key=lambda pair: pair[0])
+        elif descent.ball.shared < math.inf:
             least = value if goal is None else goal
-            lower = max(lower, _deep(network, descent.ball, x, margin, descent.radii, rounds, least))
+            lower = max(lower, _cut(network, descent.ball, x, margin, descent.radii, rounds, least))
     return lower, descent.network_of(steps) if value <= 0.0 else None

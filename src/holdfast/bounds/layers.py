@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from holdfast.arrays import Array, array_namespace, row_sum, take_rows
+from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows
 from holdfast.changes import LayerRadius, PlausibleChanges, Radius, down_up
 from holdfast.network import Floats, Network
 
@@ -157,7 +158,7 @@ def _at(values: Array, radius: Array) -> Array:
 def _dot(rows: Array, radius: Array) -> Array:
     """rows @ radius for a vector likewise."""
     if isinstance(radius, float):
-        return array_namespace(rows).sum(rows, axis=-1) * radius
+        return row_sum(rows)[..., 0] * radius
     return rows @ radius
 
 
@@ -263,6 +264,12 @@ class Layers:
         """The number of hidden layers."""
         return len(self.hidden)
 
+    @cached_property
+    def spans(self) -> list[tuple[int, slice]]:
+        """Each later hidden layer, last first, with its columns in an array that has one for every later neuron."""
+        ends = [0, *accumulate(layer.weight.shape[0] for layer in self.hidden[1:])]
+        return [(i, slice(ends[i - 1], ends[i])) for i in range(self.depth - 1, 0, -1)]
+
     def start(self, points: Array) -> Start:
         """What the points determine: the box of the first hidden layer's preactivations, rounding included."""
         xp = array_namespace(points)
@@ -284,17 +291,27 @@ class Layers:
             magnitude = bulk + error
         return error
 
-    def wanted(self, like: Array) -> tuple[Array | None, Array, Array]:
-        """c, d and the constant with which a walk back begins: the margin's L, for as many rows as `like` has."""
-        if isinstance(self.margin.scale, float):
-            return self._wanted
-        one = array_namespace(like).ones_like(like[:, :1])
+    @cached_property
+    def wanted(self) -> tuple[Array | None, Array, Array]:
+        """c, d and the constant with which a walk back begins: the margin's L, once or for each row."""
+        scale = self.margin.scale
+        one = array_namespace(self.margin.bias).ones_like(
+            self.margin.bias[None, :] if isinstance(scale, float) else scale
+        )
         return self.margin.pull(one, 0.0 * one)
 
     @cached_property
-    def _wanted(self) -> tuple[Array | None, Array, Array]:
-        one = array_namespace(self.margin.bias).ones_like(self.margin.bias)[None, :]
-        return self.margin.pull(one, 0.0 * one)
+    def worst(self) -> tuple[Array, ...]:
+        """The last hidden layer on the sides that the margin wants, where all rows want the same; otherwise nothing.
+
+        Its matrix, turned, its bias, and what takes who is active to the d of the layer before.
+        """
+        layer = self.hidden[-1]
+        if self.depth < 2 or not (layer.rectified and self.margin.rectified and isinstance(layer.scale, float)):
+            return ()
+        xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
+        matrix = xp.where((d > 0.0)[:, None], *layer.ends)
+        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *layer.bias_ends), d[:, None] * matrix
 
     def reached(self, values: Array) -> Array:
         """The margin at its worst where the last hidden layer has these values, (n,)."""
@@ -336,15 +353,13 @@ class Start:
         """The least of  c z + d z⁺  over the box summed over the neurons, (n, ...), and z where it is met."""
         xp = array_namespace(self.low)
         low, high = (self.low, self.high) if d.ndim == 2 else (self.low[:, None, :], self.high[:, None, :])
-        at_low, at_high = d * xp.maximum(low, 0.0), d * xp.maximum(high, 0.0)
-        if c is not None:
-            at_low, at_high = c * low + at_low, c * high + at_high
-        found = xp.minimum(at_low, at_high)
-        corner = xp.where(at_low < at_high, low, high)
-        if c is not None:
-            inside = (low < 0.0) & (high > 0.0) & (found > 0.0)
-            found, corner = xp.where(inside, 0.0, found), xp.where(inside, 0.0, corner)
-        return xp.sum(found, axis=-1), corner
+        if c is None:
+            corner = xp.where(d > 0.0, low, high)
+            return dot_rows(d, xp.maximum(corner, 0.0)), corner
+        at_low, at_high = (c * end + d * xp.maximum(end, 0.0) for end in (low, high))
+        found, corner = xp.minimum(at_low, at_high), xp.where(at_low < at_high, low, high)
+        inside = (low < 0.0) & (high > 0.0) & (found > 0.0)
+        return xp.sum(xp.where(inside, 0.0, found), axis=-1), xp.where(inside, 0.0, corner)
 
 
 class IntervalPass:
@@ -362,40 +377,59 @@ class IntervalPass:
     def __init__(self, layers: Sequence[Layers], convert: Any = np.asarray) -> None:
         hidden = layers[0].hidden
         rows = np.concatenate([one.margin.ends[0] for one in layers])
-        matrices = [_stacked(layer) for layer in hidden[1:]]
         output = np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1).T
-        biases = [np.concatenate(layer.bias_ends) for layer in hidden]
         low, high = hidden[0].ends
-        first, general = np.concatenate([low, high]).T, np.concatenate([low, high, -high, -low]).reshape(4, *low.shape)
+        matrices = [np.concatenate([low, high]).T, *(_stacked(layer) for layer in hidden[1:])]
+        biases = [np.concatenate(layer.bias_ends) for layer in hidden]
         used = np.flatnonzero(np.any(output != 0.0, axis=1))
-        general = np.concatenate([np.concatenate(general[:2]).T, np.concatenate(general[2:]).T])
-        if matrices:
-            matrices[-1] = matrices[-1][:, used]
-        else:
-            first, general = first[:, used], general[:, used]
-        biases[-1] = biases[-1][used]
+        # L = low x⁺ - high x⁻ and U = high x⁺ - low x⁻.
+        general = np.concatenate([matrices[0], -np.concatenate([high, low]).T])
+        if len(hidden) == 1:
+            general = general[:, used]
+        matrices[-1], biases[-1] = matrices[-1][:, used], biases[-1][used]
         offsets = np.concatenate([one.margin.bias_ends[0] for one in layers])
-        self.first, self.general = (_ready(part, convert) for part in (first, general))
-        self.biases = [_ready(bias, convert) for bias in biases]
-        self.later = [_ready(matrix, convert) for matrix in (*matrices, output[used])]
-        self.offsets = _ready(offsets, convert)
+        self.general = convert(with_bias(general, biases[0]))
+        self.matrices = [convert(with_bias(*pair)) for pair in zip(matrices, biases, strict=True)]
+        self.matrices.append(convert(with_bias(output[used], offsets)[:, :-1].copy()))
 
     def lower(self, points: Array, *, nonnegative: bool) -> Array:
         """A lower bound on each margin, (n, margins), before any allowance for rounding."""
         xp = array_namespace(points)
         if nonnegative:
-            values = points @ self.first
+            values = with_one(points) @ self.matrices[0]
         else:
-            # L = low x⁺ - high x⁻ and U = high x⁺ - low x⁻.
             plus = xp.maximum(points, 0.0)
-            values = xp.concat([plus, plus - points], axis=1) @ self.general
-        for matrix, bias in zip(self.later, self.biases, strict=True):
-            values += bias
-            # In the memory that is there: fresh memory costs more than the sums.
-            values = np.maximum(values, 0.0, out=values) if isinstance(values, np.ndarray) else xp.maximum(values, 0.0)
-            values = values @ matrix
-        values += self.offsets
+            values = with_one(plus, plus - points) @ self.general
+        for matrix in self.matrices[1:]:
+            values = rectify(values) @ matrix
         return values
+
+
+def with_bias(matrix: Floats, bias: Floats) -> Floats:
+    """What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum."""
+    one = np.eye(1, matrix.shape[1] + 1, matrix.shape[1])
+    one[0, :-1] = bias
+    return np.concatenate([np.pad(matrix, ((0, 0), (0, 1))), one])
+
+
+def with_one(*columns: Array) -> Array:
+    """The columns side by side and a column of ones."""
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate([*columns, _filled((columns[0].shape[0], 1), 1.0)], axis=1)
+    xp = array_namespace(columns[0])
+    return xp.concat([*columns, xp.ones_like(columns[0][:, :1])], axis=1)
+
+
+def rectify(values: Array) -> Array:
+    """max(v, 0), in the memory that is there: fresh memory costs more than the sums, and a number more than zeros."""
+    if isinstance(values, np.ndarray):
+        return np.maximum(values, _filled(values.shape, 0.0), out=values)
+    return array_namespace(values).maximum(values, 0.0)
+
+
+@lru_cache(maxsize=16)
+def _filled(shape: tuple[int, ...], value: float) -> Floats:
+    return np.full(shape, value)
 
 
 def _stacked(layer: Layer) -> Floats:
@@ -404,7 +438,3 @@ def _stacked(layer: Layer) -> Floats:
     low = np.concatenate([np.maximum(below, 0.0), np.minimum(below, 0.0)], axis=1)
     high = np.concatenate([np.minimum(above, 0.0), np.maximum(above, 0.0)], axis=1)
     return np.concatenate([low, high]).T
-
-
-def _ready(array: Any, convert: Any) -> Array:
-    return convert(np.ascontiguousarray(array))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast.calibration.result import PICTURE, ChosenDelta
 from holdfast.changes import PlausibleChanges
@@ -19,6 +18,8 @@ from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, Generator, Recourse, explain
 from holdfast.generators.reading import read_question
 from holdfast.importers import Model, load_model
+from holdfast.metrics import Answers
+from holdfast.metrics.rows import valid_rows
 from holdfast.progress import progress_bar
 from holdfast.retraining import RetrainedModels
 from holdfast.verify.inputs import positive_number
@@ -179,10 +180,10 @@ for 2 of 2 people
         time_limit=time_limit, n_jobs=n_jobs,
     )  # fmt: skip
     task = question.task
-    asked = np.flatnonzero(task.network.predict_index(task.factuals) != task.targets)
+    asked = np.flatnonzero(task.classifier.predict_index(task.factuals) != task.targets)
     if asked.size == 0:
         raise InvalidInputError(f"X_validation: expected people whom the model does not give {target!r}, got none")
-    people, targets = question.table.iloc[asked], task.network.classes[task.targets[asked]]
+    people, targets = question.table.iloc[asked], task.classifier.classes[task.targets[asked]]
     rows: list[dict[str, Any]] = []
     with progress_bar("delta_validation", len(grid), wanted=progress, long=_LONG) as advance:
         for delta in grid:
@@ -239,8 +240,8 @@ def _models(retrained: Any) -> list[Model]:
 
 def _measured(delta: float, recourse: Recourse, models: list[Model]) -> dict[str, Any]:
     """Steps 2 and 3: what was found at this delta, and what every retrained model says to it."""
-    found = np.flatnonzero(recourse.found)
-    accepted = np.array([_accepted(model, recourse, found) for model in models])
+    found, answers = np.flatnonzero(recourse.found), Answers.read(recourse)
+    accepted = np.array([valid_rows(answers, model)[found] == 1.0 for model in models])
     surviving = int(accepted.all(axis=0).sum())
     return {
         "delta": delta,
@@ -253,18 +254,6 @@ def _measured(delta: float, recourse: Recourse, models: list[Model]) -> dict[str
         "coverage": found.size / len(recourse),
         "cost_l1": float(recourse.cost_l1[found].mean()) if found.size else math.nan,
     }
-
-
-def _accepted(model: Model, recourse: Recourse, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Whether a retrained model gives these rows' counterfactuals their target."""
-    if rows.size == 0:
-        return np.zeros(0, dtype=np.bool_)
-    if model.preprocess is None:
-        points = recourse.points[rows]
-    else:
-        points = model.variables(recourse.counterfactuals.iloc[rows][list(recourse.space.names)])
-    wanted = recourse.network.classes[recourse.targets[rows]]
-    return np.asarray(model.network.predict(points) == wanted)
 
 
 def _enough(row: dict[str, Any], required: float, least_found: float) -> bool:

@@ -8,6 +8,7 @@ this, far from evenly in every direction: the same share of them fits into a muc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.changes.kind import Chance, Changes, check_linear, check_size
 from holdfast.drawing import at_most
@@ -23,8 +25,9 @@ from holdfast.given import given_floats
 from holdfast.importers import load_model
 from holdfast.network import Floats, Network
 
-# A share of its mean diagonal that keeps the curvature positive definite where rows leave a direction open.
-_RIDGE = 1e-9
+# A share of its diagonal that keeps the curvature positive definite where rows leave a direction open; and what stands
+# for a diagonal of which nothing is left.
+_RIDGE, _LEAST = 1e-9, 1e-200
 _UNIT = 2.0**-53
 
 
@@ -57,24 +60,27 @@ class Ellipsoid(Changes):
     chance: Chance | None = None
 
     def __post_init__(self) -> None:
-        shape = np.array(given_floats(self.shape, "shape"))
-        if shape.ndim != 2 or shape.shape[0] != shape.shape[1] or not shape.size or not np.isfinite(shape).all():
-            raise InvalidInputError(f"shape: expected a square matrix of finite numbers, got shape {shape.shape}")
-        if not np.allclose(shape, shape.T, rtol=1e-9, atol=1e-12 * float(np.abs(shape).max())):
+        given = np.array(given_floats(self.shape, "shape"))
+        if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.size:
+            raise InvalidInputError(f"shape: expected a square matrix, got shape {given.shape}")
+        # What is symmetric stays as it is, to the last bit.
+        shape = np.where(given == given.T, given, 0.5 * given + 0.5 * given.T)
+        if not np.isfinite(shape).all():
+            raise InvalidInputError(f"shape: expected finite numbers, got {shape[~np.isfinite(shape)][0]}")
+        sizes, off = np.sqrt(np.abs(np.diag(shape))), np.abs(given / 2.0 - given.T / 2.0)
+        if (off > 1e-9 * sizes[:, None] * sizes).any():
             raise InvalidInputError(
-                f"shape: expected a symmetric matrix, got one that differs by {np.abs(shape - shape.T).max():.3g} "
-                "from its transpose"
+                f"shape: expected a symmetric matrix, got one that differs by {2.0 * off.max():.3g} from its transpose"
             )
-        shape = (shape + shape.T) / 2.0
         shape.setflags(write=False)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "radius", check_size(self.radius, "radius"))
-        if not self.least_eigenvalue > 0.0:
+        if not ((np.diag(shape) > 0.0).all() and self.least_eigenvalue > 0.0):
             ends = np.linalg.eigvalsh(shape)
             raise InvalidInputError(
-                "shape: expected a positive definite matrix, got one with eigenvalues from "
-                f"{ends[0]:.3g} to {ends[-1]:.3g}; a covariance of fewer refits than parameters is singular: take the "
-                "curvature of the loss, Ellipsoid.of(model, X)"
+                "shape: expected a matrix that is positive definite by more than rounding, got one with eigenvalues "
+                f"from {ends[0]:.3g} to {ends[-1]:.3g}; a covariance of fewer refits than parameters is singular: take "
+                "the curvature of the loss, Ellipsoid.of(model, X)"
             )
 
     @classmethod
@@ -109,8 +115,8 @@ class Ellipsoid(Changes):
         ]
         order = _parameter_order(network)
         shape = np.block(blocks)[np.ix_(order, order)]
-        shape += np.eye(len(shape)) * (_RIDGE * float(np.trace(shape)) / len(shape) + np.finfo(np.float64).tiny)
-        return cls(shape, radius)
+        own = np.diag(shape)
+        return cls(shape + np.diag(_RIDGE * np.where(own > 0.0, own, own.mean() + _LEAST)), radius)
 
     @property
     def size(self) -> float:
@@ -122,20 +128,28 @@ class Ellipsoid(Changes):
         return type(self)(self.shape, size)
 
     @cached_property
+    def exponents(self) -> NDArray[np.intc]:
+        """Powers of two that, times rows and columns, bring the diagonal of H between 1/2 and 2."""
+        return np.asarray(-(np.frexp(np.diag(self.shape))[1] // 2))
+
+    @cached_property
+    def balanced(self) -> Floats:
+        """H with its rows and columns times these powers: whatever the units of the columns, as well as can be."""
+        return np.asarray(np.ldexp(self.shape, self.exponents[:, None] + self.exponents))
+
+    @cached_property
     def least_eigenvalue(self) -> float:
-        """At most the least eigenvalue of H, whatever rounding did: a factorisation of H - c I that succeeds proves it.
+        """At most the least eigenvalue of the balanced H: a factorisation of H - c I that succeeds proves it.
 
         In floats a Cholesky factorisation of an n x n matrix A that does not break down shows that no eigenvalue of A
         lies below -(n + 2) units of rounding times its trace (Rump 2006).
         """
-        n, guess = len(self.shape), float(np.linalg.eigvalsh(self.shape)[0]) / 2.0
-        lowered = self.shape - guess * np.eye(n)
+        n, guess = len(self.shape), float(np.linalg.eigvalsh(self.balanced)[0]) / 2.0
         try:
-            np.linalg.cholesky(lowered)
+            np.linalg.cholesky(self.balanced - guess * np.eye(n))
         except np.linalg.LinAlgError:
             return 0.0
-        diagonal = np.abs(np.diag(self.shape))
-        return guess - 4.0 * (n + 4) * _UNIT * float(diagonal.sum() + n * abs(guess))
+        return guess - 4.0 * (n + 4) * _UNIT * n * (2.0 + abs(guess))
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The radius."""
@@ -148,13 +162,34 @@ class Ellipsoid(Changes):
 
     def contains(self, today: Network, other: Network) -> bool:
         """Whether `other` lies in the ellipsoid around `today`, in exact arithmetic."""
+        return self._square_between(today, other) <= Fraction(self.radius) ** 2
+
+    def distance(self, today: object, other: object) -> float:
+        """The least radius at which `other` lies inside: what refits are ranked by, to choose one.
+
+        Examples
+        --------
+        >>> refits = [Network([[[-1.0, 1.0 + 0.1 * i]]], [[0.0]]) for i in range(1, 10)]
+        >>> shape = Ellipsoid(np.diag([1.0, 4.0, 4.0]), 1.0)
+        >>> [round(shape.distance(Network([[[-1.0, 1.0]]], [[0.0]]), refit), 3) for refit in refits[:3]]
+        [0.2, 0.4, 0.6]
+        """
+        square = self._square_between(load_model(today).network, load_model(other).network)
+        length = math.sqrt(square)
+        return length if Fraction(length) ** 2 >= square else math.nextafter(length, math.inf)
+
+    def _square_between(self, today: Network, other: Network) -> Fraction:
         self.check(today)
         if [w.shape for w in today.weights] != [w.shape for w in other.weights]:
             raise InvalidInputError(f"expected two networks of the same shape, got {today!r} and {other!r}")
-        ours, theirs = (np.append(net.weights[0], net.biases[0]).tolist() for net in (today, other))
-        step = [Fraction(b) - Fraction(a) for a, b in zip(ours, theirs, strict=True)]
-        rows = ([Fraction(h) * d for h, d in zip(row, step, strict=True)] for row in self.shape.tolist())
-        return sum((d * sum(row) for d, row in zip(step, rows, strict=True)), Fraction(0)) <= Fraction(self.radius) ** 2
+        points = [np.append(net.weights[0], net.biases[0]) for net in (today, other)]
+        (ours, theirs), power = whole_numbers(np.array(points))
+        return self.square(theirs - ours, power)
+
+    def square(self, step: NDArray[np.object_], power: int) -> Fraction:
+        """sᵀ H s  of a step in whole numbers times a power of two, exactly."""
+        shape, own = whole_numbers(self.shape)
+        return Fraction(step @ shape @ step) * Fraction(2) ** (own + 2 * power)
 
     def check(self, network: Network) -> None:
         """Refuse a model that is not linear, or has other parameters than H has rows."""
@@ -198,6 +233,20 @@ class Ellipsoid(Changes):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Ellipsoid, (self.shape, self.radius, self.chance)
+
+
+def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:
+    """Floats as whole numbers times one power of two, and that power: exact arithmetic for whole arrays.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array([0.5, -3.0]))[0] * Fraction(2) ** whole_numbers(np.array([0.5, -3.0]))[1]
+    array([Fraction(1, 2), Fraction(-3, 1)], dtype=object)
+    """
+    parts, powers = np.frexp(values)
+    least = int(powers.min(where=values != 0.0, initial=2000))
+    above = np.maximum(powers - least, 0).astype(object)
+    return np.ldexp(parts, 53).astype(np.int64).astype(object) * 2**above, least - 53
 
 
 def _parameter_order(network: Network) -> list[int]:

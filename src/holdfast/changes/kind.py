@@ -49,10 +49,15 @@ class Chance:
                 raise InvalidInputError(f"{name}: expected a share above 0 and below 1, got {value!r}")
 
     @property
+    def one_in(self) -> int | None:
+        """n where the share is 1 in n."""
+        exact = Fraction(self.broken).limit_denominator(1000)
+        return exact.denominator if exact.numerator == 1 else None
+
+    @property
     def share(self) -> str:
         """The share as people say it."""
-        exact = Fraction(self.broken).limit_denominator(1000)
-        return f"1 in {exact.denominator}" if exact.numerator == 1 else f"{100 * self.broken:.3g}%"
+        return f"{100 * self.broken:.3g}%" if self.one_in is None else f"1 in {self.one_in}"
 
     def __str__(self) -> str:
         evidence = f"(calibrated on {self.models} retrained models{', ' + self.how if self.how else ''})"

@@ -11,6 +11,7 @@ import pandas as pd
 import typer
 
 import holdfast as hf
+from holdfast.changes import Changes
 from holdfast.cli import tables
 from holdfast.cli.options import FILE
 from holdfast.errors import InvalidInputError
@@ -44,7 +45,7 @@ class AdviceReader:
     data: Path
     index: str
     label: Any
-    changes: hf.PlausibleChanges | None
+    changes: Changes | None
 
     def read(self, path: Path, first: hf.Recourse | None = None) -> hf.Recourse:
         """The advice in a file; for a further method in the order of the first one's people, who must be the same."""

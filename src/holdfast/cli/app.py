@@ -23,8 +23,10 @@ from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
+    Delta,
     Drop,
     Index,
+    Margin,
     ModelFile,
     NoBiases,
     Norm,
@@ -35,6 +37,7 @@ from holdfast.cli.options import (
     label_of,
     plain_errors,
 )
+from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers.files import read_model
 
@@ -60,9 +63,8 @@ def certify(
     model: ModelFile,
     data: DataFile,
     target: Target,
-    delta: Annotated[
-        list[float], typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
-    ],
+    delta: Delta = None,
+    margin: Margin = None,
     schema: Schema = None,
     norm: Norm = math.inf,
     no_biases: NoBiases = False,
@@ -85,10 +87,12 @@ def certify(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Does each point keep its class under every model within delta of this one?"""
+    """Does each point keep its class under every model within delta of this one, or under a lower margin?"""
     with plain_errors(debug):
         tables.check_output(out)
-        changes = changes_of(delta, norm, no_biases)
+        changes = changes_of(delta, norm, no_biases, margin)
+        if changes is None:
+            raise InvalidInputError("expected --delta or --margin, got neither")
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, frame = _points(data, classifier, schema, index, drop)
         before = None
@@ -100,7 +104,7 @@ def certify(
         certificates = hf.certify(
             classifier,
             frame,
-            label_of(target, classifier.network),
+            label_of(target, classifier.classifier),
             changes,
             space=space,
             factuals=before,
@@ -123,6 +127,10 @@ def radius(
     data: DataFile,
     target: Target,
     schema: Schema = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="For any model: how far the margin may fall instead, and how many rows allow this much."),
+    ] = None,
     norm: Norm = math.inf,
     index: Index = None,
     drop: Drop = None,
@@ -130,18 +138,20 @@ def radius(
     trust_pickle: TrustPickle = False,
     debug: Debug = False,
 ) -> None:
-    """How far may the model move before each point loses its class?"""
+    """How far may the model move, or its margin fall, before each point loses its class?"""
     with plain_errors(debug):
         tables.check_output(out)
+        changes = changes_of(None, norm, margin=margin)
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, frame = _points(data, classifier, schema, index, drop)
         started = time.perf_counter()
-        radii = hf.certified_radius(classifier, frame, label_of(target, classifier.network), norm=norm, space=space)
+        label = label_of(target, classifier.classifier)
+        radii = hf.certified_radius(classifier, frame, label, norm=norm, space=space, changes=changes)
         seconds = time.perf_counter() - started
         result = screens.radius_frame(radii.lower, radii.upper, frame.index)
         if out is not None:
             tables.write_table(result, out)
-        screens.show_radii(result, target=target, norm=norm, seconds=seconds, out=out)
+        screens.show_radii(result, target=target, norm=norm, margin=margin, seconds=seconds, out=out)
 
 
 def _points(

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.changes import PlausibleShift
 from holdfast.cli import screens, tables
 from holdfast.cli.advice import AdviceFile, Promised, Schema
 from holdfast.cli.options import (
@@ -32,6 +33,7 @@ from holdfast.cli.options import (
     plain_errors,
 )
 from holdfast.cli.recourse import read_people
+from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import BATCH
@@ -55,6 +57,9 @@ def add(
     delta: Annotated[
         list[float] | None, typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
     ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Instead of --delta: how far the margin may fall, for any model.")
+    ] = None,
     norm: Norm = math.inf,
     no_biases: NoBiases = False,
     threshold: Threshold = 0.5,
@@ -75,6 +80,9 @@ def add(
 ) -> None:
     """Record the promises that `explain` made: all of them, or none if anything is wrong."""
     with plain_errors(debug):
+        if delta and margin is not None:
+            raise InvalidInputError("--margin: expected it instead of --delta, got both")
+        shift = None if margin is None else PlausibleShift(margin)
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, people = read_people(data, schema, index, drop)
         advice = tables.read_table(recourse, index=index or "row", space=space)
@@ -87,8 +95,8 @@ def add(
                 classifier,
                 tables.rows_by_key(people, answered, data, index or "row", "the recourse"),
                 answered,
-                target=label_of(target, classifier.network),
-                changes=changes_of(delta, norm, no_biases) if delta else None,
+                target=label_of(target, classifier.classifier),
+                changes=changes_of(delta, norm, no_biases) if delta else shift,
                 space=space,
                 date=date,
                 threshold=threshold,
@@ -142,7 +150,7 @@ def _show_person(console: Console, key: str, promises: pd.DataFrame) -> None:
     for row in promises.to_dict("records"):
         before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
         changes = [f"{name} {before[name]} -> {value}" for name, value in after.items() if before[name] != value]
-        verdict = f", {row['verdict']} (delta: {row['delta']})" if isinstance(row["verdict"], str) else ""
+        verdict = f", {row['verdict']} ({row['statement']})" if isinstance(row["verdict"], str) else ""
         radius = "" if np.isnan(row["radius"]) else f", radius {row['radius']:.4g}"
         made = f"{row['number']}, {row['date']}: class {row['target']} from model {row['model'][:12]}{verdict}{radius}"
         console.print(escape(f"{made}: {'; '.join(changes) or 'nothing to change'}"), soft_wrap=True)

@@ -20,8 +20,10 @@ from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
+    Delta,
     Drop,
     Index,
+    Margin,
     ModelFile,
     NoBiases,
     Norm,
@@ -56,10 +58,8 @@ def letters(
     target: Promised,
     out: Annotated[Path, typer.Option(help="A new or empty folder for the letters and their manifest.csv.")],
     schema: Schema = None,
-    delta: Annotated[
-        list[float] | None,
-        typer.Option(help="How far each parameter may move; repeat it for one radius per layer. None: no guarantees."),
-    ] = None,
+    delta: Delta = None,
+    margin: Margin = None,
     norm: Norm = math.inf,
     no_biases: NoBiases = False,
     until: Annotated[
@@ -107,6 +107,8 @@ def letters(
     with plain_errors(debug):
         if until is not None and history:
             raise InvalidInputError("--until: expected a date or --history, got both")
+        if margin is not None and history:
+            raise InvalidInputError("--history: expected --delta beside it, got --margin: it says how far models move")
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, people = read_people(data, schema, index, drop)
         names = None
@@ -114,8 +116,8 @@ def letters(
             names = {str(key): value for key, value in column_of(people, name, data, "--name").items()}
             people = people if space is not None else people.drop(columns=name)
         told = AdviceReader(
-            classifier, space, people, data, index or "row", label_of(target, classifier.network),
-            changes_of(delta, norm, no_biases) if delta else None,
+            classifier, space, people, data, index or "row", label_of(target, classifier.classifier),
+            changes_of(delta, norm, no_biases, margin),
         ).read(recourse)  # fmt: skip
         expiry = None
         if history:
@@ -151,7 +153,7 @@ def _radii(told: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
     Where retrainings have moved the biases, it lets them move, even if Δ does not: it is held against those moves.
     """
     radii, rows = np.zeros(len(told)), np.flatnonzero(told.robust)
-    if rows.size and told.changes is not None:
+    if rows.size and isinstance(told.changes, hf.PlausibleChanges):
         moved = any(not all(map(np.array_equal, past.biases, told.network.biases)) for past in earlier)
         changes = replace(told.changes, biases=told.changes.biases or moved)
         radii[rows] = replace(told, changes=changes).certified_radius(rows).lower

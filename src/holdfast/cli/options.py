@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Annotated
 import typer
 
 import holdfast as hf
+from holdfast.changes import Changes
+from holdfast.classifier import Classifier
 from holdfast.cli import screens
+from holdfast.errors import InvalidInputError
 
 BAD_INPUT = 2
 BROKEN = 3
@@ -21,6 +25,14 @@ ModelFile = Annotated[
 ]
 DataFile = Annotated[Path, typer.Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **FILE)]
 Target = Annotated[str, typer.Option(help="The class that the points were promised.")]
+Delta = Annotated[
+    list[float] | None,
+    typer.Option(help="How far each parameter may move; repeat it for one radius per layer. Or --margin."),
+]
+Margin = Annotated[
+    float | None,
+    typer.Option(help="In place of --delta, for any model: how far the margin may fall below today's, in logits."),
+]
 Norm = Annotated[float, typer.Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
 NoBiases = Annotated[bool, typer.Option("--no-biases", help="Only the weights move.")]
 Index = Annotated[str | None, typer.Option(metavar="COLUMN", help="A key column, kept in the output.")]
@@ -32,20 +44,27 @@ TrustPickle = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 
 
-def changes_of(delta: list[float], norm: float, no_biases: bool) -> hf.PlausibleChanges:
-    """Δ as the options describe it."""
-    return hf.PlausibleChanges(tuple(delta) if len(delta) > 1 else delta[0], norm, not no_biases)
+def changes_of(
+    delta: list[float] | None, norm: float = math.inf, no_biases: bool = False, margin: float | None = None
+) -> Changes | None:
+    """What may change, as the options describe it; None where they say nothing of it."""
+    if margin is not None:
+        beside = ["--delta"] * bool(delta) + ["--norm"] * (norm != math.inf) + ["--no-biases"] * no_biases
+        if beside:
+            raise InvalidInputError(f"--margin: expected neither --delta nor its options beside it, got {beside[0]}")
+        return hf.PlausibleShift(margin)
+    return hf.PlausibleChanges(tuple(delta) if len(delta) > 1 else delta[0], norm, not no_biases) if delta else None
 
 
-def label_of(target: str, network: hf.Network) -> object:
+def label_of(target: str, classifier: Classifier) -> object:
     """The model's own label that `target` spells, so that 1 means 1, 1.0 or "1", whichever the model has."""
-    for label in network.classes.tolist():
+    for label in classifier.classes.tolist():
         if str(label) == target:
             return label
-    for label in network.classes.tolist():
+    for label in classifier.classes.tolist():
         if isinstance(label, int | float) and _number(target) == label:
             return label
-    return network.classes[network.class_index(target)]
+    return classifier.classes[classifier.class_index(target)]
 
 
 def _number(text: str) -> float | None:

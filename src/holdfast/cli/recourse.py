@@ -19,8 +19,10 @@ from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
+    Delta,
     Drop,
     Index,
+    Margin,
     ModelFile,
     NoBiases,
     Norm,
@@ -50,10 +52,8 @@ def explain(
             help="Columns, kinds, ranges and what a person can change: FeatureSpace.to_dict() as JSON.", **FILE
         ),
     ] = None,
-    delta: Annotated[
-        list[float] | None,
-        typer.Option(help="How far each parameter may move; repeat it for one radius per layer. None: no verdicts."),
-    ] = None,
+    delta: Delta = None,
+    margin: Margin = None,
     norm: Norm = math.inf,
     no_biases: NoBiases = False,
     method: Annotated[str, typer.Option(help="How to look for recourse; `holdfast methods` lists them.")] = "rnce",
@@ -77,7 +77,7 @@ def explain(
     """What could each person change to get the class, and does that survive retraining?"""
     with plain_errors(debug):
         tables.check_output(out)
-        changes = changes_of(delta, norm, no_biases) if delta else None
+        changes = changes_of(delta, norm, no_biases, margin)
         given, frame = read_people(data, schema, index, drop)
         others = None if candidates is None else tables.read_table(candidates, space=given)
         if others is None and any(known.name == method and known.needs_candidates for known in METHODS):
@@ -85,7 +85,7 @@ def explain(
         generator = make_generator(method, others)
         classifier = read_model(model, trust_pickle=trust_pickle)
         space = find_space(classifier, frame, given, others).constrained(immutable=immutable or ())
-        label = label_of(target, classifier.network)
+        label = label_of(target, classifier.classifier)
         if rows is not None:
             frame = _first_without(frame, classifier, space, label, rows)
         started = time.perf_counter()
@@ -130,5 +130,5 @@ def read_schema(path: Path) -> tuple[hf.FeatureSpace, Hashable]:
 def _first_without(
     frame: pd.DataFrame, classifier: Model, space: hf.FeatureSpace, label: object, rows: int
 ) -> pd.DataFrame:
-    without = classifier.network.predict(space.encode(frame)) != label
+    without = classifier.in_space(space).classifier.predict(space.encode(frame)) != label
     return frame.iloc[np.flatnonzero(without)[:rows]] if without.any() else frame.head(rows)

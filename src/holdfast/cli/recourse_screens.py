@@ -22,7 +22,7 @@ def show_recourse(result: Recourse, *, target: str, method: str, seconds: float,
     n, found, robust = len(result), int(result.found.sum()), int(result.robust.sum())
     console.print(f"{found:,} of {n:,} people can reach class {escape(target)} ({escape(method)}).")
     if result.changes is not None:
-        console.print(f"{robust:,} of these promises hold under every model within {escape(result.changes.words)}.")
+        console.print(f"{robust:,} of these promises hold under {escape(result.changes.every_model)}.")
     console.print(_summary(result, seconds))
     missing = pd.Series(result.reason)[~result.found]
     if len(missing):

@@ -18,8 +18,10 @@ from holdfast.cli.advice import AdviceFile, AdviceReader, Promised, Schema, colu
 from holdfast.cli.options import (
     DataFile,
     Debug,
+    Delta,
     Drop,
     Index,
+    Margin,
     ModelFile,
     NoBiases,
     Norm,
@@ -40,9 +42,8 @@ def report(
     target: Promised,
     out: Annotated[Path, typer.Option(help="Where the page goes: one HTML file that needs nothing else.")],
     schema: Schema = None,
-    delta: Annotated[
-        list[float] | None, typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
-    ] = None,
+    delta: Delta = None,
+    margin: Margin = None,
     norm: Norm = math.inf,
     no_biases: NoBiases = False,
     name: Annotated[str | None, typer.Option(help="What the method is called that gave the advice.")] = None,
@@ -81,10 +82,10 @@ def report(
         space, people = read_people(data, schema, index, drop)
         groups = {column: column_of(people, column, data, "--group") for column in group or []}
         if space is None and classifier.preprocess is None:
-            people = _without_groups(people, groups, classifier.network.n_features)
+            people = _without_groups(people, groups, classifier.classifier.n_features)
         reader = AdviceReader(
-            classifier, space, people, data, index or "row", label_of(target, classifier.network),
-            changes_of(delta, norm, no_biases) if delta else None,
+            classifier, space, people, data, index or "row", label_of(target, classifier.classifier),
+            changes_of(delta, norm, no_biases, margin),
         )  # fmt: skip
         told = reader.read(recourse)
         aligned = {

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 
 SHOWN = 5
 
@@ -23,15 +23,12 @@ def complain(message: str) -> None:
     )
 
 
-def show_certificates(
-    result: pd.DataFrame, *, target: str, changes: PlausibleChanges, seconds: float, out: Path | None
-) -> None:
+def show_certificates(result: pd.DataFrame, *, target: str, changes: Changes, seconds: float, out: Path | None) -> None:
     """How many rows hold, who decided, and which hold most narrowly."""
     console = Console()
     robust = int(result["robust"].sum())
     console.print(
-        f"{robust:,} of {len(result):,} rows provably keep class {escape(target)} "
-        f"under every model within {changes.words}.",
+        f"{robust:,} of {len(result):,} rows provably keep class {escape(target)} under {escape(changes.every_model)}.",
         highlight=False,
     )
     if "sound" in result:
@@ -53,13 +50,15 @@ def radius_frame(lower: ArrayLike, upper: ArrayLike, index: pd.Index) -> pd.Data
     return pd.DataFrame({"radius_lower": lower, "radius_upper": upper}, index=index)
 
 
-def show_radii(result: pd.DataFrame, *, target: str, norm: float, seconds: float, out: Path | None) -> None:
-    """The spread of the radii and the smallest of them."""
-    console = Console()
-    console.print(
-        f"How far the model may move (norm {_norm(norm)}) before each row loses class {escape(target)}:",
-        highlight=False,
-    )
+def show_radii(
+    result: pd.DataFrame, *, target: str, norm: float, margin: float | None, seconds: float, out: Path | None
+) -> None:
+    """The spread of the radii and the smallest of them; with a margin also how many rows allow that much."""
+    console = Console(highlight=False)
+    far = f"the model may move (norm {_norm(norm)})" if margin is None else "the margin may fall"
+    console.print(f"How far {far} before each row loses class {escape(target)}:")
+    if margin is not None:
+        console.print(f"{int((result['radius_lower'] > margin).sum()):,} of {len(result):,} rows allow {margin:g}.")
     table = Table(title="certified radius", title_justify="left")
     table.add_column("of the rows")
     table.add_column("radius at least", justify="right")

@@ -89,7 +89,7 @@ def _hint(frame: pd.DataFrame) -> str:
 
 def check_columns(frame: pd.DataFrame, model: Model, path: Path) -> None:
     """For a model that knows no column names, the count must match; a model that does names the culprit itself."""
-    expected = model.network.n_features
+    expected = model.classifier.n_features
     if model.feature_names is None and model.preprocess is None and len(frame.columns) != expected:
         raise InvalidInputError(
             f"{path}: expected {expected} columns, one for each variable of the model, got {len(frame.columns)}: "

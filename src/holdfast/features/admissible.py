@@ -9,6 +9,7 @@ they are is impossible. A value that changes has to land in the range and on the
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
@@ -46,8 +47,8 @@ def nearest(feature: Feature, block: Floats, own: Floats | None, directed: bool 
     if own is not None and directed and feature.direction is Direction.IMMUTABLE:
         return own
     wanted = wanted_numbers(feature, block, own)
-    if feature.one_hot:
-        return wanted
+    if feature.listed:
+        return _listed(feature, block, own, directed)
     low, high = reach(feature, own, wanted.shape[0], directed)
     moved = np.minimum(np.maximum(wanted, low), high)
     if feature.grid is not None:
@@ -69,7 +70,7 @@ def canonical(
     `decoded`: points and what they are decoded to, or the own value where they are its encoding, so that these need
     not be decoded again.
     """
-    if feature.grid is not None and own is None:
+    if (feature.grid is not None and own is None) or feature.edges:
         return numbers
     encoded = feature.encode(numbers)
     same = np.zeros(numbers.shape[0], dtype=np.bool_)
@@ -88,36 +89,94 @@ def canonical(
 
 def settled_block(feature: Feature, block: Floats) -> Floats:
     """The encoding of the admissible number nearest to what each point asks for, whoever it is for."""
-    if feature.grid is not None:
+    if feature.grid is not None or feature.listed:
         return feature.encode(nearest(feature, block, None, directed=False))
     # What encodes some number stays where it is inside the range; only the rest has to be decoded.
     settled = np.clip(block, *feature.scaling.apply(np.array([feature.lower, feature.upper]))) + 0.0
-    number = hold(feature.scaling.estimate(block[:, 0]), feature.precision)
+    number = hold(feature.estimate(block[:, 0]), feature.precision)
     rest = feature.scaling.apply(number) != block[:, 0]
     if rest.any():
         settled[rest] = feature.encode(nearest(feature, block[rest], None, directed=False))
     return settled
 
 
+def _listed(feature: Feature, block: Floats, own: Floats | None, directed: bool) -> Floats:
+    """The label or bin that fits best among those that each person can get to; the own one on a tie."""
+    scores, mine = feature.scores(block), None if own is None else feature.codes(own)
+    if mine is not None and own is not None and directed and (feature.restricted or feature.edges):
+        scores = np.where(possible_codes(feature, own), scores, -np.inf)
+    codes = _best_codes(scores, mine)
+    return codes.astype(np.float64) if feature.labelled else number_in(feature, codes, own, directed)
+
+
+def possible_codes(feature: Feature, own: Floats) -> NDArray[np.bool_]:
+    """Which labels or bins each person can get to, (n, n_codes); the own one always."""
+    possible = feature.moves[feature.codes(own)]
+    if feature.edges:
+        every = np.broadcast_to(np.arange(feature.n_codes), possible.shape)
+        numbers = number_in(feature, every.ravel(), np.repeat(own, feature.n_codes))
+        possible = possible & ~np.isnan(numbers).reshape(possible.shape)
+    return possible
+
+
+def number_in(feature: Feature, codes: NDArray[np.intp], own: Floats | None, directed: bool = True) -> Floats:
+    """The admissible number in each bin that is nearest to the own one; nan where there is none."""
+    if own is None:
+        return feature.starts[codes]
+    low, high = reach(feature, own, codes.shape[0], directed)
+    begins, ends = np.array([-np.inf, *feature.edges])[codes], np.array([*feature.edges, np.inf])[codes]
+    grid = feature.grid
+    if grid is not None:
+        last = grid.floor(np.minimum(ends, high))
+        last = grid.value(last - (grid.value(last) >= ends))
+        first = grid.value(grid.ceil(np.maximum(begins, low)))
+    else:
+        first, last = np.maximum(begins, low), np.minimum(_below(ends, feature.precision), high)
+    moved = np.clip(own, first, np.maximum(first, last))
+    inside = (own >= begins) & (own < ends)
+    return np.asarray(np.where(inside, own, np.where(first <= last, moved, np.nan)))
+
+
+def _below(ends: Floats, precision: str) -> Floats:
+    """A number just below the end of a bin: with few decimals, as people would say it."""
+    result = np.nextafter(ends, -np.inf) if precision in ("float64", "integer") else hold_below(ends, precision)
+    for decimals in range(8, -1, -1):
+        step = 10.0**-decimals
+        shorter = np.round(ends - step, decimals)
+        near = np.isfinite(ends) & (step <= 1e-3 * np.maximum(np.abs(ends), 1.0)) & (shorter < ends)
+        result = np.where(near & (hold(shorter, precision) == shorter), shorter, result)
+    return result
+
+
+def hold_below(ends: Floats, precision: str) -> Floats:
+    """The largest number that a column of short floats can hold below each end."""
+    kind = np.dtype(precision).type
+    short = ends.astype(kind)
+    return np.where(short < ends, short, np.nextafter(short, kind(-np.inf))).astype(np.float64)
+
+
 def wanted_codes(feature: Feature, block: Floats, own: Floats | None) -> Floats:
-    """For a one-hot column, the label with the most weight; the own label on a tie."""
-    scores = feature.scores(block)
+    """For a listed column, the label that fits best; the own label on a tie."""
+    return _listed(feature, block, own, directed=False)
+
+
+def _best_codes(scores: Floats, own: NDArray[np.intp] | None) -> NDArray[np.intp]:
     best = scores.argmax(axis=1)
     if own is not None:
-        rows, codes = np.arange(block.shape[0]), own.astype(np.intp)
-        best = np.where(scores[rows, codes] == scores[rows, best], codes, best)
-    return np.asarray(best.astype(np.float64))
+        rows = np.arange(scores.shape[0])
+        best = np.where(scores[rows, own] == scores[rows, best], own, best)
+    return np.asarray(best)
 
 
 def wanted_numbers(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     """What a point asks for in this column, before any constraint; exactly the own value where nothing changed."""
-    if feature.one_hot:
+    if feature.listed:
         return wanted_codes(feature, block, own)
     asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
     wanted = np.zeros(block.shape[0]) if own is None else own.copy()
     # Off the grid only an exact inverse keeps a settled point where it is.
     if feature.grid is not None:
-        wanted[asked] = feature.scaling.estimate(block[asked, 0])
+        wanted[asked] = feature.estimate(block[asked, 0])
     elif asked.any():
         wanted[asked] = feature.decode(block[asked])
     return wanted

@@ -53,7 +53,8 @@ class RuleTerms:
         products = values * self.coefficients
         excess = products.sum(axis=1) - self.bound
         size = np.abs(products).sum(axis=1) + abs(self.bound)
-        result = excess <= 0.0
+        # Of what is missing nobody can say that it breaks a rule.
+        result = (excess <= 0.0) | np.isnan(excess)
         if self._subtraction:
             return np.asarray(result)
         close = np.abs(excess) <= 1e-15 * (2 + len(self.columns)) * size

@@ -113,10 +113,17 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
     return replace(feature, scaling=Scaling((("subtract", shift), ("divide", width))))
 
 
-def placed(features: Sequence[Feature], encoding: str | Mapping[Name, str]) -> tuple[Feature, ...]:
-    """The features with their variables, side by side in the features' order; categoricals encoded as asked."""
+def placed(
+    features: Sequence[Feature], encoding: str | Mapping[Name, str], ordered: Sequence[Name] = ()
+) -> tuple[Feature, ...]:
+    """The features with their variables, side by side in the features' order; categoricals encoded as asked.
+
+    `ordered` columns have labels from low to high and are encoded like categorical ones all the same.
+    """
     chosen = encoding if isinstance(encoding, Mapping) else {}
-    refuse_unknown(chosen, [f.name for f in features if f.kind is Kind.CATEGORICAL], "encoding (categorical columns)")
+    hot = [f.name for f in features if f.kind is Kind.CATEGORICAL or f.name in ordered]
+    ranked = [f.name for f in features if f.kind is Kind.ORDINAL and f.labelled and f.name in chosen]
+    refuse_unknown(chosen, [*hot, *ranked], "encoding (categorical columns)")
     result, position = [], 0
     for feature in features:
         wish = chosen.get(feature.name, "onehot") if isinstance(encoding, Mapping) else encoding
@@ -128,10 +135,35 @@ def placed(features: Sequence[Feature], encoding: str | Mapping[Name, str]) -> t
                 f"encoding: expected two categories for a binary variable, got {len(feature.categories)} "
                 f"in column {feature.name!r}"
             )
-        one_hot = feature.kind is Kind.CATEGORICAL and not (wish == "binary" and two)
+        one_hot = feature.name in [*hot, *ranked] and not (wish == "binary" and two)
         size = len(feature.categories) if one_hot else 1
         result.append(replace(feature, one_hot=one_hot, variables=tuple(range(position, position + size))))
         position += size
+    return tuple(result)
+
+
+def with_missing(
+    features: Sequence[Feature], columns: Mapping[Name, pd.Series[Any]], fills: Mapping[Name, Any]
+) -> tuple[Feature, ...]:
+    """The features with a flag, after all other variables, for each column that may be missing.
+
+    A missing number is encoded as the median, or as the value given; a missing label as none of the labels.
+    """
+    result, position = [], sum(len(feature.variables) for feature in features)
+    for feature in features:
+        if feature.name in fills:
+            block = np.zeros(len(feature.variables))
+            fill = fills[feature.name]
+            if fill is not None:
+                feature.numbers(pd.Series([fill]))
+            if not feature.one_hot:
+                numbers = feature.numbers(columns[feature.name])
+                middle = float(np.sort(numbers)[numbers.size // 2])
+                given = middle if fill is None else feature.numbers(pd.Series([fill]))[0]
+                block = feature.encode(np.array([given]))[0]
+            feature = replace(feature, missing=tuple(block.tolist()), flags=((position, 0.0, 1.0),))
+            position += 1
+        result.append(feature)
     return tuple(result)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.features.binding import RuleTerms
+from holdfast.features.codec import differs
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.network import Floats
@@ -33,6 +34,8 @@ def broken_constraints(
 
 def show(feature: Feature, number: float) -> str:
     """A number as it stands in the caller's table."""
+    if np.isnan(number):
+        return "missing"
     if feature.labelled:
         return str(feature.categories[int(number)])
     return str(int(number)) if number == np.rint(number) and abs(number) < 1e16 else repr(float(number))
@@ -44,7 +47,15 @@ def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterato
     def move(row: int) -> str:
         return f"{show(feature, own[row])} -> {show(feature, numbers[row])}"
 
-    changed = numbers != own
+    changed, known = differs(numbers, own), ~(np.isnan(numbers) | np.isnan(own))
+    if feature.missing:
+        yield changed & np.isnan(numbers), lambda row: f"{name} has a value and cannot become missing: {move(row)}"
+        filled = changed & np.isnan(own)
+        if not feature.fillable:
+            yield filled, lambda row: f"{name} is missing and cannot be filled in: {move(row)}"
+        # What follows is about values: a filled-in one comes from nowhere, and only has to be possible.
+        changed = changed & ~np.isnan(numbers)
+        numbers, own = np.where(known | filled, numbers, 0.0), np.where(known, own, np.where(filled, numbers, 0.0))
     if feature.direction is Direction.IMMUTABLE:
         yield changed, lambda row: f"{name} is immutable: {move(row)}"
     elif feature.direction is Direction.INCREASING:
@@ -52,6 +63,9 @@ def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterato
     elif feature.direction is Direction.DECREASING:
         yield numbers > own, lambda row: f"{name} may only decrease: {move(row)}"
     if feature.labelled:
+        if feature.allowed is not None:
+            forbidden = changed & ~feature.moves[own.astype(np.intp), numbers.astype(np.intp)]
+            yield forbidden, lambda row: f"{name} has no allowed move: {move(row)}"
         return
     outside = changed & ((numbers < feature.lower) | (numbers > feature.upper))
     ends = f"[{show(feature, feature.lower)}, {show(feature, feature.upper)}]"

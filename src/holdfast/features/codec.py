@@ -45,7 +45,7 @@ class Codec:
     @cached_property
     def n_variables(self) -> int:
         """How many variables the model reads."""
-        return sum(len(feature.variables) for feature in self.features)
+        return sum(len(feature.variables) + len(feature.flags) for feature in self.features)
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
@@ -54,6 +54,8 @@ class Codec:
         for feature in self.features:
             for variable, name in zip(feature.variables, feature.variable_names(), strict=True):
                 names[variable] = name
+            for variable, _, _ in feature.flags:
+                names[variable] = f"{feature.name} missing"
         return tuple(names)
 
     def encode(self, frame: Table) -> Floats:
@@ -99,6 +101,8 @@ class Codec:
         points = np.empty((numbers.shape[0], self.n_variables))
         for i, feature in enumerate(self.features):
             points[:, list(feature.variables)] = feature.encode(numbers[:, i])
+            for variable, known, missing in feature.flags:
+                points[:, variable] = np.where(np.isnan(numbers[:, i]), missing, known)
         return points
 
     def restore(self, numbers: Floats, index: Any = None) -> pd.DataFrame:
@@ -133,6 +137,7 @@ class Codec:
             numbers = np.empty((points.shape[0], len(self.features)))
             for i, feature in enumerate(self.features):
                 numbers[:, i] = feature.decode(points[:, list(feature.variables)])
+                numbers[says_missing(feature, points), i] = np.nan
         return Rows(_repeated(numbers, n_rows), _repeated(points, n_rows))
 
     def points(self, table: Table, n_rows: int | None = None) -> Floats:
@@ -153,10 +158,57 @@ class Codec:
         if not (is_raw(table) and is_raw(factuals)):
             rows = Rows(rows.numbers.copy(), rows.points)
             for i, feature in enumerate(self.features):
-                columns = list(feature.variables)
+                columns = [*feature.variables, *(flag[0] for flag in feature.flags)]
                 same = (rows.points[:, columns] == own.points[:, columns]).all(axis=1)
                 rows.numbers[same, i] = own.numbers[same, i]
         return rows, own
+
+
+def says_missing(feature: Feature, points: Floats) -> NDArray[np.bool_]:
+    """Whether the variables that say so say that the column has no value; never without such variables."""
+    said = np.full(points.shape[0], bool(feature.flags))
+    for variable, known, missing in feature.flags:
+        said &= np.abs(points[:, variable] - missing) < np.abs(points[:, variable] - known)
+    return said
+
+
+def differs(numbers: Floats, own: Floats) -> NDArray[np.bool_]:
+    """Where two tables of numbers differ: what is missing in both does not."""
+    return np.asarray((numbers != own) & ~(np.isnan(numbers) & np.isnan(own)))
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """`decode` for a model that reads the caller's table: values that are known to occur come back to the last bit.
+
+    Several raw values can share an encoding; of two known ones that do, the first comes back.
+    """
+
+    space: Codec
+    known: Rows | None = None
+
+    def __call__(self, points: ArrayLike) -> pd.DataFrame:
+        rows = self.space.rows(points)
+        for i, encoded, numbers in self._known:
+            asked = rows.points[:, self.space.features[i].variables[0]]
+            at = np.searchsorted(encoded, asked).clip(max=encoded.size - 1)
+            same = (encoded[at] == asked) & ~np.isnan(rows.numbers[:, i])
+            rows.numbers[:, i] = np.where(same, numbers[at], rows.numbers[:, i])
+        return self.space.restore(rows.numbers)
+
+    @cached_property
+    def _known(self) -> list[tuple[int, Floats, Floats]]:
+        """By column, the encodings of known values that would come back as others, in rising order, and the values."""
+        found = []
+        for i, feature in enumerate(self.space.features if self.known is not None else ()):
+            assert self.known is not None
+            there = ~np.isnan(self.known.numbers[:, i])
+            encoded, first = np.unique(self.known.points[there, feature.variables[0]], return_index=True)
+            numbers = self.known.numbers[there, i][first]
+            other = np.zeros(0) if feature.listed else np.flatnonzero(feature.decode(encoded[:, None]) != numbers)
+            if other.size:
+                found.append((i, encoded[other], numbers[other]))
+        return found
 
 
 def is_raw(table: Table) -> bool:

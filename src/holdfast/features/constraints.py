@@ -10,12 +10,14 @@ from typing import Any
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.feature import Feature
-from holdfast.features.kinds import Direction, Name
+from holdfast.features.kinds import Direction, Label, Name
 from holdfast.features.scaling import hold_inward
 from holdfast.given import given_number
 
 Names = Iterable[Name] | str
 Range = tuple[float | None, float | None]
+# The moves that are possible between labels, (from, to) each.
+Moves = Iterable[tuple[Label, Label]] | None
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -56,6 +58,8 @@ def constrain(
     steps: Mapping[Name, float] = NOTHING,
     costs: Mapping[Name, float] = NOTHING,
     units: Mapping[Name, str] = NOTHING,
+    allowed: Mapping[Name, Moves] = NOTHING,
+    fillable: Names = (),
 ) -> tuple[Feature, ...]:
     """The same features with these constraints; whatever is not named stays as it is."""
     known = [feature.name for feature in features]
@@ -65,12 +69,17 @@ def constrain(
         "decreasing": as_names(decreasing, "decreasing"),
         "free": as_names(free, "free"),
     }
-    mappings: dict[str, Mapping[Name, Any]] = {"ranges": ranges, "steps": steps, "costs": costs, "units": units}
+    mappings: dict[str, Mapping[Name, Any]] = {
+        "ranges": ranges, "steps": steps, "costs": costs, "units": units, "allowed": allowed,
+    }  # fmt: skip
     for argument, named in (groups | mappings).items():
         if argument in mappings and not isinstance(named, Mapping):
             raise InvalidInputError(f"{argument}: expected a mapping from column to value, got {named!r}")
         refuse_unknown(named, known, argument)
     refuse_overlap(groups)
+    filled = as_names(fillable, "fillable")
+    refuse_unknown(filled, [feature.name for feature in features if feature.missing], "fillable (that may be missing)")
+    features = [replace(feature, fillable=True) if feature.name in filled else feature for feature in features]
     directions = {name: Direction(argument) for argument, named in groups.items() for name in named}
     return tuple(_constrained(feature, directions, mappings) for feature in features)
 
@@ -93,7 +102,28 @@ def _constrained(
         changes["cost"] = _number(mappings["costs"][name], f"costs[{name!r}]")
     if name in mappings["units"]:
         changes["unit"] = str(mappings["units"][name])
+    if name in mappings["allowed"]:
+        changes["allowed"] = _moves(feature, mappings["allowed"][name])
     return replace(feature, **changes) if changes else feature
+
+
+def _moves(feature: Feature, given: object) -> tuple[tuple[int, int], ...] | None:
+    """Pairs of labels as pairs of positions; None allows every move."""
+    argument = f"allowed[{feature.name!r}]"
+    if given is None:
+        return None
+    if not feature.labelled:
+        raise InvalidInputError(f"{argument}: expected a column with labels, got the {feature.kind} one")
+    places = {label: position for position, label in enumerate(feature.categories)}
+    found = []
+    for pair in given if isinstance(given, Iterable) and not isinstance(given, str) else [given]:
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise InvalidInputError(f"{argument}: expected pairs of labels (from, to), got {pair!r}")
+        for label in pair:
+            if label not in places:
+                raise InvalidInputError(f"{argument}: expected labels of {list(feature.categories)}, got {label!r}")
+        found.append((places[pair[0]], places[pair[1]]))
+    return tuple(sorted(set(found)))
 
 
 def _range(feature: Feature, given: object) -> tuple[float, float]:

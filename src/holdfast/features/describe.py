@@ -20,12 +20,14 @@ def describe_change(features: Sequence[Feature], labels: Sequence[str], before: 
     return [
         _fragment(feature, label, float(old), float(new))
         for feature, label, old, new in zip(features, labels, before, after, strict=True)
-        if old != new
+        if old != new and not (np.isnan(old) and np.isnan(new))
     ]
 
 
 def readable(feature: Feature, number: float) -> str:
     """A value for people: thousands separated, long fractions shortened and marked as such, percent signs."""
+    if np.isnan(number):
+        return "missing"
     if feature.labelled:
         label = feature.categories[int(number)]
         return ("no", "yes")[label] if isinstance(label, bool) else str(label)
@@ -63,6 +65,8 @@ def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFr
 
 
 def _fragment(feature: Feature, label: str, old: float, new: float) -> str:
+    if np.isnan(old):
+        return f"state {label}: {readable(feature, new)}{unit_after(feature)}"
     span = f"{label} from {readable(feature, old)} to {readable(feature, new)}{unit_after(feature)}"
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         return f"change {span}"

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.columns import Storage, column_codes, column_numbers
 from holdfast.features.grid import Grid
 from holdfast.features.kinds import Direction, Kind, Label, Name
-from holdfast.features.scaling import Scaling
+from holdfast.features.scaling import Scaling, hold
 from holdfast.network import Floats
 
 _LABELLED_ONLY = (Kind.CATEGORICAL, Kind.BINARY)
@@ -44,8 +45,25 @@ class Feature:
     categories
         The labels in the order of their codes; empty for a numeric column.
     one_hot
-        One 0/1 variable per label, instead of one scaled variable for the column. With one variable fewer than
-        labels, the first label is the one where all are 0.
+        0/1 variables for the labels, instead of one scaled variable for the column.
+    cells
+        For a one-hot column, which of its variables is 1 for each label: labels that share one look the same to the
+        model, and -1 is the label where all are 0. By default one variable for each label in order; with one variable
+        fewer than labels, the first label is the one where all are 0.
+    values
+        For a labelled column with one variable, the number that stands for each label before it is scaled, such as a
+        mean of the target; by default its position.
+    edges
+        For a column of numbers of which the model sees only the bin: where one bin ends and the next begins.
+    allowed
+        For a labelled column, the moves that are possible, as pairs of positions; None: whatever the direction allows.
+        Staying is always possible.
+    missing
+        The model's variables where the value is missing; empty for a column that always has a value.
+    flags
+        Further variables that say only whether the value is missing: (position, value if known, value if missing) each.
+    fillable
+        Whether a missing value may become a known one. A known one never becomes missing.
     cost
         The weight of this column in `FeatureSpace.cost_l1`.
     unit
@@ -61,6 +79,13 @@ class Feature:
     direction: Direction = Direction.FREE
     categories: tuple[Label, ...] = ()
     one_hot: bool = False
+    cells: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
+    allowed: tuple[tuple[int, int], ...] | None = None
+    missing: tuple[float, ...] = ()
+    flags: tuple[tuple[int, float, float], ...] = ()
+    fillable: bool = False
     cost: float = 1.0
     unit: str = ""
     scaling: Scaling = field(default=Scaling(), repr=False)
@@ -79,11 +104,29 @@ class Feature:
             raise InvalidInputError(f"column {self.name!r}: expected a step > 0, got {self.step}")
         if self.step is not None and self.precision == "integer" and self.step != int(self.step):
             raise InvalidInputError(f"column {self.name!r}: expected a whole step for whole numbers, got {self.step}")
+        if self.values and len(self.values) != self.n_codes:
+            raise InvalidInputError(
+                f"column {self.name!r}: expected a value for each of {self.n_codes} labels or bins, "
+                f"got {len(self.values)}"
+            )
+        if (self.fillable or self.flags) and not self.missing:
+            raise InvalidInputError(f"column {self.name!r}: expected one that may be missing, to be filled in")
+        if self.one_hot and not self.cells:
+            first = len(self.variables) - self.n_codes
+            object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
         if self.kind is Kind.CATEGORICAL and self.direction in (Direction.INCREASING, Direction.DECREASING):
             raise InvalidInputError(
                 f"column {self.name!r}: expected an order for a column that is {self.direction}; "
                 "name its labels from low to high in ordinal={...}"
             )
+        if not self.scaling.linear:
+            ends = self.scaling.apply(np.array([end for end in (self.lower, self.upper) if math.isfinite(end)]))
+            if not np.isfinite(ends).all():
+                curve = ", ".join(operation for operation, _ in self.scaling.operations)
+                raise InvalidInputError(
+                    f"column {self.name!r}: expected a range on which {curve} has values, "
+                    f"got [{self.lower}, {self.upper}]"
+                )
         try:
             _ = self.grid
         except InvalidInputError as error:
@@ -100,9 +143,50 @@ class Feature:
         return not self.labelled or tuple(self.categories) == (0, 1)
 
     @property
-    def drops_first(self) -> bool:
-        """One-hot, with no variable for the first label."""
-        return self.one_hot and len(self.variables) == len(self.categories) - 1
+    def drops_one(self) -> bool:
+        """One-hot, with a label where all variables are 0."""
+        return self.one_hot and -1 in self.cells
+
+    @property
+    def n_codes(self) -> int:
+        """How many labels or bins there are; 0 for a plain column of numbers."""
+        return len(self.categories) if self.labelled else len(self.edges) + bool(self.edges)
+
+    def codes(self, numbers: Floats) -> NDArray[np.intp]:
+        """Which label, or which bin, each number is."""
+        if self.edges:
+            return np.searchsorted(self.edges, numbers, side="right")
+        return numbers.astype(np.intp)
+
+    @cached_property
+    def blocks(self) -> Floats:
+        """The model's variables for each label or bin, (n_codes, len(variables))."""
+        return self._encode_codes(np.arange(self.n_codes))
+
+    @cached_property
+    def moves(self) -> NDArray[np.bool_]:
+        """Whether a person with the first label, or in the first bin, may get to the second, (n_codes, n_codes)."""
+        codes = np.arange(self.n_codes)
+        step = codes[None, :] - codes[:, None]
+        stays = step == 0
+        if self.direction is Direction.IMMUTABLE:
+            return np.asarray(stays)
+        moves = {Direction.INCREASING: step >= 0, Direction.DECREASING: step <= 0}.get(self.direction, step == step)
+        if self.allowed is not None:
+            named = np.zeros_like(moves)
+            named[tuple(np.array(self.allowed, dtype=np.intp).reshape(-1, 2).T)] = True
+            moves = moves & named
+        return np.asarray(moves | stays)
+
+    @property
+    def listed(self) -> bool:
+        """Whether its values are to be gone through one by one: labels whose variables are in no order of theirs."""
+        return self.one_hot or bool(self.values or self.edges) or self.allowed is not None
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some of its labels or bins cannot be reached from some others."""
+        return self.n_codes > 0 and not bool(self.moves.all())
 
     @property
     def precision(self) -> str:
@@ -117,47 +201,92 @@ class Feature:
         return None if self.step is None else Grid.over(self.step, self.lower, self.upper)
 
     def numbers(self, series: pd.Series[Any]) -> Floats:
-        """The caller's column as numbers."""
+        """The caller's column as numbers; nan where it may be missing and is."""
+        known = series.notna().to_numpy() if self.missing else np.ones(len(series), dtype=np.bool_)
+        numbers = np.full(len(series), np.nan)
+        there = series if known.all() else series[known]
         if self.labelled:
-            return column_codes(series, self.name, self.categories)
-        return column_numbers(series, self.name, self.storage)
+            numbers[known] = column_codes(there, self.name, self.categories)
+        else:
+            numbers[known] = column_numbers(there, self.name, self.storage)
+        return numbers
 
     def restore(self, numbers: Floats) -> Any:
         """Numbers as an array of the caller's dtype."""
         if not self.labelled:
             return self.storage.restore(numbers)
-        labels = np.empty(len(self.categories), dtype=object)
-        labels[:] = self.categories
-        return self.storage.restore(labels[numbers.astype(np.intp)])
+        labels = np.empty(len(self.categories) + 1, dtype=object)
+        labels[:-1], labels[-1] = self.categories, np.nan
+        return self.storage.restore(labels[np.nan_to_num(numbers, nan=len(self.categories)).astype(np.intp)])
 
     def encode(self, numbers: Floats) -> Floats:
-        """Numbers -> the model's variables, (n, len(variables))."""
+        """Numbers -> the model's variables, (n, len(variables)), flags apart."""
+        gone = np.isnan(numbers)
+        if self.missing and gone.any():
+            block = np.tile(np.array(self.missing), (numbers.shape[0], 1))
+            block[~gone] = self.encode(numbers[~gone])
+            return block
+        if self.listed:
+            return self._encode_codes(self.codes(numbers))
+        return self.scaling.apply(numbers)[:, None]
+
+    def _encode_codes(self, codes: NDArray[np.intp]) -> Floats:
         if not self.one_hot:
-            return self.scaling.apply(numbers)[:, None]
-        codes = np.arange(len(self.categories) - len(self.variables), len(self.categories), dtype=np.float64)
-        return np.asarray((numbers[:, None] == codes).astype(np.float64))
+            return self.scaling.apply(np.array(self.values)[codes] if self.values else codes.astype(np.float64))[
+                :, None
+            ]
+        cells = np.array(self.cells, dtype=np.intp)[codes]
+        return np.asarray((cells[:, None] == np.arange(len(self.variables))).astype(np.float64))
 
     def decode(self, block: Floats) -> Floats:
         """The model's variables -> numbers: an exact original where there is one, otherwise the nearest."""
-        if self.one_hot:
-            return np.asarray(self.scores(block).argmax(axis=1).astype(np.float64))
+        if self.listed:
+            codes = self.scores(block).argmax(axis=1)
+            return np.asarray(codes.astype(np.float64) if self.labelled else self.starts[codes])
         favourites: list[float | Floats] = [end for end in (self.upper, self.lower) if math.isfinite(end)]
         if self.grid is not None:
-            favourites = [self.grid.value(self.grid.nearest(self.scaling.estimate(block[:, 0])))]
-        numbers = self.scaling.invert(block[:, 0], self.precision, favourites)
+            favourites = [self.grid.value(self.grid.nearest(self.estimate(block[:, 0])))]
+        encoded = block[:, 0]
+        if not self.scaling.linear:
+            # Beyond the ends a curve may have no inverse.
+            encoded = np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
+        numbers = self.scaling.invert(encoded, self.precision, favourites)
         return np.clip(numbers, self.lower, self.upper) if self.labelled else numbers
 
+    def estimate(self, encoded: Floats) -> Floats:
+        """The variable -> a number, up to rounding; beyond the ends of a curve, its end."""
+        if not self.scaling.linear:
+            encoded = np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
+        return self.scaling.estimate(encoded)
+
     def scores(self, block: Floats) -> Floats:
-        """For a one-hot column, the weight of each label, the one without a variable included."""
-        if not self.drops_first:
+        """For each label how well the variables fit it: of a one-hot column its weight, else minus the distance."""
+        if not self.one_hot:
+            return -np.abs(block - self.blocks[:, 0])
+        if self.cells == tuple(range(len(self.variables))):
             return block
-        return np.column_stack([1.0 - block.sum(axis=1), block])
+        return np.column_stack([block, 1.0 - block.sum(axis=1)])[:, list(self.cells)]
+
+    @cached_property
+    def starts(self) -> Floats:
+        """A number of each bin: where it begins, as far as the range allows."""
+        begins = np.array([max(self.lower, -1e300), *self.edges])
+        ends = np.array([*self.edges, np.inf])
+        low = np.where((begins < self.lower) & (self.lower < ends), self.lower, begins)
+        if self.grid is not None:
+            low = self.grid.value(self.grid.ceil(low))
+        return hold(low, self.precision)
 
     def variable_names(self) -> tuple[str, ...]:
         """The names of its variables: the column's, or column=label."""
         if self.one_hot:
-            skipped = len(self.categories) - len(self.variables)
-            return tuple(f"{self.name}={label}" for label in self.categories[skipped:])
+            owners: list[list[str]] = [[] for _ in self.variables]
+            bins = [f"from {edge:g}" for edge in self.edges]
+            names = self.categories if self.labelled else [f"below {self.edges[0]:g}", *bins]
+            for label, cell in zip(names, self.cells, strict=True):
+                if cell >= 0:
+                    owners[cell].append(str(label))
+            return tuple(f"{self.name}={'|'.join(labels)}" for labels in owners)
         if self.kind is Kind.CATEGORICAL:
             return (f"{self.name}={self.categories[-1]}",)
         return (str(self.name),)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidInputError
 from holdfast.features import describe
 from holdfast.features.checks import broken_constraints
-from holdfast.features.codec import Table, is_raw
+from holdfast.features.codec import Table, differs, is_raw
 from holdfast.features.notes import NotedView
 from holdfast.network import Floats
 
@@ -52,7 +52,7 @@ class MeasuredView(NotedView):
     def changed(self, table: Table, factuals: Table) -> NDArray[np.intp]:
         """How many of the caller's columns differ, per row."""
         rows, own = self.rows_beside(table, factuals)
-        return np.asarray((rows.numbers != own.numbers).sum(axis=1))
+        return np.asarray(differs(rows.numbers, own.numbers).sum(axis=1))
 
     def describe_change(self, before: Any, after: Any) -> list[str]:
         """What to do to get from one row to the other: ["raise savings from 1,200 to 1,750 USD"].

@@ -15,21 +15,27 @@ import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest, SelectPercentile, VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
     RobustScaler,
     StandardScaler,
+    TargetEncoder,
 )
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.columns import plain_label
+from holdfast.features.curves import FUNCTIONS
 from holdfast.features.kinds import Label, Name
 
 
@@ -37,19 +43,24 @@ from holdfast.features.kinds import Label, Name
 class Source:
     """What one model variable is made of.
 
-    No `labels`: the column's number, scaled. `labels` and no `code`: the label's position, scaled. `code`: 1 where the
-    column has that label; `labels` start with the one that has no variable, if there is such a one.
+    No `labels`: the column's number, scaled. `labels` and no `codes`: the label's position, or the number that
+    `values` has for it, scaled. `codes`: 1 where the column has one of these labels. `edges`: the same of the bins
+    that they part.
     """
 
     column: Name
     labels: tuple[Label, ...] = ()
-    code: int | None = None
-    dropped: bool = False
-    operations: tuple[tuple[str, float], ...] = ()
+    codes: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
+    # Whether it says only that the column has no value, and whether an earlier step takes care of missing values.
+    flag: bool = False
+    imputed: bool = False
+    operations: tuple[tuple[str, Any], ...] = ()
 
     @property
     def untouched(self) -> bool:
-        return not self.labels and not self.operations
+        return not self.labels and not self.edges and not self.operations
 
 
 Sources = list[Source]
@@ -73,6 +84,19 @@ def read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
     sources = _apply(transformer, [Source(name) for name in names])
     _refuse_column_twice(sources)
     return transformer, sources
+
+
+def missing_values(transformer: Any, frame: pd.DataFrame, column: Name) -> np.ndarray[Any, Any]:
+    """What the preprocessing makes of one row as it is, and of the same row with nothing in this column, (2, d)."""
+    rows = pd.concat([frame.apply(lambda part: part[part.first_valid_index()]).to_frame().T] * 2, ignore_index=True)
+    rows = rows.astype({name: dtype for name, dtype in frame.dtypes.items() if name != column})
+    own = frame[column]
+    gone = own[own.isna()]
+    known = own.loc[own.first_valid_index()]
+    values = pd.Series([known, gone.iloc[0] if len(gone) else np.nan], dtype=object)
+    # A column of whole numbers has no room for what is missing.
+    rows[column] = values.astype(own.dtype) if len(gone) else values.infer_objects()
+    return production_values(transformer, rows)
 
 
 def production_values(transformer: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
@@ -138,7 +162,7 @@ def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sourc
         ]
         result = []
         for i, source in enumerate(sources):
-            if source.code is not None:
+            if source.codes:
                 raise _unsupported(scaler, f"it scales the one-hot variables of column {source.column!r}")
             added = tuple((operation, float(constants[i])) for operation, constants in steps)
             result.append(replace(source, operations=source.operations + added))
@@ -148,50 +172,119 @@ def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sourc
 
 
 def _one_hot(encoder: Any, sources: Sources) -> Sources:
+    """A variable for each label but the dropped one; infrequent labels share one, the last."""
     result: Sources = []
     dropped = encoder.drop_idx_ if encoder.drop_idx_ is not None else [None] * len(sources)
-    for source, labels, drop in zip(sources, _encoder_labels(encoder, sources), dropped, strict=True):
-        if drop is not None:
-            labels = (labels[drop], *labels[:drop], *labels[drop + 1 :])
-        first = 0 if drop is None else 1
-        result += [
-            Source(source.column, labels, code=code, dropped=drop is not None) for code in range(first, len(labels))
-        ]
+    rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
+    every = zip(sources, _encoder_labels(encoder, sources), encoder.categories_, dropped, rare, strict=True)
+    for source, labels, categories, drop, few in every:
+        shared = set() if few is None else {plain_label(label, source.column) for label in few}
+        groups = [(code,) for code, label in enumerate(labels) if label not in shared]
+        variables = [replace(source, labels=labels, codes=group) for group in groups]
+        if len(categories) > len(labels):
+            # Missing values are a category of their own, which comes last.
+            variables.append(replace(source, flag=True, imputed=True))
+            variables = [replace(variable, imputed=True) for variable in variables]
+        if shared:
+            group = tuple(code for code, label in enumerate(labels) if label in shared)
+            variables.append(replace(source, labels=labels, codes=group))
+        result += [variable for i, variable in enumerate(variables) if i != drop]
     return result
 
 
 def _ordinal(encoder: Any, sources: Sources) -> Sources:
+    """The position of each label; infrequent ones share the last."""
+    rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
+    result = []
+    for source, labels, few in zip(sources, _encoder_labels(encoder, sources), rare, strict=True):
+        shared = set() if few is None else {plain_label(label, source.column) for label in few}
+        common = [label for label in labels if label not in shared]
+        places = tuple(float(common.index(label)) if label in common else float(len(common)) for label in labels)
+        result.append(replace(source, labels=labels, values=places if shared else ()))
+    return result
+
+
+def _target(encoder: Any, sources: Sources) -> Sources:
+    """The mean of the target among the rows with each label."""
+    if encoder.target_type_ == "multiclass":
+        raise _unsupported(encoder, "with several classes it writes several numbers for one label")
     return [
-        Source(source.column, labels) for source, labels in zip(sources, _encoder_labels(encoder, sources), strict=True)
+        replace(source, labels=labels, values=tuple(float(value) for value in values[: len(labels)]))
+        for source, labels, values in zip(sources, _encoder_labels(encoder, sources), encoder.encodings_, strict=True)
     ]
 
 
+def _bins(binner: Any, sources: Sources) -> Sources:
+    """Which bin a number lies in, as its place or one-hot."""
+    result: Sources = []
+    for source, edges in zip(sources, binner.bin_edges_, strict=True):
+        if not source.untouched:
+            raise _unsupported(binner, f"column {source.column!r} has been transformed before")
+        inner, n = tuple(float(edge) for edge in edges[1:-1]), len(edges) - 1
+        if not inner:
+            raise _unsupported(binner, f"it has a single bin for column {source.column!r}")
+        hot = [replace(source, codes=(code,), edges=inner) for code in range(n)]
+        result += [replace(source, edges=inner)] if binner.encode == "ordinal" else hot
+    return result
+
+
+def _selected(selector: Any, sources: Sources) -> Sources:
+    """Some of the variables."""
+    return [source for source, kept in zip(sources, selector.get_support(), strict=True) if kept]
+
+
 def _encoder_labels(encoder: Any, sources: Sources) -> list[tuple[Label, ...]]:
-    if any(part is not None for part in getattr(encoder, "infrequent_categories_", None) or []):
-        raise _unsupported(encoder, "it groups infrequent categories, which cannot be told apart afterwards")
     for source in sources:
         if not source.untouched:
             raise _unsupported(encoder, f"column {source.column!r} has been transformed before")
     return [
-        tuple(plain_label(label, source.column) for label in labels)
+        tuple(plain_label(label, source.column) for label in labels if not pd.isna(label))
         for source, labels in zip(sources, encoder.categories_, strict=True)
     ]
 
 
 def _imputer(imputer: Any, sources: Sources) -> Sources:
-    """Without missing values, which a feature space refuses, it changes nothing."""
+    """What is missing becomes a constant; for the columns that lacked values, flags may say so, after all others."""
     marker = imputer.missing_values
-    if imputer.add_indicator or not (marker is None or marker is pd.NA or marker != marker):
-        raise _unsupported(imputer, "expected one that only fills missing values (nan) and adds no indicator")
+    if not (marker is None or marker is pd.NA or marker != marker):
+        raise _unsupported(imputer, f"expected one that fills what is missing (nan), got {marker!r} for missing")
     if len(imputer.statistics_) != len(sources) or pd.isna(imputer.statistics_).any():
         raise _unsupported(imputer, "it drops a column without values")
-    return sources
+    filled = [replace(source, imputed=True) for source in sources]
+    flagged = imputer.indicator_.features_.tolist() if imputer.add_indicator else []
+    return [*filled, *(replace(filled[i], flag=True) for i in flagged)]
 
 
-def _identity(transformer: Any, sources: Sources) -> Sources:
-    if transformer.func is not None:
-        raise _unsupported(transformer, f"its function {transformer.func!r} could be anything")
-    return sources
+def _function(transformer: Any, sources: Sources) -> Sources:
+    """None, or an increasing function of numpy's that is known here."""
+    if transformer.func is None:
+        return sources
+    known = [name for name, (there, _) in FUNCTIONS.items() if transformer.func is there]
+    known += ["sqrt"] * (transformer.func is np.sqrt)
+    if not known or transformer.kw_args:
+        names = ", ".join(f"np.{name}" for name in (*FUNCTIONS, "sqrt"))
+        raise _unsupported(transformer, f"its function {transformer.func!r} could be anything; expected one of {names}")
+    return [_onward(transformer, source, (known[0], 0.0)) for source in sources]
+
+
+def _powers(transformer: Any, sources: Sources) -> Sources:
+    """A power, its exponent fitted for each column; then scaled."""
+    steps = [(transformer.method, float(exponent)) for exponent in transformer.lambdas_]
+    sources = [_onward(transformer, source, step) for source, step in zip(sources, steps, strict=True)]
+    return _READERS[StandardScaler](transformer._scaler, sources) if transformer.standardize else sources
+
+
+def _ranks(transformer: Any, sources: Sources) -> Sources:
+    """Where a number stands among those of the training table."""
+    name = f"{transformer.output_distribution} ranks"
+    columns = zip(sources, transformer.quantiles_.T.tolist(), strict=True)
+    return [_onward(transformer, source, (name, tuple(quantiles))) for source, quantiles in columns]
+
+
+def _onward(transformer: Any, source: Source, step: tuple[str, Any]) -> Source:
+    if source.codes:
+        raise _unsupported(transformer, f"it changes the one-hot variables of column {source.column!r}")
+    return replace(source, operations=(*source.operations, step))
 
 
 def _unsupported(transformer: Any, why: str) -> InvalidInputError:
@@ -201,20 +294,29 @@ def _unsupported(transformer: Any, why: str) -> InvalidInputError:
 def _refuse_column_twice(sources: Sources) -> None:
     seen: dict[Name, Source] = {}
     for source in sources:
+        if source.flag:
+            continue
         first = seen.setdefault(source.column, source)
-        if first is not source and (source.code is None or first.labels != source.labels or first.code == source.code):
+        if first is not source and (not source.codes or first.labels != source.labels or first.codes == source.codes):
             raise InvalidInputError(f"expected each column once in the pipeline, got {source.column!r} twice")
 
 
 _READERS: dict[type, Callable[[Any, Sources], Sources]] = {
     ColumnTransformer: _column_transformer,
-    FunctionTransformer: _identity,
+    FunctionTransformer: _function,
+    KBinsDiscretizer: _bins,
     MaxAbsScaler: _scaler(("divide", "scale_", "")),
     MinMaxScaler: _scaler(("multiply", "scale_", ""), ("add", "min_", "")),
     OneHotEncoder: _one_hot,
     OrdinalEncoder: _ordinal,
     Pipeline: _pipeline,
+    PowerTransformer: _powers,
+    QuantileTransformer: _ranks,
     RobustScaler: _scaler(("subtract", "center_", "with_centering"), ("divide", "scale_", "with_scaling")),
     SimpleImputer: _imputer,
+    SelectKBest: _selected,
+    SelectPercentile: _selected,
     StandardScaler: _scaler(("subtract", "mean_", "with_mean"), ("divide", "scale_", "with_std")),
+    TargetEncoder: _target,
+    VarianceThreshold: _selected,
 }

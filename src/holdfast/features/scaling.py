@@ -15,11 +15,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
+from holdfast.features.curves import CURVES
 from holdfast.network import Floats
 
 _MOST_DECIMALS = 17
@@ -32,6 +35,8 @@ _FORWARD = {"subtract": np.subtract, "add": np.add, "divide": np.divide, "multip
 class Scaling:
     """A chain of ("subtract" | "add" | "divide" | "multiply", constant); factors are positive, so order is kept.
 
+    A step may also be one of `curves.CURVES`, an increasing function, with its parameters.
+
     Examples
     --------
     >>> scaling = Scaling((("subtract", 20.0), ("divide", 50.0)))
@@ -41,19 +46,36 @@ class Scaling:
     33.3
     """
 
-    operations: tuple[tuple[str, float], ...] = ()
+    operations: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         for operation, constant in self.operations:
+            if operation in CURVES and np.isfinite(constant).all():
+                continue
             factor = operation in ("divide", "multiply")
             if operation not in _FORWARD or not math.isfinite(constant) or (factor and constant <= 0.0):
                 raise InvalidInputError(f"expected a scaling with finite constants and factors > 0, got {self}")
 
     def apply(self, values: Floats) -> Floats:
         """Raw values -> encoded values; zeros come out unsigned."""
-        for operation, constant in self.operations:
-            values = _FORWARD[operation](values, constant)
+        if self.linear:
+            for operation, constant in self.operations:
+                values = _FORWARD[operation](values, constant)
+            return np.asarray(values + 0.0)
+        with np.errstate(all="ignore"):
+            for operation, constant in self.operations:
+                values = self._step(operation, 0)(values, constant)
         return np.asarray(values + 0.0)
+
+    @staticmethod
+    def _step(operation: str, way: int) -> Any:
+        """A step forward (0) or back (1)."""
+        return CURVES[operation][way] if operation in CURVES else (_FORWARD, _INVERSE)[way][operation]
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether there is no curve in it."""
+        return all(operation not in CURVES for operation, _ in self.operations)
 
     def apply_one(self, value: float) -> float:
         """`apply` for a single number."""
@@ -61,13 +83,20 @@ class Scaling:
 
     def estimate(self, encoded: Floats) -> Floats:
         """Encoded values -> raw values, up to rounding."""
-        for operation, constant in reversed(self.operations):
-            encoded = _INVERSE[operation](encoded, constant)
+        with np.errstate(all="ignore"):
+            for operation, constant in reversed(self.operations):
+                encoded = self._step(operation, 1)(encoded, constant)
         return np.asarray(encoded + 0.0)
 
     def affine(self) -> tuple[float, float]:
         """(slope, offset) with raw = slope * encoded + offset, each correctly rounded."""
         slope, offset = Fraction(1), Fraction(0)
+        if not self.linear:
+            curve = next(operation for operation, _ in self.operations if operation in CURVES)
+            raise InvalidInputError(
+                f"expected columns that are scaled linearly, got one that goes through {curve}; linear rules on it are "
+                "kept by NNCE and RNCE, a solver cannot take them"
+            )
         for operation, constant in reversed(self.operations):
             exact = Fraction(constant)
             if operation in ("divide", "multiply"):
@@ -81,6 +110,14 @@ class Scaling:
         """How large, in raw units, the numbers get on the way: rounding is a few ulps of this."""
         size = np.abs(encoded)
         for operation, constant in reversed(self.operations):
+            if operation in CURVES:
+                # How far a few ulps of the encoded number are in raw units: the number itself, and its slope there.
+                with np.errstate(all="ignore"):
+                    ends = [self._step(operation, 1)(side * size * f, constant) for side in (1, -1) for f in (1, 1.001)]
+                spread = [np.abs(ends[i + 1] - ends[i]) * 1e3 for i in (0, 2)]
+                parts = [np.nan_to_num(np.abs(part), nan=0.0, posinf=0.0) for part in (*ends, *spread)]
+                size = np.max(parts, axis=0)
+                continue
             factor = operation in ("divide", "multiply")
             size = _INVERSE[operation](size, constant) if factor else size + abs(constant)
         return np.asarray(size)

@@ -57,9 +57,10 @@ def _feature_to_dict(feature: Feature) -> dict[str, Any]:
         "direction": str(feature.direction),
         "categories": list(feature.categories),
         "one_hot": feature.one_hot,
+        **_unusual(feature),
         "cost": feature.cost,
         "unit": feature.unit,
-        "scaling": [list(operation) for operation in feature.scaling.operations],
+        "scaling": [[name, list(c) if isinstance(c, tuple) else c] for name, c in feature.scaling.operations],
         "storage": {
             "dtype": feature.storage.dtype,
             "precision": feature.storage.precision,
@@ -67,6 +68,22 @@ def _feature_to_dict(feature: Feature) -> dict[str, Any]:
             "ordered": feature.storage.ordered,
         },
     }
+
+
+def _unusual(feature: Feature) -> dict[str, Any]:
+    """What most columns do not have, so that their files stay as they were."""
+    usual = tuple(range(len(feature.variables) - feature.n_codes, len(feature.variables)))
+    found: dict[str, Any] = {}
+    if feature.one_hot and feature.cells != usual:
+        found["cells"] = list(feature.cells)
+    if feature.missing:
+        found |= {"flags": [list(flag) for flag in feature.flags], "fillable": feature.fillable}
+    for name in ("values", "edges", "missing"):
+        if getattr(feature, name):
+            found[name] = list(getattr(feature, name))
+    if feature.allowed is not None:
+        found["allowed"] = [list(pair) for pair in feature.allowed]
+    return found
 
 
 def _feature_from_dict(entry: Mapping[str, Any]) -> Feature:
@@ -83,10 +100,21 @@ def _feature_from_dict(entry: Mapping[str, Any]) -> Feature:
         direction=Direction(entry["direction"]),
         categories=tuple(entry["categories"]),
         one_hot=bool(entry["one_hot"]),
+        cells=tuple(int(cell) for cell in entry.get("cells", ())),
+        values=tuple(float(value) for value in entry.get("values", ())),
+        edges=tuple(float(edge) for edge in entry.get("edges", ())),
+        missing=tuple(float(value) for value in entry.get("missing", ())),
+        flags=tuple((int(place), float(known), float(gone)) for place, known, gone in entry.get("flags", ())),
+        fillable=bool(entry.get("fillable", False)),
+        allowed=None if entry.get("allowed") is None else tuple((int(a), int(b)) for a, b in entry["allowed"]),
         cost=float(entry["cost"]),
         unit=str(entry["unit"]),
-        scaling=Scaling(tuple((str(operation), float(constant)) for operation, constant in entry["scaling"])),
+        scaling=Scaling(tuple((str(operation), _constant(constant)) for operation, constant in entry["scaling"])),
         storage=Storage(
             str(storage["dtype"]), str(storage["precision"]), tuple(storage["levels"]), bool(storage["ordered"])
         ),
     )
+
+
+def _constant(value: Any) -> float | tuple[float, ...]:
+    return tuple(float(part) for part in value) if isinstance(value, list | tuple) else float(value)

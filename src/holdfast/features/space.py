@@ -7,7 +7,7 @@ returns is, bit for bit, the encoding of that row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -21,10 +21,10 @@ from holdfast.features import describe, serial
 from holdfast.features.admissible import nearest, settled_block
 from holdfast.features.assemble import features_from_frame, features_from_pipeline, features_from_schema, parse_rules
 from holdfast.features.build import Orders
-from holdfast.features.codec import Rows, Table
-from holdfast.features.constraints import NOTHING, Names, Range, constrain
+from holdfast.features.codec import Rows, Table, says_missing
+from holdfast.features.constraints import NOTHING, Moves, Names, Range, constrain
 from holdfast.features.feature import Feature
-from holdfast.features.kinds import Name
+from holdfast.features.kinds import Label, Name
 from holdfast.features.measures import MeasuredView
 from holdfast.features.notes import Notes, Reasons
 from holdfast.features.repair import repair
@@ -74,12 +74,14 @@ class FeatureSpace(MeasuredView):
         if not self.features or len(set(self.names)) != len(self.features):
             raise InvalidInputError(f"expected at least one feature and distinct names, got {list(self.names)}")
         for feature in self.features:
-            expected = {len(feature.categories), len(feature.categories) - 1} if feature.one_hot else {1}
-            if len(feature.variables) not in expected:
+            expected = 1 + max(feature.cells) if feature.one_hot else 1
+            labels = feature.n_codes if feature.one_hot else 0
+            if len(feature.variables) != expected or len(feature.cells) != labels or expected < 1:
                 raise InvalidInputError(
-                    f"column {feature.name!r}: expected {max(expected)} variables, got {len(feature.variables)}"
+                    f"column {feature.name!r}: expected {max(expected, 1)} variables, got {len(feature.variables)}"
                 )
-        owned = sorted(variable for feature in self.features for variable in feature.variables)
+        flags = [flag[0] for feature in self.features for flag in feature.flags]
+        owned = sorted([*flags, *(variable for feature in self.features for variable in feature.variables)])
         if owned != list(range(len(owned))):
             raise InvalidInputError(f"expected each of the variables 0, 1, ... in one feature, got {owned}")
         _ = self.bound_rules
@@ -97,6 +99,8 @@ class FeatureSpace(MeasuredView):
         immutable: Names = (),
         increasing: Names = (),
         decreasing: Names = (),
+        allowed: Mapping[Name, Moves] = NOTHING,
+        fillable: Names = (),
         ranges: Mapping[Name, Range] = NOTHING,
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
@@ -105,6 +109,7 @@ class FeatureSpace(MeasuredView):
         continuous: Names = (),
         rules: Rules = (),
         encoding: str | Mapping[Name, str] = "onehot",
+        missing: Mapping[Name, Any] | Names = (),
         units: Mapping[Name, str] = NOTHING,
         protected: Names = (),
         labels: Mapping[Name, str] = NOTHING,
@@ -124,6 +129,9 @@ class FeatureSpace(MeasuredView):
             Labels from low to high, ``{"education": ["low", "mid", "high"]}``; or names of whole-number columns.
         immutable, increasing, decreasing
             Columns that cannot move, or only one way.
+        allowed
+            The moves between labels that are possible, ``{"employment": [("temporary", "permanent"), ...]}``; others
+            are not. Every label may stay.
         ranges
             ``{"income": (0, 9000)}``; None keeps the least or largest value in the table, which is the default.
         steps
@@ -138,6 +146,11 @@ class FeatureSpace(MeasuredView):
         encoding
             "onehot": one variable per category. "binary": a single 0/1 variable for columns with two categories. Or
             one of the two for some columns: ``{"sex": "binary"}``.
+        missing
+            Columns that may have no value, or what to fill in for the model where they have none (the median unless
+            said otherwise); a variable of its own tells the model that it is so.
+        fillable
+            Columns whose missing values a person can state; others stay missing. A known value never becomes missing.
         units
             Units for texts: ``{"income": "USD"}``.
         protected
@@ -154,9 +167,9 @@ class FeatureSpace(MeasuredView):
             "binary": binary,
             "continuous": continuous,
         }
-        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
+        constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, units)
         features, parsed = features_from_frame(
-            frame, kinds=kinds, constraints=constraints, rules=rules, scale=scale, encoding=encoding
+            frame, kinds=kinds, constraints=constraints, rules=rules, scale=scale, encoding=encoding, missing=missing
         )
         return cls(features, parsed, Notes.of(protected, labels, reasons).about(frame.columns))
 
@@ -169,10 +182,13 @@ class FeatureSpace(MeasuredView):
         kinds: str = "schema",
         encoding: str | Mapping[Name, str] = "binary",
         scale: str = "minmax",
+        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
         immutable: Names = (),
         increasing: Names = (),
         decreasing: Names = (),
         free: Names = (),
+        allowed: Mapping[Name, Moves] = NOTHING,
+        fillable: Names = (),
         ranges: Mapping[Name, Range] = NOTHING,
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
@@ -194,11 +210,15 @@ class FeatureSpace(MeasuredView):
             As in `from_frame`, but a single 0/1 variable for two categories is the default, as in the paper.
         scale
             "minmax" over the ranges in the file, or "none".
-        immutable, increasing, decreasing, free, ranges, steps, costs, rules, protected, labels, reasons
+        ordinal
+            The labels of a categorical column from low to high, so that `increasing` means something; it stays encoded
+            as it is.
+        immutable, increasing, decreasing, free, allowed, ranges, steps, costs, rules, protected, labels, reasons
             On top of what the file says; a narrower range leaves the scale as it is.
         """
         schema = Schema.load(path)
-        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, NOTHING) | {"free": free}
+        constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, NOTHING)
+        constraints["free"] = free
         features, parsed = features_from_schema(
             schema,
             actionability=actionability,
@@ -207,6 +227,7 @@ class FeatureSpace(MeasuredView):
             rules=rules,
             scale=scale,
             encoding=encoding,
+            orders=ordinal,
         )
         notes = schema.notes.updated(Notes.of(protected, labels, reasons))
         return cls(features, parsed, notes.about(column["name"] for column in schema.columns))
@@ -218,11 +239,14 @@ class FeatureSpace(MeasuredView):
         frame: pd.DataFrame,
         *,
         integer: Names = (),
+        ordinal: Orders = NOTHING,
         binary: Names = (),
         continuous: Names = (),
         immutable: Names = (),
         increasing: Names = (),
         decreasing: Names = (),
+        allowed: Mapping[Name, Moves] = NOTHING,
+        fillable: Names = (),
         ranges: Mapping[Name, Range] = NOTHING,
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
@@ -235,13 +259,14 @@ class FeatureSpace(MeasuredView):
         """A space whose encoding is that of fitted scikit-learn preprocessing, bit for bit on `frame`.
 
         `pipeline` is a Pipeline (a classifier at its end is left out), a ColumnTransformer or a single transformer:
-        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, OneHotEncoder, OrdinalEncoder, passthrough, and
-        SimpleImputer, which has nothing to do as missing values are refused. `frame` is the table before
-        preprocessing; columns that the pipeline drops are not part of the space. The other arguments are those of
-        `from_frame`.
+        scalers, OneHotEncoder, OrdinalEncoder, TargetEncoder, KBinsDiscretizer, PowerTransformer, QuantileTransformer,
+        FunctionTransformer with an increasing function of numpy's, SelectKBest and its kin, passthrough, and
+        SimpleImputer: columns that it fills may be missing. `frame` is the table before preprocessing; columns that the
+        pipeline drops are not part of the space. `ordinal` puts the labels of a column in order, however the pipeline
+        encodes them. The other arguments are those of `from_frame`.
         """
-        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
-        kinds = {"integer": integer, "binary": binary, "continuous": continuous}
+        constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, units)
+        kinds = {"integer": integer, "ordinal": ordinal, "binary": binary, "continuous": continuous}
         parts, expected = features_from_pipeline(pipeline, frame, kinds=kinds, constraints=constraints, rules=rules)
         space = cls(*parts, Notes.of(protected, labels, reasons).about(frame.columns))
         wrong = (space.encode(frame) != expected).any(axis=0)
@@ -260,6 +285,8 @@ class FeatureSpace(MeasuredView):
         increasing: Names = (),
         decreasing: Names = (),
         free: Names = (),
+        allowed: Mapping[Name, Moves] = NOTHING,
+        fillable: Names = (),
         ranges: Mapping[Name, Range] = NOTHING,
         steps: Mapping[Name, float] = NOTHING,
         costs: Mapping[Name, float] = NOTHING,
@@ -270,7 +297,7 @@ class FeatureSpace(MeasuredView):
         reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """The same encoding with other constraints; what is not named stays, `rules` replaces the rules."""
-        constraints = _constraints(immutable, increasing, decreasing, ranges, steps, costs, units)
+        constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, units)
         features = constrain(self.features, free=free, **constraints)
         notes = self.notes.updated(Notes.of(protected, labels, reasons).about([*self.names, *self.protected]))
         return FeatureSpace(features, self.rules if rules is None else parse_rules(rules), notes)
@@ -299,6 +326,10 @@ class FeatureSpace(MeasuredView):
         for feature in self.features:
             columns = list(feature.variables)
             settled[:, columns] = settled_block(feature, asked[:, columns])
+            for variable, known, missing in feature.flags:
+                said = says_missing(feature, asked)
+                settled[:, variable] = np.where(said, missing, known)
+                settled[:, columns] = np.where(said[:, None], np.array(feature.missing), settled[:, columns])
         return settled
 
     def project(self, points: ArrayLike, factuals: Table) -> Floats:
@@ -319,7 +350,27 @@ class FeatureSpace(MeasuredView):
         numbers = np.empty((asked.shape[0], len(self.features)))
         for i, feature in enumerate(self.features):
             mine = None if own is None else own.numbers[:, i]
-            numbers[:, i] = nearest(feature, asked[:, list(feature.variables)], mine, directed)
+            block = asked[:, list(feature.variables)]
+            if feature.missing:
+                numbers[:, i] = self._nearest_or_missing(feature, asked, own, mine, directed)
+            else:
+                numbers[:, i] = nearest(feature, block, mine, directed)
+        return numbers
+
+    def _nearest_or_missing(
+        self, feature: Feature, asked: Floats, own: Rows | None, mine: Floats | None, directed: bool
+    ) -> Floats:
+        """`nearest` for a column that may be missing: what is missing stays so, unless it may be and is filled in."""
+        columns = list(feature.variables)
+        block, said = asked[:, columns], says_missing(feature, asked)
+        if mine is None or own is None:
+            return np.where(said, np.nan, nearest(feature, block, None, directed))
+        numbers, gone = np.full(asked.shape[0], np.nan), np.isnan(mine)
+        numbers[~gone] = nearest(feature, block[~gone], mine[~gone], directed)
+        same = (block == own.points[:, columns]).all(axis=1) | said
+        filled = gone & ~same & (feature.fillable or not directed)
+        if filled.any():
+            numbers[filled] = nearest(feature, block[filled], None, directed)
         return numbers
 
     # ------------------------------------------------------------------ to look at, to keep
@@ -373,6 +424,8 @@ def _constraints(
     immutable: Names,
     increasing: Names,
     decreasing: Names,
+    allowed: Mapping[Name, Moves],
+    fillable: Names,
     ranges: Mapping[Name, Range],
     steps: Mapping[Name, float],
     costs: Mapping[Name, float],
@@ -382,6 +435,8 @@ def _constraints(
         "immutable": immutable,
         "increasing": increasing,
         "decreasing": decreasing,
+        "allowed": allowed,
+        "fillable": fillable,
         "ranges": ranges,
         "steps": steps,
         "costs": costs,

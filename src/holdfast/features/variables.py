@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast.features.admissible import reach
+from holdfast.features.admissible import possible_codes, reach
 from holdfast.features.binding import RuleTerms, bind_rules
 from holdfast.features.codec import Codec, Rows, Table, is_raw
 from holdfast.features.feature import Feature
@@ -55,12 +55,12 @@ class VariableView(Codec):
     @cached_property
     def groups(self) -> list[NDArray[np.intp]]:
         """The one-hot groups: variables of which exactly one is 1 and the others are 0."""
-        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.one_hot and not f.drops_first]
+        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.one_hot and not f.drops_one]
 
     @cached_property
     def partial_groups(self) -> list[NDArray[np.intp]]:
         """The one-hot groups without a variable for their first label: at most one is 1."""
-        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.drops_first]
+        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.drops_one]
 
     @cached_property
     def grids(self) -> tuple[VariableGrid, ...]:
@@ -69,8 +69,9 @@ class VariableView(Codec):
 
     @cached_property
     def integer_variables(self) -> NDArray[np.intp]:
-        """The variables with countable values: those with a grid and the members of one-hot groups."""
-        hot = [variable for feature in self.features if feature.one_hot for variable in feature.variables]
+        """The variables with countable values: those with a grid and those that stand for labels."""
+        curved = [f for f in self.features if f.listed or (f.grid is not None and not f.scaling.linear)]
+        hot = [variable for feature in curved for variable in feature.variables]
         return np.array(sorted([*hot, *(grid.variable for grid in self.grids)]), dtype=np.intp)
 
     @cached_property
@@ -78,7 +79,7 @@ class VariableView(Codec):
         """The cost weight of each variable."""
         weights = np.ones(self.n_variables)
         for feature in self.features:
-            weights[list(feature.variables)] = feature.cost
+            weights[[*feature.variables, *(flag[0] for flag in feature.flags)]] = feature.cost
         weights.setflags(write=False)
         return weights
 
@@ -104,18 +105,24 @@ def _variable_ends(features: Sequence[Feature], n_variables: int) -> tuple[Float
     lower, upper = np.zeros(n_variables), np.ones(n_variables)
     for feature in features:
         if not feature.one_hot:
-            ends = feature.scaling.apply(np.array([feature.lower, feature.upper]))
-            lower[feature.variables[0]], upper[feature.variables[0]] = ends
+            ends = feature.blocks if feature.values or feature.edges else feature.encode(_ends(feature))
+            lower[feature.variables[0]], upper[feature.variables[0]] = ends.min(), ends.max()
+        for variable, known, missing in feature.flags:
+            lower[variable], upper[variable] = min(known, missing), max(known, missing)
     lower.setflags(write=False)
     upper.setflags(write=False)
     return lower, upper
+
+
+def _ends(feature: Feature) -> Floats:
+    return np.array([feature.lower, feature.upper])
 
 
 def _variable_grids(features: Sequence[Feature]) -> tuple[VariableGrid, ...]:
     """The grid of each single variable whose changed values are countable."""
     grids = []
     for feature in features:
-        if feature.grid is not None and not feature.one_hot:
+        if feature.grid is not None and not feature.listed and feature.scaling.linear:
             ends = feature.grid.value(np.array([feature.grid.first, feature.grid.last], dtype=np.float64))
             first, last = feature.scaling.apply(ends).tolist()
             n_steps = feature.grid.last - feature.grid.first
@@ -127,16 +134,41 @@ def _reachable_bounds(features: Sequence[Feature], own: Rows) -> tuple[Floats, F
     """Per row the hull of the factual's own value and of everything a change can lead to, in the model's variables."""
     lower, upper = own.points.copy(), own.points.copy()
     for i, feature in enumerate(features):
+        gone = np.isnan(own.numbers[:, i])
+        if gone.any():
+            _fill(feature, gone, lower, upper)
         if feature.direction is Direction.IMMUTABLE:
             continue
-        if feature.one_hot:
-            lower[:, list(feature.variables)], upper[:, list(feature.variables)] = 0.0, 1.0
+        if feature.listed:
+            _widen(feature, np.flatnonzero(~gone), own.numbers[:, i], lower, upper)
             continue
         low, high = reach(feature, own.numbers[:, i], own.numbers.shape[0])
-        rows, variable = low <= high, feature.variables[0]
+        rows, variable = (low <= high) & ~gone, feature.variables[0]
         lower[rows, variable] = np.minimum(lower[rows, variable], feature.scaling.apply(low[rows]))
         upper[rows, variable] = np.maximum(upper[rows, variable], feature.scaling.apply(high[rows]))
     return lower, upper
+
+
+def _widen(feature: Feature, rows: NDArray[np.intp], own: Floats, lower: Floats, upper: Floats) -> None:
+    """The hull of the variables of every label that each person can get."""
+    places = np.ix_(rows, np.array(feature.variables))
+    possible = possible_codes(feature, own[rows])[:, :, None]
+    lower[places] = np.where(possible, feature.blocks, np.inf).min(axis=1, initial=np.inf)
+    upper[places] = np.where(possible, feature.blocks, -np.inf).max(axis=1, initial=-np.inf)
+
+
+def _fill(feature: Feature, rows: NDArray[np.bool_], lower: Floats, upper: Floats) -> None:
+    """Where a missing value may be filled in: the hull of what it is now and of every value that it could get."""
+    if not feature.fillable:
+        return
+    ends = feature.blocks if feature.listed else feature.encode(_ends(feature))
+    for column, values in zip(feature.variables, ends.T, strict=True):
+        lower[rows, column] = np.minimum(lower[rows, column], values.min())
+        upper[rows, column] = np.maximum(upper[rows, column], values.max())
+    for column, known, _ in feature.flags:
+        lower[rows, column], upper[rows, column] = (
+            np.minimum(lower[rows, column], known), np.maximum(upper[rows, column], known),
+        )  # fmt: skip
 
 
 def _rule_rows(features: Sequence[Feature], rules: Sequence[RuleTerms], n_variables: int) -> tuple[Floats, Floats]:

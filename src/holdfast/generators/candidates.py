@@ -20,6 +20,7 @@ from scipy.spatial.distance import cdist
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator
 from holdfast.generators.memory import remembered
@@ -68,7 +69,7 @@ class Candidates:
     @property
     def handed_out_as_they_are(self) -> bool:
         """Whether nobody's constraints can change a candidate."""
-        free = all(feature.direction is Direction.FREE for feature in self.space.features)
+        free = all(f.direction is Direction.FREE and not f.restricted for f in self.space.features)
         return free and not self.space.rules and np.array_equal(self.points, self.settled)
 
     def first(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
@@ -92,6 +93,9 @@ class Candidates:
         for variable, sign in self._directed:
             change = sign * (self.settled[subset][:, variable] - factual[variable])
             distance += self._scale[variable] * np.maximum(change, 0.0)
+        for feature, prices, codes in self._restricted:
+            code = int(feature.scores(factual[None, list(feature.variables)]).argmax())
+            distance += prices[code, codes[subset]]
         return distance
 
     def _first_by_tree(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
@@ -118,15 +122,27 @@ class Candidates:
     @cached_property
     def _free(self) -> NDArray[np.intp]:
         """Variables that move both ways."""
-        free = [f for f in self.space.features if f.direction is Direction.FREE]
+        free = [f for f in self.space.features if f.direction is Direction.FREE and not f.restricted]
         return np.array(sorted(variable for feature in free for variable in feature.variables), dtype=np.intp)
 
     @cached_property
     def _directed(self) -> list[tuple[int, float]]:
         """Variables that move one way, with the sign of that way."""
         signs = {Direction.INCREASING: 1.0, Direction.DECREASING: -1.0}
-        moving = [feature for feature in self.space.features if feature.direction in signs]
+        moving = [feature for feature in self.space.features if feature.direction in signs and not feature.listed]
         return [(variable, signs[feature.direction]) for feature in moving for variable in feature.variables]
+
+    @cached_property
+    def _restricted(self) -> list[tuple[Feature, Floats, NDArray[np.intp]]]:
+        """Columns some of whose labels cannot be reached: what each move costs, nothing if it cannot be made."""
+        found = []
+        for feature in self.space.features:
+            if feature.listed and feature.restricted and feature.direction is not Direction.IMMUTABLE:
+                blocks = feature.blocks
+                change = np.abs(blocks[:, None, :] - blocks[None, :, :]) @ self._scale[list(feature.variables)]
+                codes = feature.scores(self.settled[:, list(feature.variables)]).argmax(axis=1)
+                found.append((feature, np.where(feature.moves, change, 0.0), codes))
+        return found
 
     @cached_property
     def _coordinates(self) -> Floats:
@@ -135,7 +151,8 @@ class Candidates:
     @cached_property
     def _tree(self) -> Any:
         """None where the distance is not one that a tree knows, or a tree would be no faster."""
-        useful = 0 < self._free.size <= _MOST_TREE_COLUMNS and len(self) >= _FEWEST_FOR_A_TREE and not self._directed
+        useful = 0 < self._free.size <= _MOST_TREE_COLUMNS and len(self) >= _FEWEST_FOR_A_TREE
+        useful = useful and not self._directed and not self._restricted
         return cKDTree(self._coordinates) if useful else None
 
 

@@ -155,7 +155,7 @@ def _cheapest_move(domain: Domain, gradient: Floats, missing: float) -> Floats:
         if missing <= 0.0:
             break
         distance = missing / rate[i]
-        if domain.step[i] > 0.0:
+        if 0.0 < domain.step[i] < np.inf:
             distance = np.ceil(distance / domain.step[i] - 1e-9) * domain.step[i]
         distance = min(distance, room[i])
         for v, sign in moves[i].items():

@@ -19,6 +19,7 @@ from holdfast.generators.reading import Question, read_question
 from holdfast.generators.recourse import Recourse
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
+from holdfast.scored import Tally
 from holdfast.verify.inputs import whole_number
 
 # Solvers and sums round: a relative gap below this is none.
@@ -99,12 +100,15 @@ def explain(
         model, X, target=target, changes=changes, generator=generator, space=space,
         seed=whole_number(seed, "seed", least=0), time_limit=time_limit, n_jobs=n_jobs,
     )  # fmt: skip
+    tally = getattr(question.task.classifier, "tally", Tally())
+    before = replace(tally)
     reason = _settled_beforehand(question.task)
     rows = np.flatnonzero([text == "" for text in reason])
     with progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE) as advance:
         task = replace(question.task.take(rows), advance=advance)
         proposals = _ask(generator, task)
-    return _recourse(question, rows, proposals, finish(task, proposals), reason)
+    result = _recourse(question, rows, proposals, finish(task, proposals), reason)
+    return replace(result, calls=tally.since(before))
 
 
 def _settled_beforehand(task: Task) -> list[str]:

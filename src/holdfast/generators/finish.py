@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
 from holdfast.network import Floats
+from holdfast.scored import Scored
 from holdfast.verify import Certificates
 from holdfast.verify.certify import certify_points
 
@@ -59,7 +60,10 @@ def finish(task: Task, proposals: Proposals) -> Finished:
     for i in np.flatnonzero(other).tolist():
         label = task.classifier.classes[classes[i]]
         reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
-    good = np.flatnonzero(kept & ~other)
+    doubts = task.classifier.doubts(points, frame) if isinstance(task.classifier, Scored) else [""] * rows.size
+    for i, doubt in enumerate(doubts):
+        reason[rows[i]] = reason[rows[i]] or doubt
+    good = np.flatnonzero(kept & ~other & (np.array(doubts) == ""))
     rows, points = rows[good], points[good]
     return Finished(rows, points, frame.iloc[good], reason, certify_rows(task, rows, points, task.seconds(rows.size)))
 

@@ -108,7 +108,7 @@ def _slide(search: _Search) -> None:
 
 
 def _is_category(feature: Feature) -> bool:
-    return feature.one_hot or feature.kind in (Kind.CATEGORICAL, Kind.BINARY)
+    return feature.listed or feature.kind in (Kind.CATEGORICAL, Kind.BINARY)
 
 
 def _costs(task: Task, rows: NDArray[np.intp], points: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.verify.inputs import non_negative_number, positive_number, whole_number
+from holdfast.verify.inputs import positive_number, whole_number
 
 
 def check_numbers(
@@ -14,7 +14,7 @@ def check_numbers(
     for name in positive:
         positive_number(getattr(generator, name), name)
     for name in non_negative:
-        non_negative_number(getattr(generator, name), name)
+        positive_number(getattr(generator, name), name, or_zero=True)
     for name in counts:
         whole_number(getattr(generator, name), name, least=1)
 

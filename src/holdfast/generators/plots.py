@@ -17,6 +17,7 @@ from holdfast.drawing import (
     axes_to_draw_on,
     headline,
     legend_below,
+    may_change,
     nothing_to_draw,
     plain,
 )
@@ -59,7 +60,7 @@ def draw_recourse(
     radii = _radii(recourse, radius)
     if kind == "cost":
         return draw_cost(recourse, radii, ax, delta)
-    return draw_survival(radii, ax, delta=delta, moved=moved, what="answers")
+    return draw_survival(radii, ax, delta=delta, moved=moved, what="answers", unit=_unit(recourse))
 
 
 def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
@@ -108,8 +109,10 @@ def _bars(ax: Axes, places: Any, drawn: list[Move]) -> None:
 
 def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) -> Axes:
     """Each answer's cost against its certified radius, marked by its verdict."""
+    unit = _unit(recourse)
+    deltas = read_deltas(delta, unit)
     ax = axes_to_draw_on(ax, "a picture of recourse", (6.4, 4.6))
-    ax.set_xlabel("certified radius: how far the parameters may move before it can fail")
+    ax.set_xlabel(f"certified radius: how far {may_change(unit)} before it can fail")
     ax.set_ylabel("cost_l1: mean change of the model's variables")
     costs, verdicts = recourse.cost_l1[recourse.found], recourse.verdict[recourse.found]
     drawn = np.isfinite(radii) & np.isfinite(costs)
@@ -120,22 +123,29 @@ def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) ->
         if rows.any():
             label = f"{verdict.words if verdict else 'answers'}: {int(rows.sum()):,}"
             ax.plot(radii[rows], costs[rows], linestyle="none", markersize=5.5, label=label, **style)
-    for value in read_deltas(delta):
-        label = delta.words if isinstance(delta, PlausibleChanges) else f"delta = {at_most(value)}"
+    for value in deltas:
+        label = delta.words if isinstance(delta, PlausibleChanges) else f"{unit} = {at_most(value)}"
         ax.axvline(value, color=CHOSEN, linewidth=1.2, linestyle="--", label=label)
     if not drawn.all():
         ax.plot([], [], " ", label=f"{int((~drawn).sum()):,} that no change breaks: not drawn")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     legend_below(ax, 3)
-    headline(ax, "What an answer costs, and how far the model may move")
+    headline(ax, f"What an answer costs, and how far {may_change(unit)}")
     return ax
+
+
+def _unit(recourse: Recourse) -> str:
+    """What the radii of these answers are: Δ's own unit, and delta without a Δ."""
+    return "delta" if recourse.changes is None else recourse.changes.unit
 
 
 def _radii(recourse: Recourse, radius: Any) -> Floats:
     """The certified radii of the rows with an answer: the caller's, or computed."""
     rows = np.flatnonzero(recourse.found)
     if radius is not None:
+        if isinstance(radius, CertifiedRadius) and radius.unit != _unit(recourse):
+            raise InvalidInputError(f"radius: expected a {_unit(recourse)} for each answer, got a {radius.unit}")
         given = np.asarray(radius.lower if isinstance(radius, CertifiedRadius) else radius, dtype=np.float64)
         if given.shape not in ((len(recourse),), (rows.size,)):
             raise InvalidInputError(

@@ -50,10 +50,10 @@ def read_question(
         check_changes(changes)
     loaded = load_model(model)
     space = find_space(loaded, X, space, generator.example_table())
-    loaded = loaded.in_space(space)
     table = _as_frame(X, space)
     frame = table.loc[:, list(space.names)]
     points = model_points(loaded, table, space)
+    loaded = loaded.in_space(space, frame)
     task = Task(
         model=loaded,
         space=space,
@@ -157,7 +157,7 @@ def _as_frame(X: Any, space: FeatureSpace) -> pd.DataFrame:
 
 def model_points(loaded: Model, table: pd.DataFrame, space: FeatureSpace) -> Floats:
     """The table in the model's variables, compared with the model's own preprocessing where it has some."""
-    return read_table(loaded, own_columns(loaded, table), space).points
+    return read_table(loaded, own_columns(loaded, table), space, exact=False).points
 
 
 def own_columns(loaded: Model, table: pd.DataFrame) -> pd.DataFrame:

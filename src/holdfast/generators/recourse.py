@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ from holdfast.generators.moves import change_table
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
+from holdfast.scored import Tally
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify.radius import radius_of_points
 
@@ -57,6 +58,8 @@ class Recourse:
         The class each row was to get, an index of ``network.classes``.
     certificates
         The proofs and counter-models behind the verdicts, of the rows with an answer only.
+    calls
+        How often a model that is no network was asked, `calls` and `rows`: what a service may charge for.
     """
 
     counterfactuals: pd.DataFrame
@@ -73,6 +76,7 @@ class Recourse:
     space: FeatureSpace
     changes: Changes | None
     certificates: Certificates | None
+    calls: Tally = field(default_factory=Tally)
 
     def __len__(self) -> int:
         return int(self.found.shape[0])
@@ -192,6 +196,7 @@ class Recourse:
             ("mean cost_l1", float(self.cost_l1[self.found].mean()) if found else None),
             ("without an answer", len(self) - found),
             ("model", repr(self.classifier)),
+            ("asked of the model", str(self.calls) if self.calls.calls else None),
         ]
         return show(
             f"{found:,} of {len(self):,} people have an answer{robust}", facts, table, total=len(self), rows="people"

@@ -14,13 +14,13 @@ from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.finish import sentence_list
-from holdfast.generators.reading import find_space, model_points
+from holdfast.generators.reading import find_space, model_points, own_columns
 from holdfast.generators.recourse import Recourse
 from holdfast.importers import load_model
 from holdfast.network import Floats
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for
-from holdfast.verify.inputs import read_targets
+from holdfast.verify.inputs import read_table, read_targets
 
 _UNSAID = "no advice was given"
 
@@ -82,19 +82,19 @@ def recourse_from(
         raise InvalidInputError("factuals: expected at least one row, got none")
     loaded = load_model(model)
     given, space = space, find_space(loaded, counterfactuals, space, factuals)
-    loaded = loaded.in_space(space)
     for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
         missing = [name for name in space.names if name not in table.columns]
         if missing:
             raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(table.columns)}")
-    targets = read_targets(loaded.classifier, target, len(factuals))
     found = counterfactuals[list(space.names)].notna().all(axis=1).to_numpy(dtype=np.bool_)
     rows = np.flatnonzero(found)
     before = model_points(loaded, factuals, space)
     points = np.full(before.shape, np.nan)
     table = _whole_rows(factuals, counterfactuals, rows, space)
     if rows.size:
-        points[rows] = model_points(loaded, table, space)
+        points[rows] = read_table(loaded, own_columns(loaded, table), space, "counterfactuals").points
+    loaded = loaded.in_space(space, table)
+    targets = read_targets(loaded.classifier, target, len(factuals))
     _refuse_other_class(loaded.classifier.predict_index(points[rows]) != targets[rows], table.index)
     certificates = None
     if changes is not None and rows.size:

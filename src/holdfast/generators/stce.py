@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import accepted_candidates, check_candidates, read_candidates
@@ -32,7 +33,7 @@ _RAISE = 0.15
 
 @dataclass(frozen=True)
 class Stability:
-    """How sure and how steady a network is of one class around a point.
+    """How sure and how steady a model is of one class around a point.
 
     With m the probability of the class and x_i = x + noise_i, the mean over i of m(x_i) - gamma |m(x_i) - m(x)|.
 
@@ -42,7 +43,7 @@ class Stability:
         What is added to a point to get its neighbours, (k, d); the same for every point.
     """
 
-    network: Network
+    classifier: Classifier
     target: int
     noise: Floats
     gamma: float
@@ -78,17 +79,17 @@ class Stability:
 
     def _terms(self, points: Floats, which: slice) -> Floats:
         """What these neighbours add to the mean, (points, neighbours)."""
-        weight, bias = self.network.weights[0], self.network.biases[0]
-        # The first layer is linear: W (x + e) + b = (W x + b) + W e, and the noise is the same for every point.
-        moves = self._first_layer_of_noise[which]
-        starts = points @ weight.T + bias
+        starts, moves, rest = points, self.noise[which], self.classifier
+        if isinstance(rest, Network):
+            # The first layer is linear: W (x + e) + b = (W x + b) + W e, and the noise is the same for every point.
+            starts, moves = points @ rest.weights[0].T + rest.biases[0], self._first_layer_of_noise[which]
         own = self.probability(points)[:, None]
         terms = np.empty((points.shape[0], moves.shape[0]))
         size = max(1, _BLOCK // max(moves.shape[0], 1))
         for start in range(0, points.shape[0], size):
-            first_layer = starts[start : start + size, None, :] + moves
-            around = self._probability_after(first_layer.reshape(-1, weight.shape[0]))
-            terms[start : start + size] = around.reshape(-1, moves.shape[0])
+            around = (starts[start : start + size, None, :] + moves).reshape(-1, moves.shape[1])
+            logits = self._after_first_layer(around) if isinstance(rest, Network) else rest.logits(around)
+            terms[start : start + size] = self._probability_of(logits).reshape(-1, moves.shape[0])
         deviation = np.abs(terms - own)
         deviation *= self.gamma
         terms -= deviation
@@ -96,31 +97,36 @@ class Stability:
 
     @cached_property
     def _first_layer_of_noise(self) -> Floats:
-        return np.asarray(self.noise @ self.network.weights[0].T)
+        assert isinstance(self.classifier, Network)
+        return np.asarray(self.noise @ self.classifier.weights[0].T)
 
     @cached_property
-    def _later_layers(self) -> Network:
-        network = self.network
+    def _later_layers(self) -> Network | None:
+        network = self.classifier
+        assert isinstance(network, Network)
+        if not network.hidden:
+            return None
         return Network(network.weights[1:], network.biases[1:], network.classes, network.activations[1:])
 
-    def _probability_after(self, first_layer: Floats) -> Floats:
-        """The probability of the class, given what the first layer's neurons add up to; overwrites it."""
-        if not self.network.hidden:
-            return self._probability_of(first_layer)
-        if self.network.activations[0] == "relu":
-            np.maximum(first_layer, 0.0, out=first_layer)
-        return self._probability_of(self._later_layers.logits(first_layer))
+    def _after_first_layer(self, sums: Floats) -> Floats:
+        """The logits, given what the first layer's neurons add up to; overwrites it."""
+        assert isinstance(self.classifier, Network)
+        if self._later_layers is None:
+            return sums
+        if self.classifier.activations[0] == "relu":
+            np.maximum(sums, 0.0, out=sums)
+        return self._later_layers.logits(sums)
 
     def at_most(self, points: Floats) -> Floats:
         """An upper bound that asks for no neighbours: m - gamma |m - m(x)| is greatest at m = 1, or at m(x)."""
         return np.asarray(1.0 - min(self.gamma, 1.0) * (1.0 - self.probability(points)))
 
     def probability(self, points: Floats) -> Floats:
-        """The network's probability of the class."""
-        return self._probability_of(self.network.logits(points))
+        """The model's probability of the class."""
+        return self._probability_of(self.classifier.logits(points))
 
     def _probability_of(self, logits: Floats) -> Floats:
-        if self.network.n_outputs == 1:
+        if self.classifier.n_outputs == 1:
             return np.asarray(expit(logits[:, 0] if self.target == 1 else -logits[:, 0]))
         return np.asarray(softmax(logits, axis=1)[:, self.target])
 
@@ -178,13 +184,13 @@ class STCE(Generator):
 
     def propose(self, task: Task) -> Proposals:
         """The nearest stable neighbour of each row."""
-        points = read_candidates(self.candidates, task.space, task.network)
+        points = read_candidates(self.candidates, task.space, task.classifier)
         noise = self.sigma * np.random.default_rng(task.seed).standard_normal((self.k, task.space.n_variables))
         result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
         for target in np.unique(task.targets).tolist():
             rows = np.flatnonzero(task.targets == target)
-            candidates = accepted_candidates(points, task.space, task.network, target)
-            test = _StableUntilFirst(Stability(task.network, target, noise, self.gamma), self.tau)
+            candidates = accepted_candidates(points, task.space, task.classifier, target)
+            test = _StableUntilFirst(Stability(task.classifier, target, noise, self.gamma), self.tau)
             found = walk(task, rows, candidates, task.deadline(rows.size), test=test)
             for row in rows.tolist():
                 if row in found:

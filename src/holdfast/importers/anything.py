@@ -21,6 +21,8 @@ _RAW: dict[str, dict[str, Any]] = {
 
 def by_its_scores(model: Any, why: HoldfastError) -> Scored:
     """The model by its scores; raises `why` it is not a network where it has none."""
+    # A search is what it found; only that takes further arguments.
+    model = getattr(model, "best_estimator_", model)
     classes = getattr(model, "classes_", None)
     if classes is None:
         if isinstance(model, type) or not (hasattr(model, "predict_proba") or hasattr(model, "decision_function")):
@@ -30,34 +32,45 @@ def by_its_scores(model: Any, why: HoldfastError) -> Scored:
     labels = tuple(np.asarray(classes).tolist())
     if len(labels) < 2 or any(isinstance(label, list | np.ndarray) for label in labels):
         raise UnsupportedModelError(f"expected a classifier of at least two classes, got classes_ = {classes!r}")
-    names = getattr(model, "feature_names_in_", None)
-    columns = None if names is None else tuple(str(name) for name in names)
+    columns = _columns(model)
+    # Whatever knows how many columns it learned from, but not their names, learned from an array.
+    array = columns is None and hasattr(model, "n_features_in_")
     width = getattr(model, "n_features_in_", None if columns is None else len(columns))
     return Scored(
-        _score_of(model, why),
+        _score_of(model, why, array),
         labels,
         columns,
         None if width is None else int(width),
-        predict_labels=model.predict if hasattr(model, "predict") else None,
+        predict_labels=Asked(model, "predict", array=array) if hasattr(model, "predict") else None,
         why=str(why),
+        raw=columns is not None or len(getattr(model, "steps", ())) > 1,
     )
 
 
-def _score_of(model: Any, why: HoldfastError) -> Callable[[Any], Any]:
+def _columns(model: Any) -> tuple[str, ...] | None:
+    """The names of the columns that the model learned from; None where it learned from an array."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        # CatBoost's; it numbers the columns of an array.
+        names = getattr(model, "feature_names_", None)
+        names = None if names == [str(i) for i in range(len(names or ()))] else names
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def _score_of(model: Any, why: HoldfastError, array: bool) -> Callable[[Any], Any]:
     """What the model itself compares: its raw margin, its decision function, or its probabilities."""
     steps = getattr(model, "steps", None)
     last = steps[-1][1] if steps else model
     for base in type(last).__mro__:
         raw = _RAW.get(base.__module__.partition(".")[0])
         if raw is not None and hasattr(last, "predict_proba"):
-            return Asked(model, "predict", tuple(raw.items()))
-    if hasattr(model, "decision_function") and len(model.classes_) == 2:
-        return Asked(model, "decision_function")
-    if hasattr(model, "predict_proba"):
-        return Asked(model, "predict_proba", odds=True)
-    if hasattr(model, "decision_function"):
-        return Asked(model, "decision_function")
-    raise why
+            return Asked(model, "predict", tuple(raw.items()), array)
+    known = [name for name in ("decision_function", "predict_proba") if hasattr(model, name)]
+    if not known:
+        raise why
+    # Of several classes a decision function may be one against one; probabilities are of each class.
+    method = known[0] if len(model.classes_) == 2 else known[-1]
+    return Asked(model, method, array=array, odds=method == "predict_proba")
 
 
 @dataclass(frozen=True)
@@ -67,8 +80,11 @@ class Asked:
     model: Any
     method: str
     options: tuple[tuple[str, Any], ...] = ()
+    # Whether it learned from an array, and would complain of column names.
+    array: bool = False
     odds: bool = False
 
     def __call__(self, table: Any) -> Any:
+        table = np.asarray(table) if self.array else table
         scores = getattr(self.model, self.method)(table, **dict(self.options))
         return log_odds(scores) if self.odds else scores

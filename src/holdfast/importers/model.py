@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import Decoder
 from holdfast.given import given_array
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
@@ -32,6 +34,8 @@ class Model:
         The columns of the raw table, where the model knows them.
     estimator
         The classifier without preprocessing that the network was read from, where a pipeline may hold it.
+    decode
+        From points to rows of the caller's table, where the model is asked about points of a space.
 
     Examples
     --------
@@ -46,6 +50,7 @@ class Model:
     preprocess: Callable[[Any], Any] | None = None
     feature_names: tuple[str, ...] | None = None
     estimator: Any = field(default=None, compare=False, repr=False)
+    decode: Decoder | None = field(default=None, compare=False, repr=False)
 
     @property
     def network(self) -> Network:
@@ -56,11 +61,48 @@ class Model:
         """The scores of a raw table, preprocessing included, (n, n_outputs)."""
         return self.classifier.logits(self.variables(X))
 
-    def in_space(self, space: FeatureSpace) -> Model:
-        """The model, asked about points of this space: a model that is no network reads the rows they stand for."""
-        if not isinstance(self.classifier, Scored):
-            return self
-        return replace(self, classifier=self.classifier.reading(space.decode, space.n_variables))
+    def in_space(self, space: FeatureSpace, table: Any = None) -> Model:
+        """The model, asked about points of this space, such as the rows of `table`.
+
+        Networks read points. Any other model reads the rows that they stand for, those of the table to the last bit,
+        unless it was fitted on an array, or on the space's own variables.
+        """
+        return self._read_by(Decoder(space, None if table is None else space.rows(table)))
+
+    def beside(self, today: Model) -> Classifier:
+        """The model, asked about the points that today's is asked about."""
+        scored = self.classifier
+        if isinstance(scored, Network) and self.preprocess is not None:
+            # Its preprocessing may be its own, so it reads the rows that the points stand for.
+            scored = Scored(self.logits, tuple(scored.classes.tolist()), self.feature_names)
+        if not isinstance(scored, Scored):
+            return scored
+        if today.decode is not None:
+            return replace(self, classifier=scored)._read_by(today.decode).classifier
+        if today.preprocess is not None:
+            raise InvalidInputError(
+                "space: expected one, to ask models that read a table in ways of their own, got None"
+            )
+        if None in (today.feature_names, scored.columns):
+            return scored
+        return scored.reading(partial(pd.DataFrame, columns=today.feature_names), today.classifier.n_features)
+
+    def _read_by(self, decode: Decoder) -> Model:
+        scored, space = self.classifier, decode.space
+        if not isinstance(scored, Scored):
+            return replace(self, decode=decode)
+        names = tuple(map(str, space.names))
+        encoded = not scored.raw or (scored.columns == space.variables != names)
+        if encoded and scored.width not in (None, space.n_variables):
+            raise InvalidInputError(
+                f"space: expected one with the {scored.width} variables of a model that was fitted on an array, got "
+                f"{space.n_variables}; a model that was fitted on a table with column names reads the table itself"
+            )
+        missing = [] if encoded else [name for name in scored.columns or () if name not in names]
+        if missing:
+            raise InvalidInputError(f"space: expected the model's column {missing[0]!r}, got {list(names)}")
+        reading = scored.reading(None if encoded else decode, space.n_variables)
+        return replace(self, classifier=reading, decode=decode)
 
     def variables(self, X: Any) -> Floats:
         """X in the variables that the classifier reads, a float64 array (n, n_features).

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Chance, Changes, PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
@@ -26,6 +26,7 @@ from holdfast.features.kinds import Kind
 from holdfast.generators import Recourse
 from holdfast.generators.finish import sentence_list
 from holdfast.letters.contents import (
+    CHANCE,
     GUARANTEED,
     NO_ANSWER,
     NOT_GUARANTEED,
@@ -34,6 +35,7 @@ from holdfast.letters.contents import (
     Detail,
     Limits,
     MainReason,
+    Odds,
     Time,
 )
 from holdfast.letters.language import Language
@@ -107,7 +109,7 @@ class Batch:
             after.numbers[found], after.points[found] = told
             for place, sentences in zip(found.tolist(), space.violations(told, own.take(found)), strict=True):
                 broken[place] = sentences
-        accepted = recourse.network.predict_index(own.points) == recourse.targets[chosen]
+        accepted = recourse.classifier.predict_index(own.points) == recourse.targets[chosen]
         return cls(recourse, chosen, own, after, np.asarray(accepted), broken)
 
 
@@ -120,7 +122,7 @@ def compose(batch: Batch, place: int, key: str, name: str, about: Circumstances)
             f"{key}: expected someone who was refused, got one with {_class(recourse, row)} already"
         )
     found, verdict = bool(recourse.found[row]), recourse.verdict[row]
-    outcome = NO_ANSWER if not found else GUARANTEED if verdict is Verdict.ROBUST else NOT_GUARANTEED
+    outcome = _outcome(recourse, row)
     changes: tuple[Change, ...] = ()
     unchanged: tuple[Detail, ...] = ()
     if found:
@@ -148,11 +150,24 @@ def compose(batch: Batch, place: int, key: str, name: str, about: Circumstances)
         limits=None if recourse.changes is None else _limits(recourse.changes, language),
         time=_time(about, row) if outcome == GUARANTEED else Time(),
         why_none="" if found else _why_none(str(recourse.reason[row])),
+        odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
     )
 
 
+def _outcome(recourse: Recourse, row: int) -> str:
+    """A margin that may fall says nothing about which models come: what was measured of them is no guarantee."""
+    changes = recourse.changes
+    if not recourse.found[row]:
+        return NO_ANSWER
+    if changes is None or recourse.verdict[row] is not Verdict.ROBUST:
+        return NOT_GUARANTEED
+    if changes.unit != "margin":
+        return GUARANTEED
+    return NOT_GUARANTEED if changes.chance is None else CHANCE
+
+
 def _class(recourse: Recourse, row: int) -> str:
-    return str(recourse.network.classes[int(recourse.targets[row])])
+    return str(recourse.classifier.classes[int(recourse.targets[row])])
 
 
 def _refuse_bad_advice(space: FeatureSpace, key: str, before: Floats, after: Floats, broken: list[str]) -> None:
@@ -258,10 +273,27 @@ def _reasons(space: FeatureSpace, changes: Sequence[Change]) -> tuple[MainReason
     return tuple(MainReason(code, text, share) for (code, text), share in ordered[:_MOST_REASONS])
 
 
-def _limits(changes: PlausibleChanges, language: Language) -> Limits:
+def _limits(changes: Changes, language: Language) -> Limits:
+    if not isinstance(changes, PlausibleChanges):
+        return Limits(language.rounded_down(changes.size), "", "", True, unit=changes.unit)
     least, largest = language.rounded_down(changes.least), language.rounded_down(changes.largest)
     norm = "inf" if math.isinf(changes.norm) else f"{changes.norm:g}"
     return Limits(least, "" if largest == least else largest, norm, bool(changes.biases), changes.per_parameter)
+
+
+def _odds(changes: Changes | None, language: Language) -> Odds | None:
+    chance: Chance | None = None if changes is None else changes.chance
+    if chance is None:
+        return None
+    # What is broken is rounded up, how sure that is down; the last bits are those of a decimal in binary.
+    broken = language.number(math.ceil(1e4 * chance.broken * (1.0 - 1e-12)) / 100.0)
+    sure = "" if chance.probability is None else language.rounded_down(100.0 * chance.probability)
+    return Odds(
+        one_in=str(chance.one_in or ""),
+        share=language.percent.replace("{}", broken),
+        models=language.number(chance.models),
+        probability=sure and language.percent.replace("{}", sure),
+    )
 
 
 def _time(about: Circumstances, row: int) -> Time:

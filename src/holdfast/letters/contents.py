@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from holdfast.features.kinds import Label
 
-GUARANTEED, NOT_GUARANTEED, NO_ANSWER = "guaranteed", "not_guaranteed", "no_answer"
+GUARANTEED, CHANCE, NOT_GUARANTEED, NO_ANSWER = "guaranteed", "chance", "not_guaranteed", "no_answer"
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,14 @@ class Limits:
     largest
         The largest radius where layers or parameters have their own, else "".
     norm
-        "inf" where each number moves by itself; "1", "2", ... where `radius` is for all of them together.
+        "inf" where each number moves by itself; "1", "2", ... where `radius` is for all of them together; "" where
+        `unit` is not "delta".
     biases
         Whether the biases move too.
     by_parameter
         Whether each parameter has a radius of its own, and not only each layer.
+    unit
+        What the radius is: "delta"; "radius", of an ellipsoid of parameters; "margin", how far the score may fall.
     """
 
     radius: str
@@ -84,6 +87,27 @@ class Limits:
     norm: str
     biases: bool
     by_parameter: bool = False
+    unit: str = "delta"
+
+
+@dataclass(frozen=True)
+class Odds:
+    """What was measured of such advice: how often the next model breaks it. Never a proof.
+
+    Attributes
+    ----------
+    one_in, share
+        The share that is broken at most: "10" for 1 in 10, or "" where it is no such share; and as "10%".
+    models
+        How many retrained models it was measured on.
+    probability
+        "" where the share is an expectation; otherwise it holds with this probability ("90%").
+    """
+
+    one_in: str
+    share: str
+    models: str
+    probability: str
 
 
 @dataclass(frozen=True)
@@ -121,7 +145,8 @@ class Contents:
     target
         The class that was asked for, as the model calls it.
     outcome
-        "guaranteed" only where the advice is proven to survive Δ; "not_guaranteed" for any other advice; "no_answer".
+        "guaranteed" only where the advice is proven for every model near today's; "chance" where only the margin may
+        fall by so much, and `odds` say how often such advice lasts; "not_guaranteed" for any other advice; "no_answer".
     verdict
         "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no advice, or where nothing was certified.
     reasons
@@ -130,6 +155,8 @@ class Contents:
         What to change, the largest share first, and what has to stay.
     limits
         None where nothing was certified.
+    odds
+        None where nothing was measured, and unless the outcome is "guaranteed" or "chance".
     time
         Empty unless the outcome is "guaranteed".
     why_none
@@ -152,3 +179,4 @@ class Contents:
     limits: Limits | None
     time: Time
     why_none: str
+    odds: Odds | None = None

@@ -40,7 +40,7 @@ class Letter:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the letter promises anything: only where the advice is proven to survive Δ."""
+        """Whether the letter guarantees anything: only where the advice is proven for every model near today's."""
         return self.contents.outcome == "guaranteed"
 
     def __str__(self) -> str:
@@ -69,8 +69,9 @@ def write_letter(
 ) -> Letter:
     """The letter to the person in a row: what was decided, what to change, what is guaranteed, and until when.
 
-    Only advice with the verdict ROBUST is worded as a guarantee. Values to reach are written with every digit and read
-    back before the letter is handed out. docs/letters.md has examples, and the variables of the templates.
+    Only advice that is proven for every model near today's is worded as a guarantee. Where only the margin may fall, a
+    chance that was measured is worded as a chance. Values to reach are written with every digit and read back before
+    the letter is handed out. docs/letters.md has examples, and the variables of the templates.
 
     Parameters
     ----------

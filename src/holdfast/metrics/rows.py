@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.changes import Changes
-from holdfast.classifier import Classifier
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
@@ -18,31 +17,22 @@ from holdfast.importers import load_model
 from holdfast.metrics.answers import Answers
 from holdfast.metrics.density import Density
 from holdfast.network import Floats, Network
-from holdfast.scored import Scored
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for
 
 
 def valid_rows(answers: Answers, model: object = None) -> Floats:
     """1 where the model, today's unless another is given, gives the answer its target class, else 0."""
-    classifier = answers.classifier if model is None else _read_alike(answers, model)
+    classifier = answers.classifier if model is None else load_model(model).beside(answers.model)
     # A model trained later may know its classes in another order, so labels are compared.
     wanted = answers.classifier.classes[answers.targets[answers.found]]
+    unknown = [label for label in dict.fromkeys(wanted.tolist()) if label not in classifier.classes.tolist()]
+    if unknown:
+        raise InvalidInputError(
+            f"retrained: expected models that know the class {unknown[0]!r}, got {classifier.classes.tolist()}"
+        )
     points = answers.points[answers.found]
     return answers.spread(classifier.predict(points) == wanted if len(points) else [])
-
-
-def _read_alike(answers: Answers, model: object) -> Classifier:
-    """Another model, asked about the points of these answers."""
-    if isinstance(model, Network):
-        return model
-    loaded = load_model(model)
-    if isinstance(loaded.classifier, Network) and loaded.preprocess is not None:
-        # Its preprocessing may be its own, so it reads the rows that the points stand for.
-        return Scored(loaded.logits, tuple(loaded.classifier.classes.tolist())).reading(
-            answers.space.decode, answers.space.n_variables
-        )
-    return loaded.in_space(answers.space).classifier
 
 
 def valid_retrained_rows(answers: Answers, retrained: Sequence[object]) -> Floats:

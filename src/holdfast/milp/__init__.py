@@ -1,1 +1,1 @@
-"""Linear and mixed-integer programs: `relaxation` proves bounds, `recourse` and `encode` write the programs."""
+"""Linear programs: `relaxation` proves bounds, `recourse` writes what a person may do and what models accept."""

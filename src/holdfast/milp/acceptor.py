@@ -2,8 +2,8 @@
 
     v_1 = f_1(W_1 (x, |x|) + b_1),   v_i = f_i(W_i v_{i-1} + b_i),   rows . v_L + offsets >= 0,   f_i ReLU or identity
 
-The interval bound of a ReLU network is itself such a network, of twice the width, whose values are the lower and upper
-ends side by side. Variables of unknown sign enter it by their absolute values too, always on the convex side.
+The interval bound of a ReLU layer is itself such a layer, of twice the width, whose values are the lower and upper ends
+side by side. Variables of unknown sign enter it by their absolute values too, always on the convex side.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
 
 _EPSILON = float(np.finfo(np.float64).eps)
-_Terms = tuple[Floats, ...]
+# The least and the greatest preactivation of each neuron of a layer over a domain.
+Range = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -53,39 +54,41 @@ class Acceptor:
 
     @classmethod
     def interval(cls, network: Network, changes: PlausibleChanges, target: int, domain: Domain) -> Acceptor:
-        """The interval bound of a ReLU network over the box `changes`: what it accepts, every network in Δ accepts.
+        """The interval bound over the box `changes`, for up to one hidden layer with ReLU.
 
-        Up to one hidden layer it accepts exactly the points that are Δ-robust.
+        It accepts exactly the points that are Δ-robust.
         """
         unsure = (domain.lower < 0.0) & (domain.upper > 0.0)
         absolute = np.flatnonzero(unsure)
-        # How much of max(x, 0) and of max(-x, 0) is in each input: known by the sign, or by way of the absolute value.
+        # What a layer reads: the variables, the absolute values, 1 for the bias.
+        read = [*range(unsure.size), *absolute, unsure.size]
+        # How much of max(x, 0) and of max(-x, 0) is in each of them: known by the sign, or by the absolute value.
         half = np.full(absolute.size, 0.5)
-        plus: Floats | float = np.concatenate([np.where(unsure, 0.5, domain.upper > 0.0), half])
-        minus: Floats | float = np.concatenate([np.where(unsure, -0.5, -1.0 * (domain.upper <= 0.0)), half])
-        ends: list[tuple[_Terms, _Terms]] = []
-        bias_ends: list[tuple[_Terms, _Terms]] = []
+        plus: Floats | float = np.concatenate([np.where(unsure, 0.5, domain.upper > 0.0), half, [1.0]])
+        minus: Floats | float = np.concatenate([np.where(unsure, -0.5, -1.0 * (domain.upper <= 0.0)), half, [0.0]])
+        ends: list[list[tuple[Floats, ...]]] = []
         for radius, weight, bias in zip(changes.layer_radii(network), network.weights, network.biases, strict=True):
-            down, up = (np.broadcast_to(part, weight.shape) for part in down_up(radius.weight))
+            down, up = (
+                np.column_stack([np.broadcast_to(part, weight.shape), np.broadcast_to(edge, bias.shape)])
+                for part, edge in zip(down_up(radius.weight), down_up(radius.bias), strict=True)
+            )
+            today = np.column_stack([weight, bias])
             if not ends:
-                down, up = (np.concatenate([part, part[:, absolute]], axis=1) for part in (down, up))
-                weight = np.concatenate([weight, np.zeros((weight.shape[0], absolute.size))], axis=1)
-            ends.append(((weight, -down * plus, -up * minus), (weight, up * plus, down * minus)))
-            less, more = (np.broadcast_to(part, bias.shape) for part in down_up(radius.bias))
-            bias_ends.append(((bias, -less), (bias, more)))
+                today, down, up = (part[:, read] for part in (today, down, up))
+                today[:, unsure.size : -1] = 0.0
+            ends.append([(today, -down * plus, -up * minus), (today, up * plus, down * minus)])
             plus, minus = 1.0, 0.0
-        rows, offsets = [], []
+        outputs = []
         for margin in margins_for(network, target):
             parts = [(s, end, o) for s, end, o in ((1.0, 0, margin.above), (-1.0, 1, margin.below)) if o >= 0]
-            rows.append(_sum(*(s * term[o] for s, end, o in parts for term in ends[-1][end])))
-            offsets.append(_sum(*(s * term[o] for s, end, o in parts for term in bias_ends[-1][end])))
-        weights, biases = [], []
-        for i, (low, high) in enumerate(ends[:-1]):
-            least, most = _sum(*low), _sum(*high)
-            weights.append(np.concatenate([least, most] if i == 0 else [_halves(least), -_halves(-most)]))
-            biases.append(np.concatenate([_sum(*end) for end in bias_ends[i]]))
-        outputs = _halves(np.stack(rows)) if weights else np.stack(rows)
-        return cls(tuple(weights), tuple(biases), (True,) * len(weights), outputs, np.array(offsets), absolute)
+            outputs.append(_sum(*(s * term[o] for s, end, o in parts for term in ends[-1][end])))
+        rows, offsets = np.stack(outputs)[:, :-1], np.stack(outputs)[:, -1]
+        if len(ends) == 1:
+            return cls((), (), (), rows, offsets, absolute)
+        first = np.concatenate([_sum(*end) for end in ends[0]])
+        # The least of the margins takes lower ends where a weight is positive, upper ends where it is negative.
+        rows = np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1)
+        return cls((first[:, :-1],), (first[:, -1],), (True,), rows, offsets, absolute)
 
     def layers(self, points: Floats) -> tuple[list[Floats], Floats]:
         """The preactivations of each hidden layer at some points, and the margins, (n, ...) each."""
@@ -117,42 +120,23 @@ class Acceptor:
 _sum = np.vectorize(lambda *terms: math.fsum(terms), otypes=[np.float64])
 
 
-def _halves(matrix: Floats) -> Floats:
-    """What multiplies the lower ends and what multiplies the upper ends for the least value."""
-    return np.concatenate([np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)], axis=1)
-
-
-@dataclass(frozen=True)
-class LayerRange:
-    """The least and the greatest preactivation of each neuron of a layer over a domain."""
-
-    low: Floats
-    high: Floats
-
-
-def layer_ranges(acceptor: Acceptor, domain: Domain) -> tuple[list[LayerRange], Floats, int]:
-    """Sound ranges, layer by layer: the better of interval propagation and a backward walk to the variables.
+def layer_ranges(acceptor: Acceptor, domain: Domain) -> tuple[list[Range], Floats, int]:
+    """Sound ranges, layer by layer: each end by a backward walk to the variables.
 
     No number on the way exceeds a few times `size`, what the same layers give with every sign positive, and each is the
     result of at most `terms` roundings. So the ranges, widened by as much, hold in exact arithmetic. The margins' size
     and terms come second and third.
     """
-    ranges: list[LayerRange] = []
+    ranges: list[Range] = []
     size = np.maximum(np.abs(domain.lower), np.abs(domain.upper))
     size, terms = np.concatenate([size, size[acceptor.absolute]]), size.shape[0]
     for i, (weight, bias) in enumerate(zip(acceptor.weights, acceptor.biases, strict=True)):
         size, terms = np.abs(weight) @ size + np.abs(bias), terms + weight.shape[1]
-        high = _walk_back(acceptor, ranges, domain, weight, bias)
-        low = -_walk_back(acceptor, ranges, domain, -weight, -bias)
-        if i > 0:
-            before_low, before_high = ranges[-1].low, ranges[-1].high
-            if acceptor.rectified[i - 1]:
-                before_low, before_high = np.maximum(before_low, 0.0), np.maximum(before_high, 0.0)
-            positive, negative = np.maximum(weight, 0.0), np.minimum(weight, 0.0)
-            high = np.minimum(high, positive @ before_high + negative @ before_low + bias)
-            low = np.maximum(low, positive @ before_low + negative @ before_high + bias)
         slack = rounding(terms * (i + 1), size)
-        ranges.append(LayerRange(low - slack, high + slack))
+        high, minus_low = (
+            _walk_back(acceptor, ranges, domain, side * weight, side * bias) + slack for side in (1.0, -1.0)
+        )
+        ranges.append((-minus_low, high))
     return ranges, np.abs(acceptor.rows) @ size + np.abs(acceptor.offsets), terms + acceptor.rows.shape[1]
 
 
@@ -161,13 +145,11 @@ def rounding(terms: int, size: Floats) -> Floats:
     return np.asarray(16 * (terms + 8) * _EPSILON * size + 1e-290)
 
 
-def _walk_back(
-    acceptor: Acceptor, ranges: list[LayerRange], domain: Domain, matrix: Floats, constant: Floats
-) -> Floats:
+def _walk_back(acceptor: Acceptor, ranges: list[Range], domain: Domain, matrix: Floats, constant: Floats) -> Floats:
     """An upper bound on matrix . v + constant, each ReLU replaced by a line above or below it."""
     for k in range(len(ranges) - 1, -1, -1):
         if acceptor.rectified[k]:
-            low, high = ranges[k].low, ranges[k].high
+            low, high = ranges[k]
             unstable = (low < 0.0) & (high > 0.0)
             chord = np.where(unstable, high / np.where(unstable, high - low, 1.0), (low >= 0.0).astype(np.float64))
             floor = np.where(unstable, (high > -low).astype(np.float64), chord)

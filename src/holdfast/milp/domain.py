@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.features.admissible import reach
+from holdfast.features.admissible import possible_codes, reach
 from holdfast.features.codec import Rows
 from holdfast.features.grid import Grid
 from holdfast.features.kinds import Direction
@@ -25,6 +26,8 @@ from holdfast.network import Floats
 _ON_GRID = 1e-6
 # A radius is widened by this much, so that rounding never cuts off the very answer that it comes from.
 _SLACK = 1e-9
+# Where a variable with countable values can be: on a grid in the column's units, with the way from there, or listed.
+Places = tuple[Grid, Scaling] | Floats
 # The values of a label's variable.
 _LABEL = (Grid(1.0, 1.0, 0, 1), Scaling())
 
@@ -44,7 +47,8 @@ class Domain:
     step
         The distance of the grid points between low and high, up to rounding; 0 where every value is possible.
     grids
-        The grid of a variable with a step, in the column's units, and the way from there to the variable.
+        The grid of a variable with a step, in the column's units, and the way from there to the variable; or the values
+        of a variable whose step is infinite, one by one.
     weights
         What a change of one unit costs.
     groups, partial_groups
@@ -63,7 +67,7 @@ class Domain:
     low: Floats
     high: Floats
     step: Floats
-    grids: dict[int, tuple[Grid, Scaling]]
+    grids: dict[int, Places]
     weights: Floats
     groups: tuple[NDArray[np.intp], ...]
     partial_groups: tuple[NDArray[np.intp], ...]
@@ -79,24 +83,40 @@ class Domain:
         numbers, factual = person.numbers[0], person.points[0]
         lower, upper = (end[0] for end in space.bounds_for(person))
         low, high, step = factual.copy(), factual.copy(), np.zeros_like(factual)
-        grids: dict[int, tuple[Grid, Scaling]] = {}
+        grids: dict[int, Places] = {}
         for i, feature in enumerate(space.features):
             variables = list(feature.variables)
-            if feature.direction is Direction.IMMUTABLE:
+            gone = bool(np.isnan(numbers[i]))
+            if gone and feature.fillable and (feature.flags or feature.listed):
+                raise InvalidInputError(
+                    f"column {feature.name!r}: expected one that stays missing or is known, for a method that solves "
+                    "programs, got one that may be filled in; RNCE and NNCE take it"
+                )
+            if feature.direction is Direction.IMMUTABLE or (gone and not feature.fillable):
                 continue
             if feature.one_hot:
-                low[variables], high[variables], step[variables] = 0.0, 1.0, 1.0
+                low[variables], high[variables] = lower[variables], upper[variables]
+                step[variables] = np.where(low[variables] < high[variables], 1.0, 0.0)
                 grids |= dict.fromkeys(variables, _LABEL)
                 continue
-            least, most = (float(end[0]) for end in reach(feature, numbers[i : i + 1], 1))
+            if feature.listed:
+                possible = possible_codes(feature, numbers[i : i + 1])[0]
+                values = np.unique(feature.blocks[possible, 0])
+                low[variables], high[variables] = values[0], values[-1]
+                step[variables], grids[variables[0]] = np.inf, values
+                continue
+            least, most = (float(end[0]) for end in reach(feature, None if gone else numbers[i : i + 1], 1))
             if least <= most:
                 variable = variables[0]
                 low[variable], high[variable] = feature.scaling.apply(np.array([least, most]))
                 if feature.grid is not None:
                     grids[variable] = (feature.grid, feature.scaling)
+                    # Through a curve the grid's points are not evenly apart.
+                    step[variable] = 0.0 if feature.scaling.linear or least == most else np.inf
         for grid in space.grids:
             if high[grid.variable] > low[grid.variable]:
                 step[grid.variable] = grid.step
+        groups = _groups(space, numbers)
         matrix, bounds = space.rule_rows()
         sizes = [
             abs(terms.bound)
@@ -116,8 +136,8 @@ class Domain:
             step=step,
             grids=grids,
             weights=space.weights,
-            groups=tuple(space.groups),
-            partial_groups=tuple(space.partial_groups),
+            groups=groups[0],
+            partial_groups=groups[1],
             features=tuple(np.array(feature.variables, dtype=np.intp) for feature in space.features),
             rule_matrix=matrix / size[:, None],
             rule_bounds=bounds / size,
@@ -144,7 +164,7 @@ class Domain:
         """The part where no variable moves further than its span."""
         low, high = np.maximum(self.low, self.own - span), np.minimum(self.high, self.own + span)
         for i in self.grids:
-            low[i], high[i] = self._least_from(i, low[i]), self._greatest_to(i, high[i])
+            low[i], high[i] = self._nearest(i, low[i], -1.0), self._nearest(i, high[i], 1.0)
         empty = low > high
         low, high = np.where(empty, self.own, low), np.where(empty, self.own, high)
         lower, upper = np.minimum(low, self.own), np.maximum(high, self.own)
@@ -163,31 +183,29 @@ class Domain:
 
     def gap(self, i: int, value: float) -> tuple[float, float] | None:
         """The possible values of variable i next to a value, to the last bit; None where the value itself is one."""
-        below, above = self._greatest_to(i, value), self._least_from(i, value)
+        below, above = self._nearest(i, value, 1.0), self._nearest(i, value, -1.0)
         own = float(self.own[i])
         below, above = (max(below, own), above) if own <= value else (below, min(above, own))
         return None if value in (below, above) or not below < above else (below, above)
 
     def _off_grid(self, point: Floats) -> Floats:
         """How far each variable is from the last grid point towards the next, 0 where there is no grid."""
-        stepped = self.step > 0.0
+        stepped = (self.step > 0.0) & (self.step < np.inf)
         steps = (point - np.where(stepped, self.low, 0.0)) / np.where(stepped, self.step, 1.0)
         share = np.where(stepped, steps - np.floor(steps), 0.0)
+        for i in np.flatnonzero(self.step == np.inf).tolist():
+            values = self.grids[i]
+            below, above = _on_grid(values, point[i], 1.0), _on_grid(values, point[i], -1.0)
+            share[i] = (point[i] - below) / (above - below) if below < above else 0.0
         return np.where((share < _ON_GRID) | (share > 1.0 - _ON_GRID), 0.0, share)
 
-    def _greatest_to(self, i: int, value: float) -> float:
-        """The greatest value up to this one that a change can lead to; -inf if there is none."""
-        value = min(value, float(self.high[i]))
-        if value < self.low[i]:
-            return -np.inf
-        return value if i not in self.grids else _on_grid(*self.grids[i], value, 1.0)
-
-    def _least_from(self, i: int, value: float) -> float:
-        """The least value from this one on that a change can lead to; inf if there is none."""
-        value = max(value, float(self.low[i]))
-        if value > self.high[i]:
-            return np.inf
-        return value if i not in self.grids else _on_grid(*self.grids[i], value, -1.0)
+    def _nearest(self, i: int, value: float, side: float) -> float:
+        """The last value that a change can lead to on the way up to this one (side 1), or down to it (-1); or ∓inf."""
+        low, high = float(self.low[i]), float(self.high[i])
+        value = min(value, high) if side > 0.0 else max(value, low)
+        if not low <= value <= high:
+            return -side * np.inf
+        return value if i not in self.grids else _on_grid(self.grids[i], value, side)
 
     # ------------------------------------------------------------------ linear functions
 
@@ -206,26 +224,41 @@ class Domain:
             gain = (matrix[:, group] - matrix[:, [own]]).max(axis=1) * float(movable.any())
             room[:, group] = 0.0
             room[:, own], rate[:, own], price[:, own] = 1.0, np.maximum(gain, 0.0), 2.0 * self.weights[own]
-        if not np.isfinite(self.radius):
-            room = np.where(rate > 0.0, room, 0.0)
-            return np.asarray(base + (room * rate).sum(axis=1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            order = np.argsort(-np.where(rate > 0.0, rate / price, -1.0), axis=1)
-        rate, price, room = (np.take_along_axis(part, order, axis=1) for part in (rate, price, room))
-        with np.errstate(invalid="ignore"):
-            full = np.where(rate > 0.0, np.nan_to_num(price * room, nan=0.0), 0.0)
-        spent = np.cumsum(full, axis=1) - full
-        left = np.clip(self.radius - np.nan_to_num(spent, nan=np.inf), 0.0, None)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.minimum(room, np.where(price > 0.0, left / price, np.inf))
-        return np.asarray(base + np.where(rate > 0.0, moved * rate, 0.0).sum(axis=1))
+        room = np.where(rate > 0.0, room, 0.0)
+        if np.isfinite(self.radius):
+            # What costs nothing comes first, and takes nothing from the radius.
+            with np.errstate(all="ignore"):
+                order = np.argsort(-np.where(rate > 0.0, rate / price, -1.0), axis=1)
+                rate, price, room = (np.take_along_axis(part, order, axis=1) for part in (rate, price, room))
+                full = np.nan_to_num(np.where(price > 0.0, price * room, 0.0))
+                left = np.clip(self.radius - (np.cumsum(full, axis=1) - full), 0.0, None)
+                room = np.minimum(room, np.where(price > 0.0, left / price, np.inf))
+        return np.asarray(base + (room * rate).sum(axis=1))
 
 
-def _on_grid(grid: Grid, scaling: Scaling, value: float, side: float) -> float:
-    """The last grid point on the way up to a value (side 1), or on the way down to it (side -1).
+def _groups(space: FeatureSpace, numbers: Floats) -> tuple[tuple[NDArray[np.intp], ...], ...]:
+    """The one-hot variables of which this person has exactly one, and those of which at most one.
 
-    Where the grid is finer than rounding, the value itself: as if there were no grid.
+    Exactly one where no label without a variable can be reached; neither where the value is missing, and stays so.
     """
+    found: tuple[list[NDArray[np.intp]], ...] = ([], [])
+    for feature, number in zip(space.features, numbers, strict=True):
+        if feature.one_hot and not np.isnan(number):
+            possible = possible_codes(feature, np.array([number]))[0]
+            bare = bool((np.array(feature.cells)[possible] < 0).any())
+            found[bare].append(np.array(feature.variables, dtype=np.intp))
+    return tuple(map(tuple, found))
+
+
+def _on_grid(places: Places, value: float, side: float) -> float:
+    """The last possible value on the way up to a value (side 1), or on the way down to it (side -1).
+
+    Where a grid is finer than rounding, the value itself: as if there were no grid.
+    """
+    if isinstance(places, np.ndarray):
+        good = places[side * places <= side * value]
+        return float(good[-1 if side > 0 else 0]) if good.size else -side * np.inf
+    grid, scaling = places
     numbers = grid.nearest(scaling.estimate(np.array([value]))) + np.arange(-2.0, 3.0)
     points = scaling.apply(grid.value(numbers))
     good = points[side * points <= side * value]

@@ -60,14 +60,9 @@ def add_person(builder: ProgramBuilder, domain: Domain, limits: Limits) -> list[
 def _variable(builder: ProgramBuilder, domain: Domain, i: int) -> int:
     """x in [lower, upper] at weight |x - own|; up and down apart where both are possible."""
     own, lower, upper, weight = (float(part[i]) for part in (domain.own, domain.lower, domain.upper, domain.weights))
-    x = builder.variable(lower, upper)
-    if lower >= upper:
-        return x
-    if lower >= own:
-        builder.pay_from(x, own, weight)
-    elif upper <= own:
-        builder.pay_from(x, own, -weight)
-    else:
+    side = float(lower >= own) - float(upper <= own)
+    x = builder.variable(lower, upper, cost=side * weight, start=own)
+    if lower < own < upper:
         up = builder.variable(0.0, np.nextafter(upper - own, np.inf), cost=weight)
         down = builder.variable(0.0, np.nextafter(own - lower, np.inf), cost=weight)
         builder.row([x, up, down], [1.0, -1.0, 1.0], own, own)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.milp.acceptor import Acceptor, LayerRange, layer_ranges, rounding
+from holdfast.milp.acceptor import Acceptor, Range, layer_ranges, rounding
 from holdfast.milp.builder import ProgramBuilder
 from holdfast.milp.domain import Domain
 from holdfast.milp.people import Limits, add_person
@@ -56,8 +56,7 @@ class RecourseProgram:
         self._written += [self._accept(acceptor) for acceptor in acceptors]
         self.program = self.builder.build()
         self.relaxation = Relaxation(self.program)
-        self.constant = self.builder.constant
-        self.binaries = np.flatnonzero(self.program.integer)
+        self.constant, self.binaries = self.builder.constant, np.array(self.builder.binaries, dtype=np.intp)
 
     def solve(self, lower: Floats, upper: Floats) -> Relaxed:
         """The cheapest point for these ranges of the variables, binaries between 0 and 1."""
@@ -133,7 +132,7 @@ class RecourseProgram:
         acceptor: Acceptor,
         i: int,
         inputs: NDArray[np.intp],
-        span: LayerRange,
+        span: Range,
         needed: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The variables of a layer's values, -1 where one is surely 0 or nothing looks at it; and its binaries."""
@@ -141,12 +140,12 @@ class RecourseProgram:
         alive = inputs >= 0
         inputs, weight = inputs[alive], weight[:, alive]
         values, inactive = np.full((2, weight.shape[0]), -1, dtype=np.intp)
-        dead = (span.high <= 0.0) & relu
+        dead = (span[1] <= 0.0) & relu
         for j in np.flatnonzero(~dead & (needed[0] | needed[1])):
             above, below = bool(needed[0][j]), bool(needed[1][j])
             key = (weight[j].tobytes(), bias[j].tobytes(), inputs.tobytes(), bytes([above, below, relu]))
             if key not in self._neurons:
-                ends = float(span.low[j]), float(span.high[j])
+                ends = float(span[0][j]), float(span[1][j])
                 self._neurons[key] = self._neuron(inputs, weight[j], float(bias[j]), ends, above, below, relu)
             values[j], inactive[j] = self._neurons[key]
         return values, inactive

@@ -11,18 +11,62 @@ a right-hand side above 0 (Farkas), no point satisfies the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.milp.solve import Program, open_solver, scaled
 from holdfast.network import Floats
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Products too small to be rounded relatively are off by less than this.
 _TINY = 1e-290
+# The tightest tolerances there are, because the answer is part of a proof. What is smaller than the last HiGHS takes
+# for 0; it allows no less.
+_OPTIONS: dict[str, Any] = {
+    "output_flag": False,
+    "threads": 1,
+    "presolve": "off",
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+    "small_matrix_value": 1e-12,
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """min cost . x  subject to  row_lower <= rows x <= row_upper,  lower <= x <= upper."""
+
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    rows: Floats
+    row_lower: Floats
+    row_upper: Floats
+
+    def scaled(self) -> tuple[Program, Floats, Floats, float]:
+        """The program with its variables, rows and cost in other units, and these, so that no number is far from 1.
+
+        HiGHS drops coefficients below 1e-9 and takes rows for satisfied that are short by 1e-9. Units are powers of
+        two, so that nothing is rounded: x = units * scaled x, scaled row = row_units * row, scaled cost = cost_unit *
+        cost.
+        """
+        units = _power(np.maximum(np.abs(self.lower), np.abs(self.upper)))
+        rows, cost = self.rows * units, self.cost * units
+        row_units = 1.0 / _power(np.abs(rows).max(axis=1, initial=0.0))
+        cost_unit = 1.0 / float(_power(np.abs(cost).max(initial=0.0)))
+        ends = self.lower / units, self.upper / units
+        sides = self.row_lower * row_units, self.row_upper * row_units
+        return Program(cost * cost_unit, *ends, rows * row_units[:, None], *sides), units, row_units, cost_unit
+
+
+def _power(sizes: Floats) -> Floats:
+    """The power of two above each size; 1 where that could lead out of the range of floats."""
+    exponents = np.frexp(sizes)[1]
+    usual = (sizes > 0.0) & np.isfinite(sizes) & (np.abs(exponents) < 300)
+    return np.asarray(np.ldexp(1.0, np.where(usual, exponents, 0)))
 
 
 @dataclass(frozen=True)
@@ -38,7 +82,7 @@ class Relaxed:
 
 
 class Relaxation:
-    """A `Program` without its whole numbers.
+    """A `Program` in HiGHS.
 
     Examples
     --------
@@ -55,23 +99,20 @@ class Relaxation:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program, self.units, self.row_units, self.cost_unit = scaled(program)
-        rows = np.repeat(np.arange(program.row_lower.size), np.diff(program.starts))
-        self.transposed = np.zeros((program.cost.size, program.row_lower.size))
-        self.transposed[program.columns, rows] = self.program.values
-        self.absolute = np.abs(self.transposed)
+        self.program, self.units, self.row_units, self.cost_unit = program.scaled()
         self.gamma = (program.cost.size + program.row_lower.size + 16) * _EPSILON
-        self.numbers = np.arange(program.cost.size, dtype=np.int32)
-        whole = np.zeros_like(program.integer)
-        self.solver = open_solver(replace(self.program, integer=whole), presolve="off")
+        self.solver = highspy.Highs()
+        for name, value in _OPTIONS.items():
+            self.solver.setOptionValue(name, value)
+        self.solver.passModel(_to_highs(self.program))
 
     def solve(self, lower: Floats, upper: Floats) -> Relaxed:
         """The least cost for these ranges of the variables."""
         low, high = lower / self.units, upper / self.units
-        values = self._run(low, high)
-        if values is not None:
-            multipliers = np.array(self.solver.getSolution().row_dual)
-            bound, weights = self._bound(multipliers, self.program.cost, low, high)
+        found = self.run(lower, upper)
+        if found is not None:
+            values, multipliers = found
+            bound, weights = self._bound(multipliers / self.row_units * self.cost_unit, self.program.cost, low, high)
             return Relaxed(bound / self.cost_unit, values, weights / self.units)
         nothing = np.zeros_like(low)
         impossible = any(self._bound(ray, nothing, low, high)[0] > 0.0 for ray in self._rays())
@@ -79,19 +120,22 @@ class Relaxation:
 
     def push(self, lower: Floats, upper: Floats, rows: NDArray[np.intp], extra: Floats) -> Floats | None:
         """The solver's point with so much more asked of some rows; nothing is proven by it."""
-        raised = self.program.row_lower[rows] + extra * self.row_units[rows]
-        self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), raised, self.program.row_upper[rows])
-        values = self._run(lower / self.units, upper / self.units)
-        kept = self.program.row_lower[rows], self.program.row_upper[rows]
-        self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), *kept)
-        return values
+        kept, top = self.program.row_lower[rows], self.program.row_upper[rows]
+        self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), kept + extra * self.row_units[rows], top)
+        found = self.run(lower, upper)
+        self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), kept, top)
+        return None if found is None else found[0]
 
-    def _run(self, low: Floats, high: Floats) -> Floats | None:
-        self.solver.changeColsBounds(low.size, self.numbers, low, high)
+    def run(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats] | None:
+        """The solver's point and its multipliers of the rows; nothing is proven by them."""
+        numbers = np.arange(lower.size, dtype=np.int32)
+        self.solver.changeColsBounds(lower.size, numbers, lower / self.units, upper / self.units)
         self.solver.run()
         if self.solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
-        return np.array(self.solver.getSolution().col_value) * self.units
+        solution = self.solver.getSolution()
+        multipliers = np.array(solution.row_dual) * self.row_units / self.cost_unit
+        return np.array(solution.col_value) * self.units, multipliers
 
     def _rays(self) -> Iterator[Floats]:
         """Multipliers that may show that no point exists: the solver's, of either sign, or one row alone."""
@@ -104,14 +148,26 @@ class Relaxation:
     def _bound(self, multipliers: Floats, cost: Floats, low: Floats, high: Floats) -> tuple[float, Floats]:
         """The proven bound that these multipliers give, and the variables' weights."""
         program = self.program
-        endless = ((multipliers > 0.0) & np.isinf(program.row_lower)) | (
-            (multipliers < 0.0) & np.isinf(program.row_upper)
-        )
-        y = np.where(endless, 0.0, multipliers)
-        paid = y * np.where(y > 0.0, program.row_lower, np.where(y < 0.0, program.row_upper, 0.0))
-        weights = self.absolute @ np.abs(y)
-        reduced = cost - self.transposed @ y
+        side = np.where(multipliers > 0.0, program.row_lower, program.row_upper)
+        y = np.where(np.isinf(side), 0.0, multipliers)
+        paid = y * np.where(y == 0.0, 0.0, side)
+        weights = np.abs(y) @ np.abs(program.rows)
+        reduced = cost - y @ program.rows
         doubt = self.gamma * (weights + np.abs(cost)) + _TINY
         terms = np.minimum(reduced * low, reduced * high) - doubt * np.maximum(np.abs(low), np.abs(high))
         bound = paid.sum() + terms.sum() - self.gamma * (np.abs(paid).sum() + np.abs(terms).sum()) - _TINY
         return (float(bound) if np.isfinite(bound) else -np.inf), weights
+
+
+def _to_highs(program: Program) -> Any:
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = program.rows.shape
+    model.col_cost_ = program.cost
+    model.col_lower_, model.col_upper_ = program.lower, program.upper
+    model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
+    places, columns = np.nonzero(program.rows)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_ = np.searchsorted(places, np.arange(program.row_lower.size + 1)).astype(np.int32)
+    model.a_matrix_.index_ = columns.astype(np.int32)
+    model.a_matrix_.value_ = program.rows[places, columns]
+    return model

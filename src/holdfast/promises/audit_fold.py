@@ -19,6 +19,7 @@ import numpy as np
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
 from holdfast.features.scaling import Scaling
+from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.promises.ledger_terms import at_threshold
 
@@ -55,7 +56,9 @@ class Fold:
     def at(self, threshold: float) -> Fold:
         """With the decision threshold in the last bias of both networks, which stay alike in it to the last bit."""
         return replace(
-            self, network=at_threshold(self.network, threshold), original=at_threshold(self.original, threshold)
+            self,
+            network=as_network(at_threshold(self.network, threshold)),
+            original=as_network(at_threshold(self.original, threshold)),
         )
 
     @property
@@ -139,18 +142,21 @@ def narrower(before: Feature, after: Feature) -> bool:
 
 def _paired(before: Feature, after: Feature) -> list[tuple[int, int]] | None:
     """The (old, new) variables of a column that hold the same thing; None if no affine map joins the two encodings."""
-    if before.one_hot != after.one_hot:
+    if before.one_hot != after.one_hot or not (before.scaling.linear and after.scaling.linear):
         return None
     if not before.one_hot:
-        return [(before.variables[0], after.variables[0])] if before.categories == after.categories else None
-    if before.drops_first != after.drops_first:
+        alike = (before.categories, before.values) == (after.categories, after.values)
+        return [(before.variables[0], after.variables[0])] if alike else None
+    cells = [dict(zip(f.categories, f.cells, strict=True)) for f in (before, after)]
+    if not set(cells[0]) <= set(cells[1]):
         return None
-    if before.drops_first and before.categories[0] != after.categories[0]:
-        return None
-    places = [dict(zip(f.categories[f.drops_first :], f.variables, strict=True)) for f in (before, after)]
-    if not set(places[0]) <= set(places[1]):
-        return None
-    return [(u, places[1][label]) for label, u in places[0].items()]
+    # A label without a variable has to have none in both, and labels that share one, the same company.
+    pairs = {
+        (before.variables[cell], after.variables[cells[1][label]]) for label, cell in cells[0].items() if cell >= 0
+    }
+    bare = {label for label, cell in cells[0].items() if (cell < 0) != (cells[1][label] < 0)}
+    together = len({old for old, _ in pairs}) == len(pairs) == len({new for _, new in pairs})
+    return None if bare or not together else sorted(pairs)
 
 
 def _line(scaling: Scaling) -> tuple[Fraction, Fraction]:

@@ -12,7 +12,9 @@ from holdfast.network import Floats
 from holdfast.report.contents import Method
 from holdfast.report.groups import mean, median
 from holdfast.report.radii import Radii, survival_curve
-from holdfast.verify import Verdict, certify
+from holdfast.verify import Verdict
+from holdfast.verify.certify import certify_points
+from holdfast.verify.deciders import decider_for
 
 
 def method_of(name: str, recourse: Recourse, radii: Radii) -> Method:
@@ -39,7 +41,7 @@ def alike(recourse: Recourse, other: Recourse, name: str) -> Recourse:
         raise InvalidInputError(f"{where}: expected what `explain` returns, got {type(other).__name__}")
     if len(other) != len(recourse):
         raise InvalidInputError(f"{where}: expected the same {len(recourse)} people, got {len(other)}")
-    if other.network != recourse.network:
+    if other.classifier != recourse.classifier:
         raise InvalidInputError(f"{where}: expected advice for the same model, got another model's")
     if not np.array_equal(other.targets, recourse.targets):
         raise InvalidInputError(f"{where}: expected the same target classes, got others")
@@ -53,8 +55,8 @@ def alike(recourse: Recourse, other: Recourse, name: str) -> Recourse:
     verdict = np.full(len(other), None, dtype=object)
     certificates = None
     if recourse.changes is not None and rows.size:
-        labels = other.network.classes[other.targets[rows]]
-        certificates = certify(other.network, other.points[rows], labels, recourse.changes, progress=False)
+        decider = decider_for(other.model, recourse.changes)
+        certificates = certify_points(decider, other.points[rows], other.targets[rows])
         verdict[rows] = certificates.verdict
     return replace(other, changes=recourse.changes, verdict=verdict, certificates=certificates)
 

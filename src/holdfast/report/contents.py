@@ -28,7 +28,7 @@ class Method:
     found, robust, unknown
         How many people have an answer, how many of these are proven to survive Δ, and how many are undecided.
     survival
-        For every delta the share of people *with an answer* whose advice survives it; None where no radius is known.
+        For every size of Δ the share of people *with an answer* whose advice survives; None where no radius is known.
     costs, radii
         One for each person, in the order of `Contents.people`; None where there is no answer or no radius.
     """
@@ -127,6 +127,7 @@ class ParameterChange:
 class CounterModel:
     """The model that comes closest to breaking a promise: it is `distance` away, and gives another class.
 
+    The distance is in Δ's own unit; where that is a margin, how far it falls, and no `changes` of parameters are told.
     `inside` says whether that is within Δ, so that the promise is broken by a plausible model. Margins are of the
     promised class over the best other one: positive is accepted. `closest` says whether it lies at the certified
     radius, so that there is none closer; elsewhere it is one that was found.
@@ -196,9 +197,13 @@ class Contents:
     promise
         What was promised and how sure it is, in two or three plain sentences.
     delta
-        The radius of Δ (of several the largest); None where nothing was certified.
+        The size of Δ (of several radii the largest); None where nothing was certified.
     least_delta
         The least radius where there are several, else None.
+    unit
+        What that size and the radii are: "delta", "margin", "radius".
+    fall
+        Where they are margins, what a counter-model has: "a margin {} below today's"; "" elsewhere.
     methods
         The first is the one whose advice the people were given.
     """
@@ -217,3 +222,10 @@ class Contents:
     people: tuple[Person, ...]
     limits: tuple[str, ...] = ()
     least_delta: float | None = None
+    unit: str = "delta"
+    fall: str = ""
+
+    @property
+    def symbol(self) -> str:
+        """The unit as the page writes it."""
+        return "δ" if self.unit == "delta" else self.unit

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.changes import PlausibleChanges, parameter_distance
+from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError
 from holdfast.generators import Recourse
-from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.report.contents import CounterModel, ParameterChange
 from holdfast.report.radii import RADIUS_TOLERANCE, Radii
-from holdfast.verify import Verdict, certify
+from holdfast.verify import Verdict
+from holdfast.verify.certify import certify_points
+from holdfast.verify.deciders import decider_for
 from holdfast.verify.margins import least_margins
 
 # How many of its changes a counter-model shows: on a page for very many people, fewer of each.
@@ -60,7 +62,7 @@ def closest_counter_models(
         same = (int(recourse.targets[row]), recourse.points[row].tobytes())
         if same not in seen:
             witness = _witness(recourse, radii, row, int(place[row]))
-            seen[same] = None if witness is None else _counter_model(recourse, radii, row, witness, shown)
+            seen[same] = None if witness is None else _counter_model(recourse, radii, row, *witness, shown)
         counter = seen[same]
         if counter is not None:
             result[row] = counter
@@ -69,55 +71,72 @@ def closest_counter_models(
     return result
 
 
-def _witness(recourse: Recourse, radii: Radii, row: int, place: int) -> Network | None:
-    """The network itself: just beyond the radius, and inside Δ for whoever Δ breaks."""
-    changes, network = recourse.changes, recourse.network
+def _witness(recourse: Recourse, radii: Radii, row: int, place: int) -> tuple[Classifier, float] | None:
+    """The model itself, just beyond the radius, and inside Δ for whoever Δ breaks; and how far away it is."""
+    changes = recourse.changes
     near = _just_beyond(recourse, radii, row)
     if changes is None or recourse.certificates is None:
         return near
     verdict = recourse.certificates.verdict[place]
-    inside = near is not None and changes.contains(network, near)
+    inside = near is not None and _inside(recourse, *near)
     if verdict is Verdict.ROBUST and inside:
         raise HoldfastError(
             f"row {row}: a counter-model lies within a Δ that is proven safe; please report this as a bug"
         )
     if verdict is Verdict.NOT_ROBUST and not inside:
-        return as_network(recourse.certificates.witness(place))
+        found = recourse.certificates.witness(place)
+        return found, _distance(recourse, radii, found, changes.size)
     return near
 
 
-def _just_beyond(recourse: Recourse, radii: Radii, row: int) -> Network | None:
+def _just_beyond(recourse: Recourse, radii: Radii, row: int) -> tuple[Classifier, float] | None:
     upper = float(radii.upper[row])
     if not np.isfinite(upper):
         return None
-    network, point = recourse.network, recourse.points[row : row + 1]
-    label = network.classes[recourse.targets[row]]
     for beyond in _BEYOND:
-        radius = max(upper * (1.0 + beyond), 1e-12)
-        changes = PlausibleChanges(radius, radii.norm, radii.biases)
-        witness = certify(network, point, label, changes, progress=False).witness(0)
+        size = max(upper * (1.0 + beyond), 1e-12)
+        decider = decider_for(recourse.model, radii.along.resized(size))
+        witness = certify_points(decider, recourse.points[row : row + 1], recourse.targets[row : row + 1]).witness(0)
         if witness is not None:
-            return as_network(witness)
+            return witness, _distance(recourse, radii, witness, size)
     return None
 
 
-def _counter_model(recourse: Recourse, radii: Radii, row: int, witness: Network, shown: int) -> CounterModel:
-    network, changes, target = recourse.network, recourse.changes, int(recourse.targets[row])
-    point = recourse.points[row]
+def _distance(recourse: Recourse, radii: Radii, witness: Classifier, size: float) -> float:
+    """How far away a model is that was found in a Δ of this size: between parameters measured, else that size."""
+    if not isinstance(radii.along, PlausibleChanges) or not isinstance(witness, Network):
+        return size
+    return parameter_distance(recourse.network, witness, radii.along.norm)
+
+
+def _inside(recourse: Recourse, witness: Classifier, distance: float) -> bool:
+    changes = recourse.changes
+    if isinstance(changes, PlausibleChanges) and isinstance(witness, Network):
+        return changes.contains(recourse.network, witness)
+    return changes is not None and distance <= changes.size
+
+
+def _counter_model(
+    recourse: Recourse, radii: Radii, row: int, witness: Classifier, distance: float, shown: int
+) -> CounterModel:
+    target, point = int(recourse.targets[row]), recourse.points[row]
     if witness.predict_index(point[None])[0] == target:
         raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
-    direction = margin_direction(witness, point, target)
-    costliest = costliest_changes(network, witness, point, recourse.space.variables, shown, direction=direction)
-    distance = parameter_distance(network, witness, radii.norm)
+    changes: list[ParameterChange] = []
+    # Where the margin falls, whatever the parameters do, they have nothing to tell.
+    if isinstance(witness, Network) and radii.along.unit != "margin":
+        network, names = recourse.network, recourse.space.variables
+        direction = margin_direction(witness, point, target)
+        changes = [
+            ParameterChange(_where(network, change), change.today, change.changed, change.effect)
+            for change in costliest_changes(network, witness, point, names, shown, direction=direction)
+        ]
     return CounterModel(
         distance=distance,
-        inside=changes is not None and changes.contains(network, witness),
-        margin_today=float(least_margins(network, target, point[None])[0]),
+        inside=_inside(recourse, witness, distance),
+        margin_today=float(least_margins(recourse.classifier, target, point[None])[0]),
         margin_counter=float(least_margins(witness, target, point[None])[0]),
-        changes=tuple(
-            ParameterChange(_where(network, change), change.today, change.changed, change.effect)
-            for change in costliest
-        ),
+        changes=tuple(changes),
         # No model closer than the radius breaks the promise; nan where none is known.
         closest=bool(distance <= (1.0 + 2.0 * _BEYOND[-1]) * radii.found[row] + 2.0 * RADIUS_TOLERANCE),
     )

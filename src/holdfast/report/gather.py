@@ -24,7 +24,7 @@ from holdfast.report.comparison import alike, method_of
 from holdfast.report.contents import Calibrated, Column, Contents, CounterModel, Missing, Moves, Person, Slices, Value
 from holdfast.report.counter import closest_counter_models
 from holdfast.report.groups import Groups, slices_of
-from holdfast.report.radii import Radii, radii_of
+from holdfast.report.radii import Radii, least_radius, radii_of
 from holdfast.report.words import capital, facts_of, limits_of, promise_of
 from holdfast.verify.inputs import whole_number
 
@@ -86,7 +86,7 @@ def gather(
     if len({method.name for method in methods}) != len(methods):
         raise InvalidInputError(f"others: expected a name of its own for each method, got {main!r} twice")
     today = recourse.space.encode(recourse.factuals)
-    needed = (recourse.network.predict_index(today) != recourse.targets) | recourse.found
+    needed = (recourse.classifier.predict_index(today) != recourse.targets) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
     before, after = _numbers(recourse)
     columns = tuple(_column(recourse.space, feature) for feature in recourse.space.features)
@@ -98,7 +98,7 @@ def gather(
         date=when,
         facts=facts_of(recourse, methods[0], when, outcome),
         promise=promise_of(recourse, methods[0], known, needed, outcome),
-        delta=None if recourse.changes is None else recourse.changes.largest,
+        delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
         methods=tuple(methods),
         columns=columns,
@@ -107,7 +107,9 @@ def gather(
         missing=_missing(recourse),
         people=_people(recourse, names, before, after, measured, counters),
         limits=tuple(limits),
-        least_delta=recourse.changes.least if recourse.changes and isinstance(recourse.changes.delta, tuple) else None,
+        least_delta=least_radius(recourse.changes),
+        unit=measured.along.unit,
+        fall=measured.along.in_words(lambda _: "{}").replace("at most ", "") if measured.along.unit == "margin" else "",
     )
 
 
@@ -265,7 +267,13 @@ def finite(number: float) -> float | None:
 def _calibrated(given: ChosenDelta | float | None, recourse: Recourse) -> Calibrated | None:
     if given is None:
         return None
-    norm = math.inf if recourse.changes is None else recourse.changes.norm
+    changes = recourse.changes
+    if changes is not None and not isinstance(changes, PlausibleChanges):
+        raise InvalidInputError(
+            f"calibrated: expected a delta only beside PlausibleChanges, got one beside {changes!r}, whose evidence is "
+            "its own chance"
+        )
+    norm = math.inf if changes is None else changes.norm
     if isinstance(given, ChosenDelta):
         if given.norm != norm:
             raise InvalidInputError(
@@ -282,12 +290,13 @@ def _calibrated(given: ChosenDelta | float | None, recourse: Recourse) -> Calibr
         raise InvalidInputError(f"calibrated: expected a delta > 0, got {given}")
     measured = given.changes if isinstance(given, ChosenDelta) else PlausibleChanges(delta, norm)
     several = measured.words if isinstance(measured.delta, tuple) else ""
-    return Calibrated(delta, sentence, _covers(recourse.changes, measured, recourse.network), several)
+    covered = changes is not None and _covers(changes, measured, recourse.network)
+    return Calibrated(delta, sentence, covered, several)
 
 
-def _covers(changes: PlausibleChanges | None, measured: PlausibleChanges, network: Network) -> bool:
+def _covers(changes: PlausibleChanges, measured: PlausibleChanges, network: Network) -> bool:
     """Whether Δ holds every model within the calibrated delta; retraining moves the biases too."""
-    if changes is None or not changes.biases:
+    if not changes.biases:
         return False
     # One radius for everything lies within those of the layers in any norm; the other way round in the norm inf only.
     if measured.per_layer and not changes.per_layer and changes.norm != math.inf:

@@ -11,6 +11,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from holdfast.drawing import may_change
 from holdfast.report import numbers
 from holdfast.report.contents import Contents, Method, Person
 from holdfast.report.people import people_json
@@ -54,6 +55,7 @@ def render(contents: Contents) -> str:
             trade=trade(contents),
             radii=histogram(contents),
             figures=_key_figures(contents),
+            free=may_change(contents.unit),
             deltas="" if contents.delta is None else numbers.deltas(contents.least_delta, contents.delta),
             first_rows=contents.people[:FIRST_ROWS],
             kinds=sorted({_verdict(person) for person in contents.people}, key=_order.index),
@@ -77,7 +79,9 @@ def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
         )
         result.append(("Proven to survive", numbers.count(first.robust), of))
     if first.median_radius is not None:
-        beside = "" if contents.delta is None else f"δ is {numbers.deltas(contents.least_delta, contents.delta)}"
+        beside = ""
+        if contents.delta is not None:
+            beside = f"{contents.symbol} is {numbers.deltas(contents.least_delta, contents.delta)}"
         result.append(("Median radius", numbers.radius(first.median_radius), beside))
     if first.median_cost is not None:
         result.append(("Median cost", numbers.figure(first.median_cost), f"mean {numbers.figure(first.mean_cost)}"))

@@ -16,6 +16,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from holdfast.drawing import may_change
 from holdfast.report.contents import Contents, CounterModel, Person, Value
 from holdfast.report.numbers import deltas
 
@@ -41,6 +42,9 @@ def _table(contents: Contents) -> dict[str, Any]:
     people = contents.people
     reasons, words = _Texts(), _Texts()
     return {
+        "fall": contents.fall,
+        "symbol": contents.symbol,
+        "free": may_change(contents.unit),
         "delta": contents.delta,
         "deltas": "" if contents.delta is None else deltas(contents.least_delta, contents.delta),
         "calibrated": contents.calibrated.delta if contents.calibrated else None,

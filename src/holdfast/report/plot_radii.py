@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from markupsafe import Markup
 
+from holdfast.drawing import may_change
 from holdfast.network import Floats
 from holdfast.report.contents import Contents
 from holdfast.report.numbers import count, delta, part_of, radius
@@ -30,9 +31,9 @@ def histogram(contents: Contents) -> Plot | None:
     limit = contents.delta
     safe = counts if limit is None else np.histogram(inside[values > limit], bins=edges)[0]
     more = int(np.sum(values > edges[-1]))
-    title = f"How far the model may move before the advice fails, {count(values.size)} people"
+    title = f"How far {may_change(contents.unit)} before the advice fails, {count(values.size)} people"
     description = f"Median radius {radius(float(np.median(values)))}" + (
-        f"; {part_of(int(np.sum(values > limit)), values.size)} lie above δ = {delta(limit)}"
+        f"; {part_of(int(np.sum(values > limit)), values.size)} lie above {contents.symbol} = {delta(limit)}"
         if limit is not None
         else ""
     )

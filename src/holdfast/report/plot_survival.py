@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from markupsafe import Markup
 
+from holdfast.drawing import may_change
 from holdfast.report.contents import Contents, Curve, Method
 from holdfast.report.numbers import delta, radius, share
 from holdfast.report.plots import NARROW, WIDE, Look, Plot, cut, delta_lines, marked_deltas
@@ -26,10 +27,10 @@ def survival(contents: Contents) -> Plot | None:
     falls = [_falls_to(method.survival, 0.08 if len(curves) == 1 else 0.2) for _, method in curves if method.survival]
     reach = 1.05 * max(float(np.median(falls)), 1.6 * max(marked, default=0.0), 1e-12)
     shown = _deltas(reach, marked)
-    title = "Share of advice that provably survives, for every δ"
+    title = f"Share of advice that provably survives, for every {contents.symbol}"
     description = ". ".join(
         f"{method.name}: "
-        + ", ".join(f"{share(at(method.survival, x))} at δ = {delta(x)}" for x in marked or shown[::3])
+        + ", ".join(f"{share(at(method.survival, x))} at {contents.symbol} = {delta(x)}" for x in marked or shown[::3])
         for _, method in curves
         if method.survival
     )
@@ -42,8 +43,8 @@ def survival(contents: Contents) -> Plot | None:
         ]
     )
     rows = tuple((delta(x), *(share(at(method.survival, x)) for _, method in curves if method.survival)) for x in shown)
-    heads = ("δ", *(method.name for _, method in curves))
-    return Plot(drawings, heads, rows, "Share of the advice found that provably survives, by δ")
+    heads = (contents.symbol, *(method.name for _, method in curves))
+    return Plot(drawings, heads, rows, f"Share of the advice found that provably survives, by {contents.symbol}")
 
 
 def _survival(
@@ -56,7 +57,8 @@ def _survival(
     description: str,
 ) -> Markup:
     x, y = canvas.across(0, reach), canvas.up(0, 1)
-    parts = [axes(canvas, x, y, "δ: how far the model may move", "advice that survives", percent=True)]
+    across = f"{contents.symbol}: how far {may_change(contents.unit)}"
+    parts = [axes(canvas, x, y, across, "advice that survives", percent=True)]
     parts.append(delta_lines(contents, x, y))
     ends = []
     for i, method in reversed(curves):
@@ -71,7 +73,7 @@ def _survival(
         many = 8 if len(curves) < 4 else 4
         places = sorted({*((k + 0.5 + (i % 4) / 8) * reach / many for k in range(many)), *marked_deltas(contents)})
         for place in places:
-            tip = f"{method.name}: {share(at(curve, place))} survives δ = {radius(place)}"
+            tip = f"{method.name}: {share(at(curve, place))} survives {contents.symbol} = {radius(place)}"
             parts.append(look.mark(x(place), y(at(curve, place)), 4.5 if i == 0 else 4, tip))
     if named and not canvas.narrow:
         heights = spread([height for *_, height in ends], 16, canvas.top, y.start)

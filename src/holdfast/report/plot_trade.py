@@ -49,12 +49,13 @@ def trade(contents: Contents) -> Plot | None:
             _squares(costs[both], radii[both], x, y, canvas) if binned else _people(contents, both, costs, radii, x, y)
         )
         if contents.delta is not None:
-            parts.append(_delta_across(contents.delta, x, y, "" if canvas.narrow else ": proven above"))
+            words = f"{contents.symbol} = {delta(contents.delta)}{'' if canvas.narrow else ': proven above'}"
+            parts.append(_delta_across(contents.delta, x, y, words))
         if len(contents.methods) > 1 or both.size > 1:
             parts += _medians(medians, x, y, canvas)
         drawings.append(drawing(canvas, "trade", title, description, *parts))
     rows = _trade_rows(costs[both], radii[both], contents.delta)
-    heads = ("people by cost", "people", "median cost", "median radius", "radius above δ")
+    heads = ("people by cost", "people", "median cost", "median radius", f"radius above {contents.symbol}")
     note = "Each square counts people; the larger, the more. " if binned else ""
     if beyond:
         note += (
@@ -117,8 +118,7 @@ def _medians(medians: list[tuple[int, Method, float, float]], x: Scale, y: Scale
 
 def _delta_across(value: float, x: Scale, y: Scale, words: str) -> Markup:
     line = element("line", class_="limit promised", x1=x.start, x2=x.end, y1=y(value), y2=y(value))
-    text = f"δ = {delta(value)}{words}"
-    return line + element("text", text, class_="label halo", x=x.end, y=y(value) - 6, text_anchor="end")
+    return line + element("text", words, class_="label halo", x=x.end, y=y(value) - 6, text_anchor="end")
 
 
 def _trade_rows(costs: Floats, radii: Floats, limit: float | None) -> tuple[tuple[str, ...], ...]:

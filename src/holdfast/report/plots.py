@@ -66,7 +66,7 @@ def delta_lines(contents: Contents, x: Scale, y: Scale) -> Markup:
     lines: list[tuple[float, str, str]] = []
     if contents.delta is not None:
         largest = "" if contents.least_delta is None else "largest "
-        lines.append((contents.delta, f"{largest}δ = {delta(contents.delta)}", "promised"))
+        lines.append((contents.delta, f"{largest}{contents.symbol} = {delta(contents.delta)}", "promised"))
     if contents.calibrated is not None:
         value = contents.calibrated.delta
         if contents.delta is not None and value <= contents.delta and delta(value) == delta(contents.delta):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import HoldfastError
 from holdfast.generators import Recourse
-from holdfast.network import Floats
+from holdfast.network import Floats, Network
 from holdfast.report.contents import Curve
 from holdfast.verify import Verdict
 
@@ -20,17 +20,16 @@ RADIUS_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Radii:
-    """For each row: proven safe for every delta < `lower`; a counter-model exists at `upper`; nan where not known.
+    """For each row: proven safe for every size < `lower`; a counter-model exists at `upper`; nan where not known.
 
-    `found` is `lower` before the verdicts had their say. `unknown` says why there are none, in a sentence; "" where
-    there are.
+    `found` is `lower` before the verdicts had their say. `along` is the kind of change that they are measured along,
+    whatever its size. `unknown` says why there are none, in a sentence; "" where there are.
     """
 
     lower: Floats
     upper: Floats
     found: Floats
-    norm: float = math.inf
-    biases: bool = True
+    along: Changes
     unknown: str = ""
 
     @property
@@ -46,25 +45,17 @@ class Radii:
 
 
 def radii_of(recourse: Recourse, *, wanted: bool = True) -> Radii:
-    """The certified radii of the rows with an answer, in the norm of the recourse's Δ."""
-    n, network, changes = len(recourse), recourse.network, recourse.changes
-    norm = math.inf if changes is None else changes.norm
-    biases = changes is None or bool(changes.biases)
-    nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan), norm, biases)
-    if not wanted:
-        return replace(nothing, unknown="Certified radii were not asked for.")
-    if not network.rectified:
-        return replace(
-            nothing,
-            unknown="No certified radius is known for a model with a hidden layer that has no activation, so there is "
-            "no curve over delta; the verdicts stand.",
-        )
-    if network.hidden and norm != math.inf:
-        return replace(
-            nothing,
-            unknown=f"With hidden layers a certified radius is known for changes in the norm ∞ only, not in norm "
-            f"{norm:g}, so there is no curve over delta; the verdicts stand.",
-        )
+    """The certified radii of the rows with an answer, along the recourse's kind of change."""
+    n, along = len(recourse), recourse.changes
+    if along is None:
+        along = PlausibleChanges(1.0)
+    elif isinstance(along, PlausibleChanges):
+        # Radii by layer or by parameter are measured by one radius for all.
+        along = PlausibleChanges(1.0, along.norm, bool(along.biases))
+    nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan), along)
+    unknown = _why_unknown(recourse, along) if wanted else "Certified radii were not asked for."
+    if unknown:
+        return replace(nothing, unknown=unknown)
     rows = np.flatnonzero(recourse.found)
     if not rows.size:
         return nothing
@@ -77,15 +68,40 @@ def radii_of(recourse: Recourse, *, wanted: bool = True) -> Radii:
     return replace(nothing, lower=_in_agreement(recourse, np.minimum(lower, FAR)), upper=upper, found=lower)
 
 
+def _why_unknown(recourse: Recourse, along: Changes) -> str:
+    """Why no radius is known along this kind of change; "" where there is one."""
+    if not isinstance(along, PlausibleChanges):
+        return ""
+    if not isinstance(recourse.classifier, Network):
+        return "No set of plausible models was stated, and a model known by its scores alone has no other radius."
+    if not recourse.network.rectified:
+        return (
+            "No certified radius is known for a model with a hidden layer that has no activation, so there is "
+            "no curve over delta; the verdicts stand."
+        )
+    if recourse.network.hidden and along.norm != np.inf:
+        return (
+            "With hidden layers a certified radius is known for changes in the norm ∞ only, not in norm "
+            f"{along.norm:g}, so there is no curve over delta; the verdicts stand."
+        )
+    return ""
+
+
+def least_radius(changes: Changes | None) -> float | None:
+    """The least radius where layers or parameters have their own, else None."""
+    return changes.least if isinstance(changes, PlausibleChanges) and isinstance(changes.delta, tuple) else None
+
+
 def _in_agreement(recourse: Recourse, lower: Floats) -> Floats:
     """The radii with what the verdicts prove beside them; what is UNKNOWN is never counted as safe.
 
-    A radius is found to within a tolerance, a verdict is not: advice that is ROBUST at delta is safe for every delta up
+    A radius is found to within a tolerance, a verdict is not: advice that is ROBUST at a size is safe for every size up
     to and including it.
     """
     if recourse.changes is None:
         return lower
-    least, most = recourse.changes.least, recourse.changes.largest
+    several, most = least_radius(recourse.changes), recourse.changes.size
+    least = most if several is None else several
     robust = recourse.robust
     broken = np.array([verdict is Verdict.NOT_ROBUST for verdict in recourse.verdict], dtype=np.bool_)
     undecided = np.array([verdict is Verdict.UNKNOWN for verdict in recourse.verdict], dtype=np.bool_)
@@ -99,7 +115,7 @@ def _in_agreement(recourse: Recourse, lower: Floats) -> Floats:
 
 
 def survival_curve(radii: Floats) -> Curve | None:
-    """For every delta the share of these radii that exceed it.
+    """For every size the share of these radii that exceed it.
 
     Examples
     --------

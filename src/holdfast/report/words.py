@@ -6,14 +6,13 @@ docs/guarantee.md is where the statements come from.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes, PlausibleChanges
 from holdfast.generators import Recourse
-from holdfast.network import Floats
+from holdfast.network import Floats, Network
 from holdfast.report import numbers
 from holdfast.report.contents import Calibrated, Method
 from holdfast.report.radii import Radii
@@ -21,19 +20,13 @@ from holdfast.report.radii import Radii
 
 def facts_of(recourse: Recourse, method: Method, date: str, outcome: str | None) -> tuple[tuple[str, str], ...]:
     """The model, Δ, the target and the date, as pairs."""
-    from holdfast.verify.exact import checker_model
-
-    network = recourse.network
-    layers = " + ".join(map(str, network.hidden))
-    build = f"{layers} hidden neurons" if layers else "no hidden layer"
     changes = recourse.changes
     return (
         ("Advice by", method.name),
         ("People", numbers.count(len(recourse))),
         ("Promised", capital(classes_of(recourse) if outcome is None else f"{outcome} ({classes_of(recourse)})")),
-        ("Model", f"{build}, {network.n_parameters:,} parameters"),
-        ("Model's SHA-256", checker_model(network).sha256),
-        ("Plausible models (Δ)", "none stated" if changes is None else capital(plausible(changes, repr))),
+        *_model(recourse),
+        ("Plausible models (Δ)", "none stated" if changes is None else capital(changes.in_words(repr))),
         (
             "Cost",
             f"Mean absolute change over the model's {recourse.space.n_variables} variables"
@@ -41,6 +34,21 @@ def facts_of(recourse: Recourse, method: Method, date: str, outcome: str | None)
         ),
         ("Written", date),
     )
+
+
+def _model(recourse: Recourse) -> list[tuple[str, str]]:
+    """What the model is, and the hash of a network."""
+    from holdfast.verify.exact import checker_model
+
+    network = recourse.classifier
+    if not isinstance(network, Network):
+        return [("Model", f"Known by its scores, {network.n_features} variables")]
+    layers = " + ".join(map(str, network.hidden))
+    build = f"{layers} hidden neurons" if layers else "no hidden layer"
+    return [
+        ("Model", f"{build}, {network.n_parameters:,} parameters"),
+        ("Model's SHA-256", checker_model(network).sha256),
+    ]
 
 
 def promise_of(
@@ -66,7 +74,7 @@ def promise_of(
     else:
         sentences.append(
             f"{_of(method.robust, found, 'promises')} {_are(method.robust)} proven to hold under every model in Δ, "
-            f"that is, {plausible(changes)}."
+            f"that is, {changes.every_model}."
         )
         broken = found - method.robust - method.unknown
         if broken == 1:
@@ -81,7 +89,8 @@ def promise_of(
                 f"{method.unknown:,} {_are(method.unknown)} undecided: neither a proof nor a counter-model was found. "
                 "They are not counted as safe."
             )
-    if calibrated is not None and changes is not None and not changes.biases:
+        sentences += _measured(changes)
+    if calibrated is not None and isinstance(changes, PlausibleChanges) and not changes.biases:
         sentences.append(
             f"Δ leaves the biases as they are, which retraining moves too, so nothing is proven about the δ calibrated "
             f"on the lender's retraining, {numbers.about(calibrated.delta)}."
@@ -100,41 +109,46 @@ def promise_of(
     return tuple(sentences)
 
 
+def _measured(changes: Changes) -> list[str]:
+    """What was measured beside the proof, never worded as one."""
+    if changes.chance is not None:
+        return [f"Measured, not proven, of promises that hold under every model in Δ: {changes.chance}."]
+    if changes.unit == "margin":
+        return ["How far retraining lowers margins was not measured, so nothing is said about the next model."]
+    return []
+
+
 def limits_of(
     recourse: Recourse, method: Method, radii: Radii, *, needed: NDArray[np.bool_], before: Floats
 ) -> list[str]:
     """What the guarantee does not say, and what is particular about these figures."""
     changes = recourse.changes
-    limits = []
-    if changes is not None:
-        limits += [
-            "That the next model lies in Δ is an assumption about how you retrain. A model trained from scratch, with "
-            "another seed, is typically nowhere near today's, however alike their decisions.",
-            "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or a moved "
-            "decision threshold is another change, and not covered.",
-        ]
+    limits = [] if changes is None else _limits_of_changes(changes)
     limits += [
         "A promise is about the very values advised. Someone who ends up elsewhere, even better off, is not covered.",
         "Whether the advice is good, possible or fair is for those who give it to judge. Differences between groups "
         "are described here, not explained.",
         "A certificate holds for the model in float64, as it was certified, rounding included. A server that computes "
-        "in another arithmetic may differ by its own rounding.",
-        "Figures are rounded for reading; a radius, and the δ that something is proven for, always downwards.",
+        "in another arithmetic may differ by its own rounding."
+        if isinstance(recourse.classifier, Network)
+        else "A verdict holds for the scores as the model computed them for this report.",
+        "Figures are rounded for reading; a radius, and the size of Δ that something is proven for, always downwards.",
     ]
     if radii.unknown:
         limits.append(radii.unknown)
     elif method.found:
         limits.append(
-            "A radius is a proven lower bound: the promise is safe for every smaller delta. The true one is at most "
+            f"A radius is a proven lower bound: the promise is safe for every smaller {radii.along.unit}. The true one "
+            "is at most "
             f"{_plain(radii.slack)} larger, save for promises that are undecided."
         )
-    if changes is not None and isinstance(changes.delta, tuple) and radii.known:
+    if isinstance(changes, PlausibleChanges) and isinstance(changes.delta, tuple) and radii.known:
         limits.append(
             f"Δ has a radius for each {'layer' if changes.per_layer else 'parameter'}, while radii and curves let "
             "every parameter move by the same delta; the line marks the largest radius, so that shares there can lie "
             "below the share that is proven for Δ."
         )
-    if changes is not None and not changes.biases:
+    if isinstance(changes, PlausibleChanges) and not changes.biases:
         limits.append(
             "The biases stay as they are in every model that verdicts, radii and curves speak of. Retraining usually "
             "moves them too, and is then not covered."
@@ -149,7 +163,7 @@ def limits_of(
         limits.append(
             f"{already:,} {_plural(already, 'person', 'people')} in the table had the class already, and got no advice."
         )
-    spared = int((recourse.found & (recourse.network.predict_index(before) == recourse.targets)).sum())
+    spared = int((recourse.found & (recourse.classifier.predict_index(before) == recourse.targets)).sum())
     if spared:
         limits.append(
             f"{spared:,} {_plural(spared, 'person', 'people')} had the class already, and got advice all the same."
@@ -163,22 +177,37 @@ def limits_of(
     return limits
 
 
-def plausible(changes: PlausibleChanges, number: Callable[[float], str] = numbers.delta) -> str:
-    """Δ as the models in it.
-
-    Examples
-    --------
-    >>> plausible(PlausibleChanges(0.0052))
-    "every model whose parameters lie around today's within delta = 0.0052"
-    """
-    return f"every model whose parameters lie around today's within {changes.in_words(number)}"
+def _limits_of_changes(changes: Changes) -> list[str]:
+    """What Δ leaves open."""
+    if changes.unit == "margin":
+        limits = [
+            "Δ bounds how far a margin falls, not how a model changes: which retrained models lie in it is a matter of "
+            "measurement, not of proof."
+        ]
+    else:
+        scratch = (
+            " A model trained from scratch, with another seed, is typically nowhere near today's, however alike their "
+            "decisions."
+        )
+        limits = [
+            "That the next model lies in Δ is an assumption about how you retrain."
+            + (scratch if isinstance(changes, PlausibleChanges) else ""),
+            "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or a moved "
+            "decision threshold is another change, and not covered.",
+        ]
+    if changes.chance is not None:
+        limits.append(
+            "The chance is about the share of all such promises, under models retrained like those it was calibrated "
+            "on. It is no proof, and says nothing about a single person."
+        )
+    return limits
 
 
 def classes_of(recourse: Recourse) -> str:
     """The class that was promised, in words."""
     wanted = np.unique(recourse.targets)
     if wanted.size == 1:
-        return f"class {recourse.network.classes[wanted[0]]}"
+        return f"class {recourse.classifier.classes[wanted[0]]}"
     return "the class that they asked for"
 
 

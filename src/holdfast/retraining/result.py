@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 
 from holdfast.changes import parameter_distance
+from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
+from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.notebook import never_fails, show
 
@@ -28,12 +30,12 @@ class RetrainedModels(Sequence[Any]):
 
     Attributes
     ----------
-    today
-        The network they were retrained from.
+    classifier
+        The model they were retrained from: its network, or else its scores.
     models
         The retrained models, of the kind that was given to `retrain`.
-    networks
-        Their networks.
+    classifiers
+        The same, as their networks or scores.
     how
         "incremental", "complete" or "leave_one_out".
     seeds
@@ -43,15 +45,15 @@ class RetrainedModels(Sequence[Any]):
     disjoint
         Whether no two runs learned from the same row.
     comparable
-        Whether all of them have today's preprocessing. If not, their parameters mean something else, and there is no
-        distance to tell.
+        Whether all of them are networks with today's preprocessing. If not, their parameters mean something else, or
+        are not known, and there is no distance to tell.
     steps
         How many steps of the optimiser each run took, where that is known.
     """
 
-    today: Network
+    classifier: Classifier
     models: tuple[Any, ...]
-    networks: tuple[Network, ...]
+    classifiers: tuple[Classifier, ...]
     how: str
     seeds: tuple[int, ...]
     n_rows: int
@@ -61,11 +63,22 @@ class RetrainedModels(Sequence[Any]):
 
     def distances(self, norm: float = math.inf, *, per_layer: bool = False) -> Floats:
         """How far each network lies from today's: (n,), or (n, layers) with one distance for each layer."""
+        today, networks = self.today, self.networks
         if not self.comparable:
             raise InvalidInputError(f"retrain: expected models {SAME_PREPROCESSING}")
         if per_layer:
-            return np.array([layer_distances(self.today, network, norm) for network in self.networks])
-        return np.array([parameter_distance(self.today, network, norm) for network in self.networks])
+            return np.array([layer_distances(today, network, norm) for network in networks])
+        return np.array([parameter_distance(today, network, norm) for network in networks])
+
+    @property
+    def today(self) -> Network:
+        """The network they were retrained from; raises where it is none."""
+        return as_network(self.classifier)
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """Their networks; raises where they are none."""
+        return tuple(map(as_network, self.classifiers))
 
     def __len__(self) -> int:
         return len(self.models)
@@ -81,7 +94,8 @@ class RetrainedModels(Sequence[Any]):
         return iter(self.models)
 
     def __repr__(self) -> str:
-        apart = "with preprocessing of their own" if len(self) else "none"
+        known = all(isinstance(one, Network) for one in self.classifiers)
+        apart = "none" if not len(self) else "with preprocessing of their own" if known else "known by their scores"
         if self.comparable and len(self):
             far = self.distances()
             apart = f"{far.min():.3g} to {far.max():.3g} from today's"
@@ -101,9 +115,9 @@ class RetrainedModels(Sequence[Any]):
             ("rows each learned from", self.n_rows),
             ("no row in two of them", self.disjoint),
             ("steps of the optimiser", self.steps),
-            ("today", repr(self.today)),
+            ("today", repr(self.classifier)),
         ]
-        notes = [] if self.comparable else ["Their preprocessing is not today's: there is no distance to tell."]
+        notes = [] if self.comparable else ["They are no networks with today's preprocessing: there is no distance."]
         return show(f"{len(self)} retrained models{far}", facts, table, rows="models", notes=notes)
 
 

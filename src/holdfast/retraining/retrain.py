@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
@@ -21,7 +22,8 @@ from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Network
 from holdfast.progress import progress_bar
 from holdfast.retraining.result import RetrainedModels
-from holdfast.retraining.trainers import can_train, fine_tune, optimiser_steps, train_anew
+from holdfast.retraining.trainers import can_train, fine_tune, optimiser_steps, train_anew, train_whole
+from holdfast.scored import Scored
 from holdfast.verify.inputs import read_table, whole_number
 
 How = Literal["incremental", "complete", "leave_one_out"]
@@ -63,11 +65,13 @@ def retrain(
     model
         A fitted scikit-learn ``MLPClassifier`` or ``LogisticRegression``, or a pipeline that ends in one. Only that
         last step is trained; the preprocessing stays as it was fitted, because parameters behind another scaler are
-        not comparable. Anything else that `load_network` takes, with a function `retrain`.
+        not comparable. Any other estimator that scikit-learn can clone, such as boosted trees or a pipeline around
+        them: it is cloned whole and fitted from scratch. Anything else that `load_model` takes, with a function
+        `retrain`.
     X, y
         The data that the model learned from, a table and its labels. The table is in the caller's units if the model
-        has preprocessing or a space is given, else in the model's variables. For ``incremental`` they may be the new
-        data.
+        has preprocessing or a space is given, else in the model's variables; for a model that is no network as it was
+        fitted. For ``incremental`` they may be the new data.
     how
         One of the three above.
     X_new, y_new
@@ -121,8 +125,16 @@ def retrain(
     if retrain is None and not can_train(model):
         raise InvalidInputError(
             f"retrain: expected a function (model, X, y, seed) for a {type(model).__name__}, got None; "
-            "only scikit-learn models are retrained without one"
+            "only models that scikit-learn can clone are retrained without one"
         )
+    if isinstance(loaded.classifier, Scored) and retrain is None:
+        if how == "incremental" or epochs is not None:
+            asked = f"{how!r}" if epochs is None else f"epochs = {epochs}"
+            raise InvalidInputError(
+                f"how: expected 'complete' or 'leave_one_out' for a {type(model).__name__}, which is fitted from "
+                f"scratch as its settings say, got {asked}; pass retrain=, a function that trains it"
+            )
+        retrain = train_whole
     encoded = retrain is None or (space is not None and loaded.preprocess is None)
     read = partial(_read, loaded, space=space, encoded=encoded)
     data = _training_data(read, how, X, y, X_new, y_new)
@@ -139,10 +151,10 @@ def retrain(
             done.append(result)
             if advance is not None:
                 advance(1)
-    models, networks, comparable = zip(*done, strict=True)
+    models, classifiers, comparable = zip(*done, strict=True)
     by_us = retrain is None and how == "incremental"
     return RetrainedModels(
-        loaded.network, models, networks, how, seeds, len(rows[0]), disjoint=disjoint, comparable=all(comparable),
+        loaded.classifier, models, classifiers, how, seeds, len(rows[0]), disjoint=disjoint, comparable=all(comparable),
         steps=optimiser_steps(model, len(rows[0]), epochs or 1) if by_us else None,
     )  # fmt: skip
 
@@ -203,8 +215,8 @@ def _disjoint(pick: _Pick, seed: int, n: int) -> list[NDArray[np.intp]]:
     return np.split(np.random.default_rng(seed).permutation(pick.n_rows)[: n * size], n)
 
 
-def _run(train: Retrain, model: Any, rows: _Data, today: Model, seed: int) -> tuple[Any, Network, bool]:
-    """One training run, its network, and whether that can be compared with today's.
+def _run(train: Retrain, model: Any, rows: _Data, today: Model, seed: int) -> tuple[Any, Classifier, bool]:
+    """One training run, its network or scores, and whether its parameters can be compared with today's.
 
     On one thread, so that sums are the same in every process.
     """
@@ -216,14 +228,20 @@ def _run(train: Retrain, model: Any, rows: _Data, today: Model, seed: int) -> tu
         raise InvalidInputError(
             f"retrain: expected the function to return the retrained model, got {type(retrained).__name__}: {error}"
         ) from error
-    network = loaded.network
-    shape, expected = ([w.shape for w in net.weights] for net in (network, today.network))
-    if shape != expected or not np.array_equal(network.classes, today.network.classes):
+    ours, theirs = today.classifier, loaded.classifier
+    if not np.array_equal(theirs.classes, ours.classes) or _shape(theirs) != _shape(ours):
         raise InvalidInputError(
-            "retrain: expected a model of the shape and with the classes of today's, "
-            f"{today.network!r}, got {network!r}"
+            f"retrain: expected a model of the shape and with the classes of today's, {ours!r}, got {theirs!r}"
         )
-    return retrained, network, loaded.preprocess is None or same_preprocessing(today, loaded)
+    alike = isinstance(ours, Network) and (loaded.preprocess is None or same_preprocessing(today, loaded))
+    return retrained, theirs, alike
+
+
+def _shape(classifier: Classifier) -> object:
+    """What two models must share: the shapes of their layers, or the columns that they read."""
+    if isinstance(classifier, Network):
+        return [weight.shape for weight in classifier.weights]
+    return getattr(classifier, "columns", None), getattr(classifier, "width", None)
 
 
 def _train(model: Any, points: Any, y: Any, seed: int, *, how: str, epochs: int | None) -> Any:
@@ -251,20 +269,37 @@ def _read(loaded: Model, X: Any, y: Any, *, space: FeatureSpace | None, encoded:
     if X is None or y is None:
         raise InvalidInputError(f"{name if X is None else labels_name}: expected data to train on, got None")
     labels = np.asarray(y)
-    points = read_table(loaded, X, space, name).points
-    n = points.shape[0]
+    scored = isinstance(loaded.classifier, Scored)
+    if scored and space is not None:
+        loaded = loaded.in_space(space)
+    points = _own_table(loaded, X, space) if scored else read_table(loaded, X, space, name).points
+    n = len(points)
     if labels.shape != (n,):
         raise InvalidInputError(
             f"{labels_name}: expected a label for each of the {n} rows of {name}, got shape {labels.shape}"
         )
-    unknown = sorted(set(labels.tolist()) - set(loaded.network.classes.tolist()), key=str)
+    classes = loaded.classifier.classes.tolist()
+    unknown = sorted(set(labels.tolist()) - set(classes), key=str)
     if unknown:
-        raise InvalidInputError(
-            f"{labels_name}: expected the model's classes {loaded.network.classes.tolist()}, got {unknown[0]!r}"
-        )
-    if encoded:
+        raise InvalidInputError(f"{labels_name}: expected the model's classes {classes}, got {unknown[0]!r}")
+    if encoded or scored:
         return _Data(points, labels)
     return _Data(X if isinstance(X, pd.DataFrame) else np.asarray(X), labels)
+
+
+def _own_table(loaded: Model, X: Any, space: FeatureSpace | None) -> Any:
+    """The table that a model which is no network was fitted on: its own columns, or a space's variables."""
+    scored = loaded.classifier
+    assert isinstance(scored, Scored)
+    if space is not None and scored.decode is None:
+        points = space.encode(X)
+        return points if scored.columns is None else pd.DataFrame(points, columns=list(scored.columns))
+    if scored.columns is None or not isinstance(X, pd.DataFrame):
+        return np.asarray(X)
+    missing = [name for name in scored.columns if name not in X.columns]
+    if missing:
+        raise InvalidInputError(f"X: expected the model's column {missing[0]!r}, got {list(X.columns)}")
+    return X[list(scored.columns)]
 
 
 def _share(value: Any, name: str) -> float:

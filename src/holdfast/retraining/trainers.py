@@ -32,7 +32,7 @@ _ASK_FOR_A_FUNCTION = "pass retrain=, a function (model, X, y, seed) that return
 
 def can_train(model: object) -> bool:
     """Whether these trainers know the model's kind."""
-    return isinstance(model, BaseEstimator)
+    return isinstance(model, BaseEstimator) or (hasattr(model, "get_params") and hasattr(model, "fit"))
 
 
 def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any:
@@ -47,6 +47,17 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
 def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None) -> Any:
     """A copy of the model trained from scratch with the same settings and another seed."""
     return _with_classifier(model, lambda classifier: _trained(classifier, points, y, seed, epochs))
+
+
+def train_whole(model: Any, table: Any, y: Any, seed: int) -> Any:
+    """A copy of any estimator, with all that is inside it, fitted from scratch with another seed."""
+    fresh = clone(getattr(model, "best_estimator_", model))
+    # CatBoost names only what was set.
+    seeds = ["random_seed"] * (type(fresh).__module__.partition(".")[0] == "catboost")
+    seeds += [name for name in fresh.get_params(deep=True) if name.split("__")[-1] == "random_state"]
+    fresh.set_params(**dict.fromkeys(seeds, seed % 2**31))
+    with _quietly():
+        return fresh.fit(table, y)
 
 
 def optimiser_steps(model: Any, n_rows: int, epochs: int) -> int | None:

@@ -6,6 +6,7 @@ neurons are active now, and repeat. Two or three rounds find most counter-models
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from holdfast.arrays import Array, array_namespace, take_rows
@@ -14,33 +15,32 @@ from holdfast.bounds.layers import Layers, Start
 
 @dataclass(frozen=True)
 class Attack:
-    """The least margin that was reached, (n,), and the network there: first preactivations, who is on the low side.
+    """The least margin that was reached, (n,), and the network there: which hidden neurons are on the low side.
 
-    `first_low` is about the first hidden layer's neurons, `low` about the later ones'.
+    Of a first hidden layer without a ReLU, whose neurons may be anywhere in between, `first` are the preactivations.
     """
 
     margin: Array
-    corner: Array
-    first_low: Array
+    first: Array
     low: Array
 
     def parts(self) -> tuple[Array, ...]:
         """The arrays that it consists of."""
-        return self.margin, self.corner, self.first_low, self.low
+        return self.margin, self.first, self.low
 
     def sides(self, layers: Layers, points: Array) -> Array:
         """Each hidden neuron's side: -1 or 1, or for a first neuron without a ReLU a number in between."""
         xp = array_namespace(points)
         if layers.relus[0]:
-            return 1 - 2 * xp.astype(xp.concat([self.first_low, self.low], axis=1), xp.int8)
-        return sides(layers, points, self.corner, self.low)
+            return 1 - 2 * xp.astype(xp.concat([self.first, self.low], axis=1), xp.int8)
+        return sides(layers, points, self.first, self.low)
 
     def take(self, rows: Array) -> Attack:
         """Some rows."""
         return Attack(*(take_rows(part, rows) for part in self.parts()))
 
 
-def attack(layers: Layers, points: Array, rounds: int = 3, clear: Array | None = None) -> Attack:
+def attack(layers: Layers, points: Array, rounds: int = 3, clear: float = -math.inf) -> Attack:
     """Alternate between activations and sides, starting from today's activations, and keep the best.
 
     Rows whose margin falls below `clear` are left alone from then on.
@@ -48,14 +48,15 @@ def attack(layers: Layers, points: Array, rounds: int = 3, clear: Array | None =
     xp = array_namespace(points)
     today = layers.hidden[0].today(points)
     start = Start(*layers.hidden[0].sides(points, today=today))
+    # Of a neuron with a ReLU only the values matter.
+    start = Start(xp.maximum(start.low, 0.0), xp.maximum(start.high, 0.0)) if layers.relus[0] else start
     best, active = _respond(layers, start, _todays_activations(layers, today))
     rows: Array | None = None
     for _ in range(0 if layers.depth == 1 else rounds - 1):
-        if clear is not None:
-            margin = best.margin if rows is None else take_rows(best.margin, rows)
-            left = xp.nonzero(margin >= (clear if rows is None else take_rows(clear, rows)))[0]
-            if not left.shape[0]:
-                break
+        left = xp.nonzero((best.margin if rows is None else take_rows(best.margin, rows)) >= clear)[0]
+        if not left.shape[0]:
+            break
+        if left.shape[0] < start.low.shape[0]:
             rows = left if rows is None else take_rows(rows, left)
             layers, start = layers.take(left), start.take(left)
             active = [take_rows(mask, left) for mask in active]
@@ -67,37 +68,44 @@ def attack(layers: Layers, points: Array, rounds: int = 3, clear: Array | None =
 def _better(old: Attack, new: Attack, rows: Array | None) -> Attack:
     """The lower margin of each row; `new` may be about some `rows` only."""
     xp = array_namespace(old.margin)
-    pairs = list(zip(old.parts(), new.parts(), strict=True))
+    lower = new.margin < (old.margin if rows is None else take_rows(old.margin, rows))
+    pairs = zip(old.parts(), new.parts(), strict=True)
     if rows is None:
-        lower = new.margin < old.margin
         return Attack(*(xp.where(lower if a.ndim == 1 else lower[:, None], b, a) for a, b in pairs))
-    better = new.margin < take_rows(old.margin, rows)
     for ours, theirs in pairs:
-        ours[rows[better], ...] = theirs[better, ...]
+        ours[rows[lower], ...] = theirs[lower, ...]
     return old
 
 
 def _respond(layers: Layers, start: Start, active: list[Array]) -> tuple[Attack, list[Array]]:
     """The worst sides for these activations, the margin there, and the activations there."""
     xp = array_namespace(start.low)
-    c, d, _ = layers.wanted(start.low)
+    c, d, _ = layers.wanted
     lows: list[Array] = []
+    worst = layers.worst
     for layer, mask in zip(layers.hidden[:0:-1], active[::-1], strict=True):
+        if worst and not lows:
+            lows.append(xp.broadcast_to(d > 0.0, mask.shape))
+            d = mask @ worst[2]
+            continue
         line = d * mask if c is None else c + d * mask
         lower = xp.maximum(line, 0.0)
         lows.append(line > 0.0 if c is not None else xp.broadcast_to(d > 0.0, mask.shape))
         c, d, _ = layer.pull(lower, line - lower)
-    _, corner = start.least(c, d)
-    values = xp.maximum(corner, 0.0) if layers.relus[0] else corner
+    if c is None:
+        first = xp.broadcast_to(d > 0.0, start.low.shape)
+        values = xp.where(first, start.low, start.high)
+    else:
+        values = first = start.least(c, d)[1]
     active = []
     for layer, relu, low in zip(layers.hidden[1:], layers.relus[1:], lows[::-1], strict=True):
-        z = xp.where(low, *layer.sides(values))
+        last = worst and len(active) == len(lows) - 1
+        z = values @ worst[0] + worst[1] if last else xp.where(low, *layer.sides(values))
         active.append(xp.astype(z > 0.0, z.dtype))
         values = z * active[-1] if relu else z
-    first_low = corner == start.low if c is not None else xp.broadcast_to(d > 0.0, corner.shape)
-    low = lows[0] if len(lows) == 1 else xp.concat(lows[::-1], axis=1) if lows else first_low[:, :0]
+    low = lows[0] if len(lows) == 1 else xp.concat(lows[::-1], axis=1) if lows else first[:, :0]
     # Copies, since the better of several rounds are written into them.
-    return Attack(layers.reached(values), corner, xp.asarray(first_low, copy=True), xp.asarray(low, copy=True)), active
+    return Attack(layers.reached(values), *(xp.asarray(part, copy=True) for part in (first, low))), active
 
 
 def _todays_activations(layers: Layers, today: Array) -> list[Array]:

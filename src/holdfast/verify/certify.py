@@ -20,10 +20,11 @@ from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
+from holdfast.scored import Scored
 from holdfast.verify.certificates import Certificates
 from holdfast.verify.deciders import Decider, decider_for
 from holdfast.verify.engine import Engine
-from holdfast.verify.inputs import Space, check_changes, positive_number, read_table, read_targets
+from holdfast.verify.inputs import Space, Table, check_changes, positive_number, read_table, read_targets
 from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
 
 # A table shorter than this is done before a progress bar could be read.
@@ -129,14 +130,15 @@ class Prepared:
         """Decide for each row whether every model in Δ gives it the target class; as `certify`."""
         deadline = Deadline.after(None if time_limit is None else positive_number(time_limit, "time_limit"))
         table = read_table(self.model, X, self.space)
-        n, decider = table.points.shape[0], self.decider
+        n, decider = table.points.shape[0], self._decider(table)
         targets = read_targets(decider.classifier, target, n)
         with progress_bar("certify", n, wanted=progress, long=_LONG_TABLE) as advance:
             found = certify_points(
                 decider, table.points, targets, index=table.index, deadline=deadline, method=method, advance=advance
             )
         if factuals is not None:
-            before = read_table(self.model, factuals, self.space, name="factuals").points
+            table = read_table(self.model, factuals, self.space, name="factuals")
+            before, decider = table.points, self._decider(table)
             if before.shape[0] != n:
                 raise InvalidInputError(f"factuals: expected one for each of the {n} rows, got {before.shape[0]}")
             classes = decider.classifier.predict_index(before)
@@ -144,6 +146,11 @@ class Prepared:
                 found, sound=certify_points(decider, before, classes, deadline=deadline, method=method).robust
             )
         return found
+
+    def _decider(self, table: Table) -> Decider:
+        """A model that reads the caller's table is asked about these very rows."""
+        scored = isinstance(table.model.classifier, Scored)
+        return decider_for(table.model, self.decider.changes) if scored else self.decider
 
 
 def certify_points(

@@ -7,7 +7,7 @@ hold, how far they hold, and a model that breaks them. What rounding leaves open
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,6 @@ from holdfast.deadline import Deadline
 from holdfast.errors import HoldfastError
 from holdfast.network import Floats, Network
 from holdfast.verify.engine import Engine, by_target
-from holdfast.verify.margins import least_margins
 from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
 from holdfast.verify.witness import exact_margin
 
@@ -66,14 +65,14 @@ class ClosedForm(ABC):
     ) -> Outcome:
         """As `Engine.settle`."""
         outcome = Outcome.empty(points.shape[0])
-        for one, rows in by_target(target, points.shape[0]):
+        for one, rows in by_target(target, points.shape[0]) if len(points) else ():
             there = np.asarray(rows)
             lower, upper = self.worst(points[there], one)
             outcome.lower[there], outcome.upper[there] = lower, upper
-            # A margin of exactly 0 is for fractions to judge too: it depends on who wins a tie.
             self._mark(outcome, there[lower > 0.0], ROBUST, Stage.CLOSED_FORM)
             self._mark(outcome, there[upper < 0.0], NOT_ROBUST, Stage.CLOSED_FORM)
-            for row in there[(lower <= 0.0) & (upper >= 0.0)].tolist() if until is Stage.EXACT else ():
+            # Fractions judge a margin of exactly 0 too, which depends on who wins a tie, and what overflowed.
+            for row in there[~(lower > 0.0) & ~(upper < 0.0)].tolist() if until is Stage.EXACT else ():
                 if deadline.over:
                     break
                 if self.holds(points[row], one):
@@ -112,20 +111,31 @@ class Margins:
     def each(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The margin over each rival, (n, k), and how far rounding may have carried any of them, (n,)."""
         if self.engine is None:
-            return least_margins(self.classifier, target, points)[:, None], np.zeros(points.shape[0])
+            logits = self.classifier.logits(points)
+            values = logits[:, [target]] - np.delete(logits, target, axis=1) if logits.shape[1] > 1 else logits
+            error = np.finfo(np.float64).eps * np.abs(logits).max(axis=1)
+            return values if logits.shape[1] > 1 or target == 1 else -values, error
         self.engine.check_scale(points)
         prepared = self.engine.prepared(target)
         error = prepared.error(np.abs(points).max(axis=1))
         return np.asarray(self.engine.margins(points, prepared)), np.asarray(error) + np.zeros(points.shape[0])
 
     def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:
-        """Each margin as a fraction, and whether a tie is lost."""
+        """The margin over each rival as a fraction, and whether a tie with it is lost."""
         if isinstance(self.classifier, Network):
             rivals = margins_for(self.classifier, target)
             return [(exact_margin(self.classifier, margin, point), margin.strict) for margin in rivals]
-        least = float(least_margins(self.classifier, target, point[None, :])[0])
-        if self.classifier.n_outputs == 1:
-            return [(Fraction(least), target != self.classifier.tie)]
-        logits = self.classifier.logits(point[None, :])[0]
-        lost = int(np.delete(np.arange(logits.size), target)[np.delete(logits, target).argmax()]) < target
-        return [(Fraction(least), lost)]
+        logits = [Fraction(logit) for logit in self.classifier.logits(point[None, :])[0].tolist()]
+        if len(logits) == 1:
+            return [(logits[0] if target == 1 else -logits[0], target != self.classifier.tie)]
+        return [(logits[target] - logit, rival < target) for rival, logit in enumerate(logits) if rival != target]
+
+
+def accepted(margins: Iterable[tuple[Fraction, bool]]) -> bool:
+    """Whether a model with these margins, and ties lost or won, gives the target class."""
+    return all(margin > 0 or (margin == 0 and not lost) for margin, lost in margins)
+
+
+def upper_end(radius: Floats) -> Floats:
+    """A hair above, where a counter-model exists; 0 where it is negative: the class is lost today already."""
+    return np.where(radius < 0.0, 0.0, np.nextafter(np.nan_to_num(radius, nan=np.inf, posinf=np.inf), np.inf))

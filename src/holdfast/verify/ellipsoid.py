@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.bounds.layers import Margin, margins_for
 from holdfast.changes import Ellipsoid
+from holdfast.changes.ellipsoid import whole_numbers
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
-from holdfast.verify.closed_form import ClosedForm, Margins
-from holdfast.verify.search import WITNESS_SAFETY
+from holdfast.verify.closed_form import ClosedForm, upper_end
+from holdfast.verify.engine import quiet
 from holdfast.verify.witness import exact_margin, flips
 
-# Counter-models stay so much inside, relatively, that rounding does not carry them out.
-_INSIDE = (1e-13, 1e-11, 1e-9)
+_UNIT, _TINY = 2.0**-53, 2.0**-1020
+# Counter-models stay so much inside, relatively, that what is computed about them may round.
+_INSIDE = 1e-12
 
 
 class InEllipsoid(ClosedForm):
@@ -28,11 +32,24 @@ class InEllipsoid(ClosedForm):
     def __init__(self, model: Model, changes: Ellipsoid) -> None:
         self.classifier, self.changes = model.network, changes
         changes.check(self.classifier)
-        self.today = Margins(self.classifier)
+        self._theta = np.append(self.classifier.weights[0], self.classifier.biases[0])
 
     @cached_property
     def _inverse(self) -> Floats:
-        return np.asarray(np.linalg.inv(self.changes.shape), dtype=np.float64)
+        return np.asarray(np.linalg.inv(self.changes.balanced), dtype=np.float64)
+
+    @cached_property
+    def _room(self) -> float:
+        """A radius within which a counter-model is inside whichever way its parameters are rounded.
+
+        In the balanced shape, whose trace is at most 2 n and whose eigenvalues are at least λ, the parameters θ and a
+        step of length r move by no more than  2 u (|θ| + r / sqrt(λ))  in rounding.
+        """
+        changes, radius = self.changes, self.changes.size
+        with quiet():
+            theta = np.ldexp(self._theta, -changes.exponents)
+            rounded = 2.0 * _UNIT * (float(np.linalg.norm(theta)) + radius / math.sqrt(changes.least_eigenvalue))
+            return max(radius * (1.0 - _INSIDE) - math.sqrt(2.0 * theta.size) * rounded, 0.0)
 
     def _directions(self, points: Floats, margin: Margin) -> Floats:
         """g with  margin(θ) = gᵀθ  at each point, (n, parameters)."""
@@ -44,98 +61,105 @@ class InEllipsoid(ClosedForm):
                 weights[:, output], biases[:, output] = sign * points, sign
         return np.hstack([weights.reshape(n, -1), biases])
 
+    def _solved(self, directions: Floats) -> tuple[Floats, NDArray[np.intc], Floats]:
+        """Directions in the balanced shape, the power of two that each was divided by, and y with nearly  H y = g."""
+        own = self.changes.exponents
+        powers = np.max(np.frexp(directions)[1] + own, axis=1, where=directions != 0.0, initial=-4000)
+        g = np.ldexp(directions, own - powers[:, None])
+        y = np.zeros_like(g)
+        for _ in range(2):
+            y += (g - y @ self.changes.balanced) @ self._inverse
+        return g, np.asarray(powers), y
+
     def _reach(self, directions: Floats) -> tuple[Floats, Floats]:
-        """Bounds of sqrt(gᵀ H⁻¹ g), (n,) each.
+        """Bounds of sqrt(gᵀ H⁻¹ g), (n,) each; the first is what a counter-model in floats reaches.
 
         For any y and r = g - H y,  gᵀ H⁻¹ g = 2 gᵀy - yᵀ H y + rᵀ H⁻¹ r,  and the last is between 0 and |r|² / λ.
         """
-        shape, n = self.changes.shape, len(self.changes.shape)
-        y = directions @ self._inverse
-        product = y @ shape
-        rest = directions - product
-        unit = 4.0 * (n + 4) * 2.0**-53
-        sizes = np.abs(directions) + np.abs(y) @ np.abs(shape)
-        square = 2.0 * np.sum(directions * y, axis=1) - np.sum(y * product, axis=1)
-        error = unit * (2.0 * np.sum(np.abs(directions * y), axis=1) + np.sum(np.abs(y) * sizes, axis=1))
-        left = np.sum((np.abs(rest) + unit * sizes) ** 2, axis=1) / self.changes.least_eigenvalue * (1.0 + unit)
-        low, high = np.maximum(square - error, 0.0), square + error + left
-        return np.sqrt(low) * (1.0 - 1e-15), np.sqrt(high) * (1.0 + 1e-15)
+        shape = self.changes.balanced
+        g, powers, y = self._solved(directions)
+        product, unit = y @ shape, 4.0 * (len(shape) + 4) * _UNIT
+        sizes, along = np.abs(g) + np.abs(y) @ np.abs(shape), np.sum(np.abs(g * y), axis=1)
+        square = 2.0 * np.sum(g * y, axis=1) - np.sum(y * product, axis=1)
+        error = unit * (2.0 * along + np.sum(np.abs(y) * sizes, axis=1))
+        rest = np.sum((np.abs(g - product) + unit * sizes) ** 2, axis=1) / self.changes.least_eigenvalue
+        least, most = np.sqrt(np.maximum(square - error, 0.0)), np.sqrt(square + error + rest * (1.0 + unit))
+        # What the forward pass of a counter-model rounds grows with the sizes of its terms.
+        least = np.maximum(least - unit * along / np.maximum(least, _UNIT), 0.0)
+        return np.nextafter(np.ldexp(least, powers), 0.0), np.nextafter(np.ldexp(most, powers), np.inf)
 
     def _parts(self, points: Floats, target: int) -> list[tuple[Floats, Floats, Floats, Floats]]:
         """For each rival: bounds of the margin, and of how far it moves at radius 1."""
-        values, error = self.today.each(points, target)
-        error = WITNESS_SAFETY * error
-        parts = []
-        for k, margin in enumerate(margins_for(self.classifier, target)):
-            low, high = self._reach(self._directions(points, margin))
-            parts.append((values[:, k] - error, values[:, k] + error, low, high))
+        parts, unit = [], 4.0 * (self._theta.size + 4) * _UNIT
+        for margin in margins_for(self.classifier, target):
+            directions = self._directions(points, margin)
+            value = directions @ self._theta
+            # What is below the normal range is lost altogether, at worst.
+            error = unit * (np.abs(directions) @ np.abs(self._theta)) + self._theta.size * _TINY
+            parts.append((value - error, value + error, *self._reach(directions)))
         return parts
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """θᵀg - radius sqrt(gᵀ H⁻¹ g), the least over the rivals."""
-        radius, tiny = self.changes.size, 4.0 * 2.0**-53
-        parts = self._parts(points, target)
-        # Counter-models lie a hair inside the ellipsoid.
-        lower = [low - radius * far * (1.0 + tiny) - tiny * np.abs(low) for low, _, _, far in parts]
-        upper = [high - radius * near * (1.0 - 1e-12) + tiny * np.abs(high) for _, high, near, _ in parts]
+        tiny = 4.0 * _UNIT
+        with quiet():
+            parts = self._parts(points, target)
+            lower = [low - self.changes.size * far * (1.0 + tiny) - tiny * np.abs(low) for low, _, _, far in parts]
+            upper = [high - self._room * near * (1.0 - tiny) + tiny * np.abs(high) for _, high, near, _ in parts]
         return np.min(lower, axis=0), np.min(upper, axis=0)
 
     def holds(self, point: Floats, target: int) -> bool:
-        """margin² against radius² gᵀ H⁻¹ g, by elimination in fractions."""
+        """margin² against radius² gᵀ H⁻¹ g, in exact arithmetic."""
         square = Fraction(self.changes.size) ** 2
         for margin in margins_for(self.classifier, target):
             value = exact_margin(self.classifier, margin, point)
-            direction = [Fraction(part) for part in self._directions(point[None, :], margin)[0].tolist()]
-            reach = square * _quadratic_inverse(self.changes.shape, direction)
+            reach = square * _square_of_reach(self.changes.shape, self._directions(point[None, :], margin)[0])
             if value < 0 or value**2 < reach or (margin.strict and value**2 == reach):
                 return False
         return True
 
     def counter_model(self, point: Floats, target: int) -> Network | None:
-        """θ - radius H⁻¹ g / sqrt(gᵀ H⁻¹ g) of the rival that comes nearest, a hair inside."""
-        if int(self.classifier.predict_index(point[None, :])[0]) != target:
-            return self.classifier
-        for margin in margins_for(self.classifier, target):
-            network = self._worst(point, margin)
-            if flips(network, margin, point):
+        """Today's model, or the worst one for a rival."""
+        margins = margins_for(self.classifier, target)
+        for network in (self.classifier, *self.critics(point, target)):
+            if any(flips(network, margin, point) for margin in margins):
                 return network
         return None
 
     def _worst(self, point: Floats, margin: Margin) -> Network:
-        """The model of the ellipsoid with the least margin at the point, a hair inside."""
-        direction = self._directions(point[None, :], margin)[0]
-        y = self._inverse @ direction
-        length = float(np.sqrt(max(direction @ y, 0.0)))
-        for inside in _INSIDE if length > 0.0 else ():
-            network = Ellipsoid.moved(self.classifier, y * (-(1.0 - inside) * self.changes.size / length))
-            if self.changes.contains(self.classifier, network):
-                return network
-        return self.classifier
+        """θ - r H⁻¹ g / sqrt(gᵀ H⁻¹ g), the model with the least margin at the point, r a hair below the radius.
+
+        Whatever rounding did to y = H⁻¹ g, it is made as long as it may be by its own length.
+        """
+        _, _, (y,) = self._solved(self._directions(point[None, :], margin))
+        step = np.ldexp(y, self.changes.exponents)
+        length = math.sqrt(self.changes.square(*whole_numbers(step)))
+        network = Ellipsoid.moved(self.classifier, step * (-self._room / length)) if length > 0.0 else self.classifier
+        return network if self.changes.contains(self.classifier, network) else self.classifier
 
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """margin / sqrt(gᵀ H⁻¹ g), the least over the rivals."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ends = [
-                (np.maximum(low, 0.0) / far * (1.0 - 1e-15), np.maximum(high, 0.0) / near * (1.0 + 1e-15))
-                for low, high, near, far in self._parts(points, target)
-            ]
-        lower = np.min([low for low, _ in ends], axis=0)
-        return np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.min([high for _, high in ends], axis=0)
+        with quiet():
+            parts = self._parts(points, target)
+            lower = np.min([np.maximum(low, 0.0) / far for low, _, _, far in parts], axis=0)
+            upper = np.min([high / near for _, high, near, _ in parts], axis=0)
+        return np.nextafter(np.nan_to_num(lower, nan=0.0, posinf=np.inf), 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:
         """The worst model for each rival."""
         return [self._worst(point, margin) for margin in margins_for(self.classifier, target)]
 
 
-def _quadratic_inverse(shape: Floats, direction: list[Fraction]) -> Fraction:
-    """gᵀ H⁻¹ g in exact arithmetic: elimination on [H | g]; H is positive definite, so are the pivots."""
-    rows = [[Fraction(h) for h in row] + [g] for row, g in zip(shape.tolist(), direction, strict=True)]
-    total = Fraction(0)
-    for i, pivot in enumerate(rows):
-        for row in rows[i + 1 :]:
-            factor = row[i] / pivot[i]
-            if factor:
-                for j in range(i, len(pivot)):
-                    row[j] -= factor * pivot[j]
-        total += pivot[-1] ** 2 / pivot[i]
-    return total
+def _square_of_reach(shape: Floats, direction: Floats) -> Fraction:
+    """gᵀ H⁻¹ g exactly: minus the determinant of [[H, g], [gᵀ, 0]] over that of H, by elimination without fractions.
+
+    Every division is without a remainder (Bareiss 1968), and the pivots, determinants of corners of H, are positive.
+    """
+    (corner, corner_power), (edge, edge_power) = whole_numbers(shape), whole_numbers(direction)
+    matrix = np.block([[corner, edge[:, None]], [edge[None, :], np.zeros((1, 1), dtype=object)]])
+    before = 1
+    for k in range(len(shape)):
+        rest = matrix[k + 1 :, k + 1 :]
+        rest[:] = (matrix[k, k] * rest - np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])) // before
+        before = matrix[k, k]
+    return Fraction(-matrix[-1, -1], before) * Fraction(2) ** (2 * edge_power - corner_power)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from holdfast.arrays import Array, array_namespace, beside, take_rows, to_numpy
 from holdfast.bounds import balls
-from holdfast.bounds.layers import IntervalPass, Layers, Margin, margins_for
+from holdfast.bounds.layers import IntervalPass, Layers, Margin, margins_for, rectify, with_bias, with_one
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -60,8 +60,8 @@ class PreparedTarget:
         network = engine.network
         self.margins = list(margins)
         self.layers = [Layers.of(network, engine.box, margin) for margin in margins]
-        self.rows = engine.convert(np.stack([margin.row for margin in margins]).T.copy())
-        self.offsets = engine.convert(np.array([margin.offset for margin in margins]))
+        rows, offsets = np.stack([margin.row for margin in margins]).T, np.array([margin.offset for margin in margins])
+        self.rows = engine.convert(with_bias(rows, offsets)[:, :-1].copy())
         plain = bool(network.hidden) and network.rectified
         self.interval = IntervalPass(self.layers, engine.convert) if plain else None
         self.layers = [one.on(engine.convert) for one in self.layers] if engine.device else self.layers
@@ -140,10 +140,10 @@ class Engine:
         return lambda array: torch.tensor(array, dtype=torch.float64, device=device)
 
     @cached_property
-    def parameters(self) -> list[tuple[Array, Array, bool]]:
-        """Weights (turned), biases and whether a ReLU follows, of the hidden layers."""
+    def parameters(self) -> list[tuple[Array, bool]]:
+        """Weights (turned) with their biases and whether a ReLU follows, of the hidden layers."""
         kinds = zip(self.network.weights[:-1], self.network.biases[:-1], self.network.activations, strict=True)
-        return [(self.convert(weight.T.copy()), self.convert(bias), kind == "relu") for weight, bias, kind in kinds]
+        return [(self.convert(with_bias(weight.T, bias)), kind == "relu") for weight, bias, kind in kinds]
 
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
@@ -151,28 +151,24 @@ class Engine:
             self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
         return self._prepared[target]
 
-    def check_scale(self, points: Floats) -> None:
-        """Refuse points whose logits could leave the range of floating point: nothing true could be said of them."""
-        with np.errstate(over="ignore"):
-            worst = self.prepared(0).error(max(float(points.max()), -float(points.min())))
+    def check_scale(self, points: Floats) -> float:
+        """The greatest |x|; refused if logits could leave the range of floating point: nothing true could be said."""
+        greatest = _greatest(points)
+        with quiet():
+            worst = self.prepared(0).error(greatest)
         if not worst < 1e280:
             raise InvalidInputError(
                 "X: expected points and parameters whose logits stay within floating point, got overflow"
             )
+        return greatest
 
     def margins(self, points: Array, prepared: PreparedTarget) -> Array:
         """Today's margins, (n, k)."""
-        xp, values = array_namespace(points), points
-        for weight, bias, relu in self.parameters:
-            values = values @ weight
-            values += bias
-            if relu:
-                values = (
-                    np.maximum(values, 0.0, out=values) if isinstance(values, np.ndarray) else xp.maximum(values, 0.0)
-                )
-        values = values @ prepared.rows
-        values += prepared.offsets
-        return values
+        values = with_one(points)
+        for matrix, relu in self.parameters:
+            values = values @ matrix
+            values = rectify(values) if relu else values
+        return values @ prepared.rows
 
     def settle(
         self,
@@ -200,12 +196,11 @@ class Engine:
         keep: bool,
         advance: Callable[[int], object] | None,
     ) -> Outcome:
-        self.check_scale(points)
-        outcome = Outcome.empty(points.shape[0])
-        if points.shape[0] == 1 and self._at_once(
-            points, int(target if isinstance(target, int) else target[0]), outcome
-        ):
-            return outcome
+        greatest, outcome = self.check_scale(points), Outcome.empty(points.shape[0])
+        if points.shape[0] == 1:
+            only = self.prepared(target if isinstance(target, int) else int(target[0]))
+            if self._at_once(points, only, only.error(greatest), outcome):
+                return outcome
         jobs: list[Job] = []
         block = _DEVICE_CHUNK if self.device else _BLOCK
         for one, rows in by_target(target, points.shape[0]):
@@ -225,10 +220,9 @@ class Engine:
                 job.run(steps, deadline, until)
         return outcome
 
-    def _at_once(self, point: Floats, target: int, outcome: Outcome) -> bool:
+    def _at_once(self, point: Floats, prepared: PreparedTarget, error: float, outcome: Outcome) -> bool:
         """Whether forward pass or interval bound settle a single point: the same as the stages, without their ado."""
-        prepared, there = self.prepared(target), self.convert(point)
-        error = prepared.error(max(float(point.max()), -float(point.min())))
+        there = self.convert(point)
         least = float(self.margins(there, prepared).min())
         outcome.upper[0] = least + error
         if least < -error:
@@ -279,6 +273,11 @@ def quiet() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
+def _greatest(points: Floats) -> float:
+    """The greatest |x|."""
+    return max(float(points.max()), -float(points.min()))
+
+
 def by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows | range]]:
     """Each class that is asked for with its rows, in order; one class for all is the usual case."""
     if isinstance(target, int):
@@ -320,6 +319,8 @@ class Job:
         n, k = self.rows.shape[0], len(prepared.margins)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
+        # What rounding may do to today's margins and to interval bounds.
+        self.error = np.empty(n)
         self.searches: list[tuple[int, Rows, Search]] = []
 
     def rest(self) -> Job | None:
@@ -382,34 +383,34 @@ class Job:
 
 
 def _forward(job: Job, deadline: Deadline) -> None:
-    engine, prepared = job.engine, job.prepared
-    local = np.arange(job.rows.shape[0])
-    for part in _chunks(local.size, _DEVICE_CHUNK if engine.device else CHUNK):
+    engine, n = job.engine, job.rows.shape[0]
+    least = np.empty(n)
+    for part in _chunks(n, _DEVICE_CHUNK if engine.device else CHUNK):
         chunk = job.points[part]
-        margins = to_numpy(engine.margins(engine.convert(chunk), prepared))
-        error = prepared.error(max(float(chunk.max()), -float(chunk.min())))
-        least = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
-        job.reached(local[part], least + error, least < -error, Stage.FORWARD)
+        margins = to_numpy(engine.margins(engine.convert(chunk), job.prepared))
+        job.error[part] = job.prepared.error(_greatest(chunk))
+        least[part] = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
+    job.reached(np.arange(n), least + job.error, least < -job.error, Stage.FORWARD)
 
 
 def _interval(job: Job, deadline: Deadline) -> None:
     engine, prepared = job.engine, job.prepared
     stage = Stage.INTERVAL if engine.network.hidden else Stage.CLOSED_FORM
     rows = job.open()
+    whole = rows.size == job.rows.size
+    lower, error = np.empty((rows.size, len(prepared.margins))), job.error[rows]
     wide = CHUNK if engine.network.rectified else _WIDE // max(engine.network.hidden)
     for part in _chunks(rows.size, _DEVICE_CHUNK if engine.device else wide):
-        local = rows[part]
-        chunk = job.points[local]
-        error = prepared.error(max(float(chunk.max()), -float(chunk.min())))
-        lower = to_numpy(prepared.least(engine.convert(chunk))) - error
-        job.lower[local] = lower
-        job.proven[local] = lower > 0.0
-        job.robust(local, local[(lower > 0.0).all(axis=1) if lower.shape[1] > 1 else lower[:, 0] > 0.0], stage)
-        if not engine.network.hidden and not engine.ball:
-            for k, margin in enumerate(prepared.margins):
-                broken = lower[:, k] < -WITNESS_SAFETY * error
-                found = job.reached(local, lower[:, k] + 2.0 * error, broken, stage)
-                job.outcome.evidence.add_sides(found, margin, np.zeros((found.size, 0)))
+        chunk = job.points[part if whole else rows[part]]
+        lower[part] = to_numpy(prepared.least(engine.convert(chunk)))
+    lower -= error[:, None]
+    job.lower[rows], job.proven[rows] = lower, lower > 0.0
+    job.robust(rows, rows[(lower > 0.0).all(axis=1) if lower.shape[1] > 1 else lower[:, 0] > 0.0], stage)
+    if not engine.network.hidden and not engine.ball:
+        for k, margin in enumerate(prepared.margins):
+            broken = lower[:, k] < -WITNESS_SAFETY * error
+            found = job.reached(rows, lower[:, k] + 2.0 * error, broken, stage)
+            job.outcome.evidence.add_sides(found, margin, np.zeros((found.size, 0)))
 
 
 def _attack(job: Job, deadline: Deadline) -> None:
@@ -418,10 +419,10 @@ def _attack(job: Job, deadline: Deadline) -> None:
         layers, rows = job.prepared.layers[k], job.open(k)
         for part in _chunks(rows.size if layers.hidden else 0, _DEVICE_CHUNK if engine.device else CHUNK):
             local = rows[part]
-            chunk = engine.convert(job.points[local])
-            error = np.asarray(layers.forward_error(job.magnitude(local)))
+            points = job.points[local]
+            chunk, error = engine.convert(points), layers.forward_error(_greatest(points))
             clear = -WITNESS_SAFETY * error
-            found = attack(layers, chunk, clear=engine.convert(clear))
+            found = attack(layers, chunk, clear=clear)
             margins = to_numpy(found.margin)
             broken = margins < clear
             chosen = np.flatnonzero(broken)

@@ -8,6 +8,7 @@ counter-model is one. A case that stays open is split at the neuron that the pro
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -68,13 +69,6 @@ def parameters(network: Network) -> dict[str, Any]:
     }
 
 
-def classes_of(network: Network, margin: Margin) -> tuple[int, int]:
-    """The class that a margin is for, and its rival."""
-    if network.n_outputs > 1:
-        return margin.above, margin.below
-    return (1, 0) if margin.above == 0 else (0, 1)
-
-
 class Exact:
     """One margin at one point under the box `changes`."""
 
@@ -82,7 +76,9 @@ class Exact:
         self.network, self.changes, self.margin, self.x = network, changes, margin, x
         # Whatever device the engine works on, programs are written here.
         self.layers = layers.on(to_numpy)
-        target, self.rival = classes_of(network, margin)
+        # A lone logit is class 1's, and class 0 is -1 in its margins.
+        alone = int(network.n_outputs == 1)
+        target, self.rival = margin.above + alone, margin.below + alone
         model = checker_model(network)
         read = checker.read_changes(changes.to_dict(), model)
         self.question = checker.Question(model, read, x.tolist(), target)
@@ -116,32 +112,12 @@ class Exact:
 
     def leaf(self, case: checker.Ranges, lower: Floats, upper: Floats) -> dict[str, Any] | None:
         """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
-        cuts = np.cumsum(self.network.hidden[1:])[:-1]
-        layers = list(zip(np.split(lower, cuts), np.split(upper, cuts), strict=True))
-        # A layer of small multipliers has as many bits as one of large ones.
-        sizes = [float(max(np.abs(a).max(), np.abs(b).max())) for a, b in layers]
-        finer = max(0, -math.frexp(min((size for size in sizes if size > 0.0), default=1.0))[1])
-        for bits in (finer + bits for bits in _BITS):
-            lines = [
-                (
-                    [math.floor(math.ldexp(v, bits)) for v in a.tolist()],
-                    [round(math.ldexp(v, bits)) for v in b.tolist()],
-                )
-                for a, b in layers
-            ]
-            if self._suffices(case, lines, 2**bits):
-                return _leaf(lines, 2**bits)
-        exact = [[[Fraction(float(v)).limit_denominator(_SHORT) for v in part] for part in pair] for pair in layers]
-        unit = math.lcm(*(value.denominator for pair in exact for part in pair for value in part))
-        if unit < _LONGEST:
-            lines = [([int(v * unit) for v in a], [int(v * unit) for v in b]) for a, b in exact]
-            if self._suffices(case, lines, unit):
-                return _leaf(lines, unit)
+        cuts, rows = np.cumsum(self.network.hidden[1:])[:-1], self.question.margin(self.rival)
+        for lines, unit in _in_whole_numbers(list(zip(np.split(lower, cuts), np.split(upper, cuts), strict=True))):
+            if self.question.suffices(self.rival, self.question.least(*rows, case, lines, unit)):
+                below, above = map(list, zip(*lines, strict=True))
+                return {"lower": below, "upper": above, "denominator": unit}
         return None
-
-    def _suffices(self, case: checker.Ranges, lines: checker.Lines, unit: int) -> bool:
-        rows = self.question.margin(self.rival)
-        return self.question.suffices(self.rival, self.question.least(*rows, case, lines, unit))
 
     def _attacked(self) -> Floats | None:
         if not self.layers.hidden:
@@ -170,7 +146,11 @@ class Exact:
         leaf = self.leaf(case, solved.lower, solved.upper)
         if leaf is not None:
             return leaf
-        chosen = np.concatenate([self._first_sides(solved.values[0]), *solved.sides])
+        points = self.x[None, :]
+        # What a ReLU makes 0 may be as low as can be.
+        low = (solved.values[0] <= 0.0) & self.layers.relus[0]
+        corner = np.where(low, self.layers.hidden[0].sides(points)[0], solved.values[0])
+        chosen = sides(self.layers, points, corner, np.concatenate(solved.sides)[None, :])[0]
         for option in (chosen, self._at_worst(chosen)):
             if self._breaks(option) is not None:
                 return option
@@ -180,20 +160,11 @@ class Exact:
         bottom, top = case[i][j]
         node: dict[str, Any] = {"split": [i, j]}
         for name, side, ends in (("below", -1, (bottom, 0)), ("above", 1, (0, top))):
-            cut = [list(layer) for layer in case]
-            cut[i][j] = ends
-            found = self._tree(cut, {**decided, (i, j): side}, deadline, max_cases)
+            found = self._tree(narrowed(case, i, j, ends), {**decided, (i, j): side}, deadline, max_cases)
             if not isinstance(found, dict):
                 return found
             node[name] = found
         return node
-
-    def _first_sides(self, values: Floats) -> Floats:
-        """The sides of the first hidden layer's neurons that come nearest to these values."""
-        points = self.x[None, :]
-        bottom, _ = self.layers.hidden[0].sides(points)
-        z = np.where((values <= 0.0) & self.layers.relus[0], bottom, values)
-        return np.asarray(sides(self.layers, points, z[None, :] if z.ndim == 1 else z, np.zeros((1, 0), dtype=bool))[0])
 
     def _at_worst(self, chosen: Floats) -> Floats:
         """The same with the last hidden layer on the sides that its output row asks for."""
@@ -201,5 +172,30 @@ class Exact:
         return np.concatenate([chosen[: chosen.shape[0] - row.shape[0]], np.where(row > 0.0, -1.0, 1.0)])
 
 
-def _leaf(lines: checker.Lines, unit: int) -> dict[str, Any]:
-    return {"lower": [line[0] for line in lines], "upper": [line[1] for line in lines], "denominator": unit}
+def narrowed(case: checker.Ranges, i: int, j: int, ends: tuple[int, int]) -> checker.Ranges:
+    """A case with another range for one neuron."""
+    cut = [list(layer) for layer in case]
+    cut[i][j] = ends
+    return cut
+
+
+def _in_whole_numbers(layers: list[tuple[Floats, Floats]]) -> Iterator[tuple[checker.Lines, int]]:
+    """The multipliers of each layer over one denominator, ever finer."""
+    # A layer of small multipliers has as many bits as one of large ones.
+    sizes = [float(np.abs(pair).max()) for pair in layers]
+    finer = max(0, -math.frexp(min((size for size in sizes if size > 0.0), default=1.0))[1])
+    for bits in (finer + bits for bits in _BITS):
+        yield (
+            [
+                (
+                    [math.floor(math.ldexp(v, bits)) for v in a.tolist()],
+                    [round(math.ldexp(v, bits)) for v in b.tolist()],
+                )
+                for a, b in layers
+            ],
+            2**bits,
+        )
+    exact = [[[Fraction(float(v)).limit_denominator(_SHORT) for v in part] for part in pair] for pair in layers]
+    unit = math.lcm(*(value.denominator for pair in exact for part in pair for value in part))
+    if unit < _LONGEST:
+        yield [([int(v * unit) for v in a], [int(v * unit) for v in b]) for a, b in exact], unit

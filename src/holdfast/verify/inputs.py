@@ -21,7 +21,7 @@ from holdfast.given import given_number
 from holdfast.importers import Model, load_model
 from holdfast.importers.sklearn import pipelines_around
 from holdfast.network import Floats, Network
-from holdfast.scored import Scored
+from holdfast.scored import OTHER_ROW, Scored
 
 # Two encodings differ by no more than their rounding.
 _SAME = 1e-9
@@ -48,21 +48,28 @@ class Table:
         return self.model.network
 
 
-def read_table(model: object, X: Any, space: Space | None = None, name: str = "X") -> Table:
-    """Load the model and bring X into its variables; at least one row is expected."""
+def read_table(model: object, X: Any, space: Space | None = None, name: str = "X", *, exact: bool = True) -> Table:
+    """Load the model and bring X into its variables; at least one row is expected.
+
+    `exact`: refuse a row that a model which reads the caller's table would not be asked about to the last bit.
+    """
     loaded = load_model(model)
-    if isinstance(space, FeatureSpace):
-        loaded = loaded.in_space(space)
     X = to_numpy(X) if hasattr(X, "is_cuda") else X
     index = X.index if isinstance(X, pd.DataFrame) else None
     if index is not None and index.empty:  # before a pipeline complains in words of its own
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
     try:
+        if isinstance(space, FeatureSpace):
+            loaded = loaded.in_space(space, X if isinstance(X, pd.DataFrame) else None)
         points = _variables(loaded, X, space)
     except InvalidInputError as error:
         raise InvalidInputError(str(error).replace("X: ", f"{name}: ", 1)) from error
     if points.shape[0] == 0:
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
+    if exact and isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame):
+        other = loaded.classifier.other_rows(points, X)
+        if other.any():
+            raise InvalidInputError(f"{name}: row {int(other.argmax())}: {OTHER_ROW}")
     return Table(loaded, points, pd.RangeIndex(points.shape[0]) if index is None else index)
 
 
@@ -72,8 +79,13 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
     if isinstance(space, FeatureSpace):
         check_reading(loaded, space)
     points = loaded.classifier.check_points(space.encode(X))
-    if loaded.preprocess is not None:
-        _check_same_encoding(loaded.variables(X), points)
+    difference = 0.0 if loaded.preprocess is None else _difference(loaded.variables(X), points)
+    # A pipeline and a feature space both say what the network sees; they must say the same.
+    if not difference <= _SAME:
+        raise InvalidInputError(
+            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
+            f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
+        )
     return points
 
 
@@ -83,13 +95,7 @@ def check_reading(loaded: Model, space: FeatureSpace) -> None:
     A model fitted on a table with column names knows its variables by name, a classifier cut out of a pipeline by what
     the pipeline does before it. A model with preprocessing is compared row by row; all others are taken at their word.
     """
-    if isinstance(loaded.classifier, Scored):
-        # Such a model reads the caller's table itself.
-        missing = [name for name in loaded.feature_names or () if name not in map(str, space.names)]
-        if missing:
-            raise InvalidInputError(f"space: expected the model's column {missing[0]!r}, got {list(space.names)}")
-        return
-    if loaded.preprocess is not None:
+    if isinstance(loaded.classifier, Scored) or loaded.preprocess is not None:
         return
     if loaded.feature_names is not None:
         _check_names(loaded.feature_names, space)
@@ -161,19 +167,13 @@ def check_changes(changes: object) -> None:
         raise InvalidInputError(f"changes: expected PlausibleChanges(delta) or another kind of change, got {changes!r}")
 
 
-def positive_number(value: Any, name: str) -> float:
-    """`value` as a finite float > 0, or an error that names it."""
-    number = _finite(value)
-    if number is None or not number > 0.0:
-        raise InvalidInputError(f"{name}: expected a number > 0, got {_shown(value)}")
-    return number
-
-
-def non_negative_number(value: Any, name: str) -> float:
-    """`value` as a finite float >= 0, or an error that names it."""
-    number = _finite(value)
-    if number is None or not number >= 0.0:
-        raise InvalidInputError(f"{name}: expected a number >= 0, got {_shown(value)}")
+def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
+    """`value` as a finite float > 0, or >= 0, or an error that names it."""
+    number = given_number(value)
+    if number is None or not math.isfinite(number) or number < 0.0 or (number == 0.0 and not or_zero):
+        # Texts in quotes, and numbers without the name of their type.
+        shown = repr(value) if isinstance(value, str | bytes) else value
+        raise InvalidInputError(f"{name}: expected a number {'>=' if or_zero else '>'} 0, got {shown}")
     return number
 
 
@@ -188,27 +188,6 @@ def whole_number(value: Any, name: str, *, least: int) -> int:
     if number < least:
         raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
     return number
-
-
-def _shown(value: Any) -> Any:
-    """Texts in quotes, and numbers without the name of their type."""
-    return repr(value) if isinstance(value, str | bytes) else value
-
-
-def _finite(value: Any) -> float | None:
-    """`value` as a finite float, or None."""
-    number = given_number(value)
-    return number if number is not None and math.isfinite(number) else None
-
-
-def _check_same_encoding(theirs: Floats, ours: Floats) -> None:
-    """A pipeline and a feature space both say what the network sees; they must say the same."""
-    difference = _difference(theirs, ours)
-    if not difference <= _SAME:
-        raise InvalidInputError(
-            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
-            f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
-        )
 
 
 def _difference(a: Floats, b: Floats) -> float:

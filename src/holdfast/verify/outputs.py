@@ -73,15 +73,14 @@ def output_bounds(
     engine = Engine(table.network, changes)
     engine.check_scale(table.points)
     tol, network = positive_number(tol, "tol"), table.network
-    ends: list[list[Floats]] = [[], []]
-    gaps = []
+    columns = []
     for k in range(network.n_outputs):
-        for side, margin in enumerate((Margin.of(network, k, -1), Margin.of(network, -1, k))):
-            found, reached = engine.least(table.points, margin, tol, exact=method == "exact")
-            ends[side].append(found if side == 0 else -found)
-            gaps.append(reached - found)
-    met = np.stack([np.maximum(*gaps[i : i + 2]) for i in range(0, len(gaps), 2)], axis=1) <= tol
-    return OutputBounds(np.stack(ends[0], axis=1), np.stack(ends[1], axis=1), met)
+        (low, low_met), (high, high_met) = (
+            engine.least(table.points, Margin.of(network, *ends), tol, exact=method == "exact")
+            for ends in ((k, -1), (-1, k))
+        )
+        columns.append((low, -high, np.maximum(low_met - low, high_met - high) <= tol))
+    return OutputBounds(*(np.stack(parts, axis=1) for parts in zip(*columns, strict=True)))
 
 
 def _sigmoid(logits: Floats) -> Floats:

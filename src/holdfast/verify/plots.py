@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.drawing import (
     CHOSEN,
     DARK,
@@ -19,12 +19,14 @@ from holdfast.drawing import (
     axes_to_draw_on,
     headline,
     legend_below,
+    may_change,
     nothing_to_draw,
     percent,
     plain,
 )
 from holdfast.drawing import share as share_text
-from holdfast.network import Floats
+from holdfast.errors import InvalidInputError
+from holdfast.network import Floats, Network
 from holdfast.verify.margins import least_margins
 from holdfast.verify.verdict import Verdict
 
@@ -50,8 +52,8 @@ def draw_certificates(certificates: Certificates, ax: Axes | None) -> Axes:
     order = np.argsort(worst, kind="stable")
     if n > _MOST:
         order = order[np.linspace(0, n - 1, _MOST).astype(np.intp)]
-    network, targets = certificates.network, certificates.targets[order]
-    today = 100 * expit(least_margins(network, targets, certificates.points[order]))
+    targets, points = certificates.targets[order], certificates.points[order]
+    today = 100 * expit(least_margins(certificates.classifier, targets, points))
     least = 100 * expit(worst[order])
     verdicts = certificates.verdict[order]
     rank = np.arange(1, len(order) + 1)
@@ -72,7 +74,7 @@ def draw_certificates(certificates: Certificates, ax: Axes | None) -> Axes:
     ax.set_ylabel(_probability_of(certificates))
     legend_below(ax, 4)
     robust = int(certificates.robust.sum())
-    headline(ax, f"{robust:,} of {n:,} points survive every model within {certificates.changes.words}")
+    headline(ax, f"{robust:,} of {n:,} points survive {certificates.changes.every_model}")
     return ax
 
 
@@ -83,14 +85,19 @@ def worst_margins(certificates: Certificates) -> Floats:
 
 
 def draw_survival(
-    radii: Floats, ax: Axes | None, *, delta: Any = None, moved: Any = None, what: str = "points"
+    radii: Floats,
+    ax: Axes | None,
+    *,
+    delta: Any = None,
+    moved: Any = None,
+    what: str = "points",
+    unit: str = "delta",
 ) -> Axes:
-    """The share of `radii` above every delta; see `CertifiedRadius.plot`."""
+    """The share of `radii` above every delta, or whatever else their unit is; see `CertifiedRadius.plot`."""
+    deltas, distances = read_deltas(delta, unit), _distances(moved, unit)
     ax = axes_to_draw_on(ax, "a survival curve")
-    deltas = read_deltas(delta)
-    distances = _distances(moved)
     percent(ax)
-    ax.set_xlabel("delta: how far the parameters may move")
+    ax.set_xlabel(f"{unit}: how far {may_change(unit)}")
     ax.set_ylabel(f"{what} that provably survive")
     if len(radii) == 0:
         return nothing_to_draw(ax, f"no {what} to draw")
@@ -112,7 +119,7 @@ def draw_survival(
         label = f"how far {distances.size} retrainings moved the model"
         ax.plot(distances, np.full(distances.shape, 4.0), "|", color=DARK, markersize=13, mew=1.2, label=label)
         legend_below(ax, 1)
-    headline(ax, "The further the model may move, the fewer survive")
+    headline(ax, f"The further {may_change(unit)}, the fewer survive")
     return ax
 
 
@@ -129,28 +136,33 @@ def survival(radii: Floats) -> tuple[Floats, Floats]:
     return steps, 1.0 - np.searchsorted(known, steps, side="right") / len(known)
 
 
-def read_deltas(delta: Any) -> Floats:
-    """One number, several, a Δ, or whatever turns into a number; none for None."""
+def read_deltas(delta: Any, unit: str = "delta") -> Floats:
+    """One number, several, a Δ whose size is in this unit, or whatever turns into a number; none for None."""
     if delta is None:
         return np.empty(0)
-    if isinstance(delta, PlausibleChanges):
-        return np.array([delta.largest])
+    if isinstance(delta, Changes):
+        if delta.unit != unit:
+            raise InvalidInputError(f"delta: expected a {unit}, as the radii are, got {delta!r}")
+        return np.array([delta.size])
     if isinstance(delta, Iterable):
         return np.array([float(value) for value in delta])
     return np.array([float(delta)])
 
 
-def _distances(moved: Any) -> Floats:
+def _distances(moved: Any, unit: str) -> Floats:
     """Numbers, or the distances of models that were retrained."""
     if moved is None:
         return np.empty(0)
-    return np.ravel(
-        np.asarray(moved.distances() if callable(getattr(moved, "distances", None)) else moved, dtype=float)
-    )
+    measured = callable(getattr(moved, "distances", None))
+    if measured and unit != "delta":
+        raise InvalidInputError(f"moved: expected numbers beside a {unit}, got distances between parameters")
+    return np.ravel(np.asarray(moved.distances() if measured else moved, dtype=float))
 
 
 def _probability_of(certificates: Certificates) -> str:
     labels = np.unique(certificates.targets)
-    label = plain(certificates.network.classes[labels[0]]) if labels.size == 1 else ""
-    of = f"probability of class {label}" if label else "probability of the promised class"
-    return of if certificates.network.n_outputs == 1 else f"{of}\nagainst its strongest rival"
+    classifier = certificates.classifier
+    label = f"class {plain(classifier.classes[labels[0]])}" if labels.size == 1 else "the promised class"
+    # Nobody knows whether the scores of any other model are log-odds.
+    of = f"{'probability' if isinstance(classifier, Network) else 'score, through a sigmoid,'} of {label}"
+    return of if classifier.n_outputs == 1 else f"{of}\nagainst its strongest rival"

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.layers import Layer, Layers
-from holdfast.milp.solve import Program, SolveStatus, solve
+from holdfast.milp.relaxation import Program, Relaxation
 from holdfast.network import Floats
 
 # What breaking a row by one unit costs, in units of the margin, where a case would be empty otherwise.
@@ -74,15 +74,16 @@ class _Case:
             slope, intercept = _chords(ranges[i])
             if not relu:
                 self.low[self.plus[i]], self.high[self.plus[i]] = np.maximum(bottom, 0.0), np.maximum(top, 0.0)
-                self._add(self._at(i, plus=1.0) - self._at(i), 0.0, np.inf)
-                self._add(self._at(i, plus=1.0) - slope[:, None] * self._at(i), -np.inf, intercept)
+                plus, own = self._at(self.plus[i]), self._at(self.own[i])
+                self._add(plus - own, 0.0, np.inf)
+                self._add(plus - slope[:, None] * own, -np.inf, intercept)
             if i:
                 slope, intercept = (slope, intercept) if relu else (np.ones(size), np.zeros(size))
                 neurons = np.arange(first, first + size)
                 (lower, base), (upper, lift) = (self._side(layers.hidden[i], side, i - 1) for side in (0, 1))
-                self._add(self._at(i) - lower, base, np.inf, (0, neurons, np.ones(size)))
+                self._add(self._at(self.own[i]) - lower, base, np.inf, (0, neurons, np.ones(size)))
                 most = slope * lift + intercept
-                self._add(self._at(i) - slope[:, None] * upper, -np.inf, most, (1, neurons, slope))
+                self._add(self._at(self.own[i]) - slope[:, None] * upper, -np.inf, most, (1, neurons, slope))
                 for sign in (1, -1):
                     split = np.array([j for j in range(size) if relu and decided.get((i, j)) == sign], dtype=np.intp)
                     bottom, top = (-lift[split], np.inf) if sign > 0 else (-np.inf, -lift[split])
@@ -91,11 +92,9 @@ class _Case:
         self.later = first
         self.cost = self._side(layers.margin, 0, len(sizes) - 1)[0][0]
 
-    def _at(self, i: int, plus: float = 0.0) -> Floats:
-        """The values of layer i as rows; with `plus` its v⁺."""
-        rows = np.zeros((self.own[i].size, self.n))
-        rows[np.arange(self.own[i].size), self.plus[i] if plus else self.own[i]] = 1.0
-        return rows
+    def _at(self, columns: NDArray[np.intp]) -> Floats:
+        """A row for each of these columns."""
+        return np.eye(self.n)[columns]
 
     def _side(self, layer: Layer, side: int, before: int) -> tuple[Floats, Floats]:
         """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants."""
@@ -122,34 +121,17 @@ class _Case:
     def solved(self, elastic: bool) -> tuple[Floats, Floats] | None:
         """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
         rows, (bottom, top) = np.concatenate(self.rows), map(np.concatenate, zip(*self.ends, strict=True))
-        unit = _power(np.maximum(np.abs(self.low), np.abs(self.high)))
-        scale = 1.0 / _power(np.abs(rows * unit).max(axis=1))
-        matrix, cost = rows * unit * scale[:, None], self.cost * unit
-        size = 1.0 / float(_power(np.abs(cost).max(keepdims=True))[0])
-        low, high, cost = self.low / unit, self.high / unit, cost * size
+        low, high, cost = self.low, self.high, self.cost
         if elastic:
-            matrix = np.concatenate([matrix, np.diag(np.where(np.isfinite(bottom), 1.0, -1.0))], axis=1)
-            low, high = (np.concatenate([part, np.full(scale.size, end)]) for part, end in ((low, 0.0), (high, np.inf)))
-            cost = np.concatenate([cost, np.full(scale.size, _GIVE * np.abs(cost).sum())])
-        if not all(np.isfinite(part).all() for part in (matrix, cost, low)):
+            reach = np.maximum(np.abs(low), np.abs(high))
+            size = np.abs(rows) @ reach
+            size = np.where(size > 0.0, size, 1.0)
+            rows = np.concatenate([rows, np.diag(np.where(np.isfinite(bottom), size, -size))], axis=1)
+            low, high = (np.append(part, np.full(size.size, end)) for part, end in ((low, 0.0), (high, np.inf)))
+            cost = np.append(cost, np.full(size.size, _GIVE * np.abs(cost) @ reach))
+        if not all(np.isfinite(part).all() for part in (rows, cost, low)):
             return None
-        places, columns = np.nonzero(matrix)
-        solution = solve(
-            Program(
-                cost=cost,
-                lower=low,
-                upper=high,
-                starts=np.searchsorted(places, np.arange(scale.size + 1)).astype(np.int32),
-                columns=columns.astype(np.int32),
-                values=matrix[places, columns],
-                row_lower=bottom * scale,
-                row_upper=top * scale,
-                integer=np.zeros(cost.size, dtype=np.bool_),
-            )
-        )
-        if solution.status is not SolveStatus.OPTIMAL or solution.row_duals is None or solution.values is None:
-            return None
-        return solution.values[: self.n] * unit, solution.row_duals * scale / size
+        return Relaxation(Program(cost, low, high, rows, bottom, top)).run(low, high)
 
     def proposal(self, solution: Floats, duals: Floats) -> Proposal:
         """What a solution and its duals stand for."""
@@ -186,12 +168,6 @@ class _Case:
                 j = int(excess.argmax())
                 best = (float(excess[j]), (i, j)) if excess[j] > best[0] else best
         return chosen, best[1]
-
-
-def _power(sizes: Floats) -> Floats:
-    """The power of two next to each size, so that nothing is rounded by it; 1 for 0."""
-    usable = (sizes > 0.0) & np.isfinite(sizes)
-    return np.asarray(2.0 ** np.clip(np.round(np.log2(np.where(usable, sizes, 1.0))), -1000.0, 1000.0))
 
 
 def _chords(ranges: Floats) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from holdfast import checker
 from holdfast.bounds.layers import Layers, margins_for
 from holdfast.deadline import Deadline
 from holdfast.verify.engine import Engine
-from holdfast.verify.exact import Exact, NoProofError
+from holdfast.verify.exact import Exact, NoProofError, narrowed
 from holdfast.verify.verdict import Evidence
 
 _Branch = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
@@ -35,15 +35,12 @@ def proof(
 
 
 def _part(exact: Exact, branches: list[_Branch], max_cases: int) -> dict[str, Any]:
-    attempts: list[dict[str, Any]] = [{"method": "interval"}]
-    if exact.changes.norm in (1.0, 2.0):
-        attempts.append({"method": "ball"})
-    for attempt in attempts:
-        part = exact.with_bound({"rival": exact.rival, **attempt})
+    for method in ("interval", "ball")[: 1 + (exact.changes.norm in (1.0, 2.0))]:
+        part = exact.with_bound({"rival": exact.rival, "method": method})
         if part is not None:
             return part
     if branches:
-        tree = _Tree(exact, max_cases).of(branches, exact.question.ranges)
+        tree = _tree(exact, branches, exact.question.ranges, max_cases)
         part = exact.with_bound({"rival": exact.rival, "method": "cases", "tree": tree})
         assert part is not None
         return part
@@ -55,43 +52,30 @@ def _part(exact: Exact, branches: list[_Branch], max_cases: int) -> dict[str, An
     return found
 
 
-class _Tree:
-    """From closed branches to the checker's tree: a neuron that all of them decide is the first split."""
-
-    def __init__(self, exact: Exact, max_cases: int) -> None:
-        self.exact, self.max_cases = exact, max_cases
-        hidden = exact.network.hidden[1:]
-        self.places = [(i, j) for i, size in enumerate(hidden, 1) for j in range(size)]
-
-    def of(self, branches: list[_Branch], case: checker.Ranges) -> dict[str, Any]:
-        """The tree of a case."""
-        if len(branches) > self.max_cases:
-            raise NoProofError(f"a proof takes more than {self.max_cases} cases; max_cases= allows more")
-        if len(branches) == 1:
-            _, lower, upper = branches[0]
-            leaf = self.exact.leaf(case, lower.astype(np.float64), upper.astype(np.float64))
-            # A bound that rounding the multipliers has spoilt is found again by a program.
-            return leaf if leaf is not None else self.exact.tree_of(case, self.max_cases)
-        decided = np.stack([branch[0] for branch in branches])
-        neuron = int((decided != 0).all(axis=0).argmax())
-        i, j = self.places[neuron]
-        bottom, top = case[i][j]
-        ends = {"below": (-1, (bottom, 0)), "above": (1, (0, top))}
-        # Decided here, it is no longer to be decided further down.
-        parts = {
-            name: [
-                (np.where(np.arange(len(b[0])) == neuron, 0, b[0]), *b[1:]) for b in branches if b[0][neuron] == side
-            ]
-            for name, (side, _) in ends.items()
-        }
-        if not bottom < 0 < top:
-            # In whole numbers the range is a hair narrower, and only one of the cases is left.
-            return self.of(parts["above" if bottom >= 0 else "below"], case)
-        nodes = {name: self.of(parts[name], _with(case, i, j, cut)) for name, (_, cut) in ends.items()}
-        return {"split": [i, j], **nodes}
-
-
-def _with(case: checker.Ranges, i: int, j: int, ends: tuple[int, int]) -> checker.Ranges:
-    cut = [list(layer) for layer in case]
-    cut[i][j] = ends
-    return cut
+def _tree(exact: Exact, branches: list[_Branch], case: checker.Ranges, max_cases: int) -> dict[str, Any]:
+    """From closed branches to the checker's tree of a case: a neuron that all of them decide is the first split."""
+    if len(branches) > max_cases:
+        raise NoProofError(f"a proof takes more than {max_cases} cases; max_cases= allows more")
+    if len(branches) == 1:
+        _, lower, upper = branches[0]
+        leaf = exact.leaf(case, lower.astype(np.float64), upper.astype(np.float64))
+        # A bound that rounding the multipliers has spoilt is found again by a program.
+        return leaf if leaf is not None else exact.tree_of(case, max_cases)
+    decided = np.stack([branch[0] for branch in branches])
+    neuron = int((decided != 0).all(axis=0).argmax())
+    i, j = [(i, j) for i, size in enumerate(exact.network.hidden) if i for j in range(size)][neuron]
+    # Decided here, it is no longer to be decided further down.
+    here = np.arange(decided.shape[1]) == neuron
+    below, above = (
+        [(np.where(here, 0, branch[0]), *branch[1:]) for branch in branches if branch[0][neuron] == side]
+        for side in (-1, 1)
+    )
+    bottom, top = case[i][j]
+    if not bottom < 0 < top:
+        # In whole numbers the range is a hair narrower, and only one of the cases is left.
+        return _tree(exact, above if bottom >= 0 else below, case, max_cases)
+    return {
+        "split": [i, j],
+        "below": _tree(exact, below, narrowed(case, i, j, (bottom, 0)), max_cases),
+        "above": _tree(exact, above, narrowed(case, i, j, (0, top)), max_cases),
+    }

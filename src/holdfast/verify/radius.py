@@ -73,13 +73,13 @@ class CertifiedRadius:
         ax
             Where to draw; new axes by default.
         delta
-            What to read off the curve: a number or several, a `PlausibleChanges`, or a delta that was chosen.
+            What to read off the curve: a number or several, a value of `changes=`, or a delta that was chosen.
         moved
             How far retrainings moved the model, as ticks: numbers, or a `RetrainedModels`.
         """
         from holdfast.verify.plots import draw_survival
 
-        return draw_survival(self.lower, ax, delta=delta, moved=moved)
+        return draw_survival(self.lower, ax, delta=delta, moved=moved, unit=self.unit)
 
     def __len__(self) -> int:
         return int(self.lower.shape[0])
@@ -363,7 +363,7 @@ class _Rays:
                 start = layers.start(self.points[here])
                 search = Search(layers, start, np.full(part.size, np.inf), error, fine=True)
                 found = search.run(_PROOF_NODES, Deadline.after(None))
-                proven[part] = search.closed
+                proven[part] = search.closed & (found.lower > 0.0)
                 hit = np.flatnonzero(search.broken)
                 met = sides(layers.take(hit), self.points[here[hit]], found.corner[hit], found.sides[hit])
                 self._take(here[hit], radius[part[hit]], k, met)

@@ -16,10 +16,8 @@ What proves a row is the set of its closed branches, each with its multipliers: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
-from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +29,20 @@ from holdfast.network import Floats
 from holdfast.verify.program import propose
 
 Rows = NDArray[np.intp]
+# Slope and intercept of the line above z⁺ for every later neuron, (n, N) each.
+Lines: TypeAlias = tuple[Array, Array]
 
-# Of a root; of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of a
-# branch with nothing to split.
-_ROOT_STEPS, _STEPS, _LAST_STEPS = (1, 3), (1, 3, 5), 10
+# Of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of one with
+# nothing to split.
+_STEPS, _LAST_STEPS = (1, 3, 4), 10
 # Branches at a time: what stays in a core's cache, what fills a device.
 _BATCH, _DEVICE_BATCH = 256, 2**15
 # Ranges by backward walks take a matrix for each row.
 _RANGE_BATCH = 128
 _MOST_STRETCH, _HUGE = 1e3, 1e9
+# A counter-model that a radius is to follow is looked for until no margin is this many times as far below 0, in so
+# many branches.
+_DEEPER, _DEEPER_NODES = 1.5, 1000
 # What an attack or a search computes is a network in Δ up to rounding, as is the network that is written down: a
 # margin this many rounding errors below zero stays below it.
 WITNESS_SAFETY = 8.0
@@ -104,12 +107,6 @@ class Relaxation:
         bottom = xp.where(decided > 0, xp.maximum(self.bottom, 0.0), self.bottom)
         return replace(self, bottom=bottom, top=xp.where(decided < 0, xp.minimum(self.top, 0.0), self.top))
 
-    def parts(self, array: Array) -> Iterator[tuple[int, Array]]:
-        """(layer, its columns) of an array with a column for each later neuron, last layer first."""
-        ends = [0, *accumulate(layer.weight.shape[0] for layer in self.layers.hidden[1:])]
-        for i in range(ends.index(array.shape[-1]), 0, -1):
-            yield i, array[..., ends[i - 1] : ends[i]]
-
     def chords(self) -> tuple[Array, Array]:
         """Slope and intercept of the line above z⁺ on each range: right at both ends, however the slope was rounded."""
         xp = array_namespace(self.top)
@@ -125,7 +122,7 @@ class Relaxation:
         xp = array_namespace(lower)
         total = xp.abs(lower) + xp.abs(upper)
         weighed = self.margin_size[:, 0] + dot_rows(total, self.sizes)
-        return self.layers.allowance(weighed, xp.sum(total, axis=1) + self.bulk[:, 0])
+        return self.layers.allowance(weighed, (row_sum(total) + self.bulk)[:, 0])
 
 
 def _values(ends: Array, relu: bool) -> Array:
@@ -151,9 +148,8 @@ def _walk_rows(relaxation: Relaxation, i: int, lower: Array, upper: Array, size:
     columns = (*relaxation.chords(), relaxation.sizes)
     c, d, constant = relaxation.layers.hidden[i].pull(lower, upper)
     plain = relaxation.bulk
-    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
-        k = parts[0][0]
-        slopes, intercepts, sizes = (part[:, :, None] for _, part in parts)
+    for k, span in relaxation.layers.spans[-i + 1 :]:
+        slopes, intercepts, sizes = (column[:, span, None] for column in columns)
         constant = constant + (xp.minimum(d, 0.0) @ intercepts)[..., 0]
         line = d * slopes[:, None, :, 0] if c is None else c + d * slopes[:, None, :, 0]
         lower, upper = xp.maximum(line, 0.0), xp.minimum(line, 0.0)
@@ -162,25 +158,6 @@ def _walk_rows(relaxation: Relaxation, i: int, lower: Array, upper: Array, size:
         constant = constant + added
     least, _ = relaxation.start.least(c, d)
     return least + constant - relaxation.layers.allowance(size, plain)
-
-
-@dataclass(frozen=True)
-class Multipliers:
-    """What a bound is free to choose for each later neuron, (n, N) each; see the top."""
-
-    alpha: Array
-    stretch: Array
-    extra: Array
-
-    def take(self, rows: Array) -> Multipliers:
-        """Those of some rows."""
-        return Multipliers(*(take_rows(part, rows) for part in (self.alpha, self.stretch, self.extra)))
-
-    def where(self, mask: Array, other: Multipliers) -> Multipliers:
-        """These where the mask holds, (n,), the others elsewhere."""
-        xp = array_namespace(self.alpha)
-        pairs = zip((self.alpha, self.stretch, self.extra), (other.alpha, other.stretch, other.extra), strict=True)
-        return Multipliers(*(xp.where(mask[:, None], a, b) for a, b in pairs))
 
 
 @dataclass(frozen=True)
@@ -196,17 +173,20 @@ class Walk:
     # The first layer's preactivations where the bound is met.
     corner: Array
 
+    def take(self, rows: Array) -> Walk:
+        """The walk of some rows."""
+        return Walk(*(take_rows(getattr(self, f.name), rows) for f in fields(self)))
 
-def walk_back(relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers) -> Walk:
-    """The margin pulled back to the start; `lines` are the relaxation's chords."""
+
+def walk_back(relaxation: Relaxation, lines: Lines, multipliers: Array) -> Walk:
+    """The margin pulled back to the start, with alpha, stretch and extra stacked: (3, n, N)."""
     layers = relaxation.layers
     xp = array_namespace(relaxation.top)
-    c, d, constant = layers.wanted(relaxation.top)
-    columns = (*lines, multipliers.alpha, multipliers.stretch, multipliers.extra)
+    c, d, constant = layers.wanted
     kept: list[tuple[Array, ...]] = []
-    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
-        i = parts[0][0]
-        slope, intercept, alpha, stretch, extra = (part for _, part in parts)
+    for i, span in layers.spans:
+        slope, intercept = (line[:, span] for line in lines)
+        alpha, stretch, extra = (multipliers[k, :, span] for k in range(3))
         rising = d > 0.0
         if c is None:
             lower = xp.where(rising, alpha * d, 0.0)
@@ -259,10 +239,10 @@ def reach(layers: Layers, corner: Array, low: Array) -> Array:
 def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
     """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off."""
     xp = array_namespace(lower)
-    c, d, constant = relaxation.layers.wanted(lower)
+    c, d, constant = relaxation.layers.wanted
     columns = (lower, upper, relaxation.bottom, relaxation.top)
-    for parts in zip(*(relaxation.parts(column) for column in columns), strict=True):
-        low, up, bottom, top = (part for _, part in parts)
+    for i, span in relaxation.layers.spans:
+        low, up, bottom, top = (column[:, span] for column in columns)
         if c is None:
             rest = _least_rest(d, low, up, bottom, top)
         else:
@@ -270,46 +250,40 @@ def proven(relaxation: Relaxation, lower: Array, upper: Array) -> Array:
             low, up = xp.maximum(low, 0.0), xp.minimum(up, 0.0)
             rest = Start(bottom, top).least(c - low - up, d)[0]
         constant = constant + (xp.sum(rest, axis=1) if c is None else rest)
-        c, d, added = relaxation.layers.hidden[parts[0][0]].pull(low, up)
+        c, d, added = relaxation.layers.hidden[i].pull(low, up)
         constant = constant + added
     return relaxation.start.least(c, d)[0] + constant - relaxation.error(lower, upper)
 
 
-def _seen(
-    relaxation: Relaxation, lines: tuple[Array, Array], multipliers: Multipliers, walk: Walk
-) -> tuple[Array, Array]:
-    """L and U of every later neuron (of one without a ReLU z, twice) where the bound is met: a walk forwards."""
-    xp = array_namespace(relaxation.top)
-    layers = relaxation.layers
+def _seen(layers: Layers, lines: Lines, multipliers: Array, walk: Walk) -> tuple[Array, Array, Array]:
+    """L and U of every later neuron (of one without a ReLU z, twice) where the bound is met, and the line above U."""
+    xp = array_namespace(walk.corner)
     plus: Array | None = None
     values = _values(walk.corner, layers.relus[0])
-    seen: list[tuple[Array, Array]] = []
-    columns = (*lines, multipliers.alpha, multipliers.stretch, walk.d, walk.low)
-    for parts in reversed(list(zip(*(relaxation.parts(column) for column in columns), strict=True))):
-        i = parts[0][0]
-        slope, intercept, alpha, stretch, d, low = (part for _, part in parts)
+    seen: list[tuple[Array, ...]] = []
+    for i, span in layers.spans[::-1]:
+        slope, intercept, d, low = (column[:, span] for column in (*lines, walk.d, walk.low))
+        alpha, stretch = (multipliers[k, :, span] for k in range(2))
         below, above = layers.hidden[i].sides(values, plus)
-        if layers.relus[i]:
-            values = xp.where(low, alpha * below, stretch * (slope * above + intercept))
-        else:
-            values = below = above = xp.where(low, below, above)
-            plus = xp.where(d < 0.0, slope * values + intercept, alpha * values)
-        seen.append((below, above))
-    if len(seen) == 1:
-        return seen[0]
-    below, above = (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
-    return below, above
+        if not layers.relus[i]:
+            below = above = xp.where(low, below, above)
+        line = slope * above + intercept
+        if i + 1 < layers.depth:
+            plus = None if layers.relus[i] else xp.where(d < 0.0, line, alpha * above)
+            values = xp.where(low, alpha * below, stretch * line) if layers.relus[i] else above
+        seen.append((below, above, line))
+    below, above, line = seen[0] if len(seen) == 1 else (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
+    return below, above, line
 
 
 @dataclass(frozen=True)
 class Tightened:
-    """A bound with its multipliers, and what the better branch of each later neuron promises."""
+    """A bound with its multipliers."""
 
     bound: Array
-    multipliers: Multipliers
+    multipliers: Array
     lower: Array
     upper: Array
-    score: Array
 
     def better(self, new: Tightened) -> Tightened:
         """Row by row the higher bound."""
@@ -317,59 +291,75 @@ class Tightened:
         higher = new.bound > self.bound
         if xp.all(higher):
             return new
-        pairs = ((new.lower, self.lower), (new.upper, self.upper), (new.score, self.score))
+        pairs = ((new.multipliers, self.multipliers), (new.lower, self.lower), (new.upper, self.upper))
         parts = (xp.where(higher[:, None], ours, theirs) for ours, theirs in pairs)
-        bound = xp.where(higher, new.bound, self.bound)
-        return Tightened(bound, new.multipliers.where(higher, self.multipliers), *parts)
+        return Tightened(xp.where(higher, new.bound, self.bound), *parts)
 
 
 def tighten(
-    relaxation: Relaxation, decided: Array, multipliers: Multipliers, steps: int, cutoff: Array
-) -> tuple[Tightened, Walk, Array]:
-    """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off, and the last walk.
-
-    And the mean of the corners met: a least value inside the box is met near it, never at a corner.
-    """
+    relaxation: Relaxation, lines: Lines, decided: Array, multipliers: Array, steps: int, cutoff: Array
+) -> tuple[Tightened, Walk]:
+    """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off, and the last walk."""
     xp = array_namespace(relaxation.top)
-    lines = slope, intercept = relaxation.chords()
-    split = decided != 0
-    best: Tightened | None = None
-    mean = 0.0 * relaxation.start.low
-    for step in range(steps):
-        walk = walk_back(relaxation, lines, multipliers)
-        seen, above = _seen(relaxation, lines, multipliers, walk)
+    walk = walk_back(relaxation, lines, multipliers)
+    best = Tightened(walk.bound, multipliers, walk.lower, walk.upper)
+    low, high = _limits(decided, lines[0]) if steps > 1 else lines
+    for _ in range(1, steps):
+        if xp.all(best.bound > cutoff):
+            break
+        below, above, line = _seen(relaxation.layers, lines, multipliers, walk)
         falling = walk.d < 0.0
-        line = slope * above + intercept
-        score = xp.where(falling, -walk.d * xp.maximum(line, line - above), 0.0)
-        found = Tightened(walk.bound, multipliers, walk.lower, walk.upper, score)
-        best = found if best is None else best.better(found)
-        mean = mean + (walk.corner - mean) * 2.0 / (step + 2.0)
-        if step + 1 < steps:
-            alpha_slope = _inside(xp.where(falling, 0.0, walk.d * seen), multipliers.alpha, 0.0, 1.0)
-            stretch_slope = _inside(xp.where(falling, walk.d * line, 0.0), multipliers.stretch, 1.0, _MOST_STRETCH)
-            # Above 0 a multiplier of U is <= 0, below it >= 0.
-            extra_slope = xp.where(
-                split & ((multipliers.extra != 0.0) | (xp.where(decided > 0, above, -above) < 0.0)), above, 0.0
-            )
-            square = sum(dot_rows(part, part) for part in (alpha_slope, stretch_slope, extra_slope))
-            # A little further than the cutoff, since not all of what a step promises is kept.
-            gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound))
-            length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
-            extra = multipliers.extra + length * extra_slope
-            multipliers = Multipliers(
-                xp.minimum(xp.maximum(multipliers.alpha + length * alpha_slope, 0.0), 1.0),
-                xp.minimum(xp.maximum(multipliers.stretch + length * stretch_slope, 1.0), _MOST_STRETCH),
-                xp.where(decided > 0, xp.minimum(extra, 0.0), xp.maximum(extra, 0.0)),
-            )
-    assert best is not None
-    bound = best.bound - relaxation.error(best.lower, best.upper)
-    return replace(best, bound=bound), walk, mean
+        slope = xp.stack([xp.where(falling, 0.0, walk.d * below), xp.where(falling, walk.d * line, 0.0), above])
+        # Without the parts that would leave the range at once.
+        leaving = ((multipliers >= high) & (slope > 0.0)) | ((multipliers <= low) & (slope < 0.0))
+        slope = xp.where(leaving, 0.0, slope)
+        square = xp.sum(dot_rows(slope, slope), axis=0)
+        # A little further than the cutoff, since not all of what a step promises is kept.
+        gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound))
+        length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
+        multipliers = xp.minimum(xp.maximum(multipliers + length * slope, low), high)
+        walk = walk_back(relaxation, lines, multipliers)
+        best = best.better(Tightened(walk.bound, multipliers, walk.lower, walk.upper))
+    return replace(best, bound=best.bound - relaxation.error(best.lower, best.upper)), walk
 
 
-def _inside(slope: Array, value: Array, low: float, high: float) -> Array:
-    """The slope without the parts that would leave the range at once."""
-    xp = array_namespace(slope)
-    return xp.where(((value >= high) & (slope > 0.0)) | ((value <= low) & (slope < 0.0)), 0.0, slope)
+def descend(layers: Layers, start: Start, walk: Walk, steps: int) -> Array:
+    """From a walk's corner towards its bound, later neurons on its sides; the first preactivations of the least margin.
+
+    A least value inside the box is met near it, never at a corner.
+    """
+    xp, relu = array_namespace(walk.corner), layers.relus[0]
+    bottom, top, values = (_values(part, relu) for part in (start.low, start.high, walk.corner))
+    best, met = values, xp.inf + 0.0 * walk.bound
+    for _ in range(steps):
+        margin, slope = _margin_and_slope(layers, values, walk.low)
+        best, met = xp.where((margin < met)[:, None], values, best), xp.minimum(margin, met)
+        slope = xp.where(((values <= bottom) & (slope > 0.0)) | ((values >= top) & (slope < 0.0)), 0.0, slope)
+        square = dot_rows(slope, slope)
+        length = (margin - walk.bound) / xp.where(square > 0.0, square, 1.0)
+        values = xp.minimum(xp.maximum(values - length[:, None] * slope, bottom), top)
+    return xp.where(best <= 0.0, start.low, best) if relu else best
+
+
+def _margin_and_slope(layers: Layers, values: Array, low: Array) -> tuple[Array, Array]:
+    """The margin of the first hidden layer's values with later neurons on these sides, (n,), and its slope there."""
+    xp = array_namespace(values)
+    first, seen = values, []
+    for i, span in layers.spans[::-1]:
+        seen.append(xp.where(low[:, span], *layers.hidden[i].sides(values)))
+        values = _values(seen[-1], layers.relus[i])
+    c, d, _ = layers.wanted
+    for i, span in layers.spans:
+        line = xp.where(seen.pop() > 0.0, d, 0.0) + (0.0 if c is None else c)
+        c, d, _ = layers.hidden[i].pull(*(xp.where(low[:, span] == side, line, 0.0) for side in (True, False)))
+    return layers.reached(values), d if c is None else c + xp.where(first > 0.0, d, 0.0)
+
+
+def _limits(decided: Array, like: Array) -> tuple[Array, Array]:
+    """Between what alpha, stretch and extra lie: extra multiples of U are <= 0 above 0, >= 0 below, else none."""
+    xp, zero = array_namespace(like), 0.0 * like
+    least = xp.stack([zero, zero + 1.0, xp.where(decided > 0, -xp.inf, zero)])
+    return least, xp.stack([zero + 1.0, zero + _MOST_STRETCH, xp.where(decided < 0, xp.inf, zero)])
 
 
 @dataclass(frozen=True)
@@ -398,30 +388,27 @@ class Found:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Branches in waiting: their rows (numpy), what was decided, multipliers, and what each neuron promises."""
+    """Branches in waiting: rows, what was decided, multipliers, the neuron to split next, -1 for none, and bounds."""
 
     row: Rows
     decided: Array
-    multipliers: Multipliers
-    score: Array
+    multipliers: Array
+    neuron: Rows
+    bound: Floats
 
     def take(self, rows: Rows) -> _Nodes:
         chosen = beside(self.decided, rows)
-        return _Nodes(
-            self.row[rows],
-            take_rows(self.decided, chosen),
-            self.multipliers.take(chosen),
-            take_rows(self.score, chosen),
-        )
+        multipliers = array_namespace(self.decided).take(self.multipliers, chosen, axis=1)
+        return _Nodes(self.row[rows], take_rows(self.decided, chosen), multipliers, self.neuron[rows], self.bound[rows])
 
     def joined(self, other: _Nodes) -> _Nodes:
-        xp = array_namespace(self.score)
-        ours, theirs = self.multipliers, other.multipliers
+        xp = array_namespace(self.decided)
         return _Nodes(
             np.concatenate([self.row, other.row]),
             xp.concat([self.decided, other.decided]),
-            Multipliers(*(xp.concat([getattr(m, f.name) for m in (ours, theirs)]) for f in fields(Multipliers))),
-            xp.concat([self.score, other.score]),
+            xp.concat([self.multipliers, other.multipliers], axis=1),
+            np.concatenate([self.neuron, other.neuron]),
+            np.concatenate([self.bound, other.bound]),
         )
 
 
@@ -441,7 +428,7 @@ class Search:
     keep
         Whether to keep the closed branches.
     fine
-        Whether margins are known to come near their cutoff, so that good multipliers pay.
+        Whether margins are known to come near 0, so that good multipliers and counter-models pay.
     """
 
     def __init__(
@@ -462,7 +449,8 @@ class Search:
             rows = beside(start.low, np.arange(first, min(first + batch, n)))
             parts.append(Relaxation.of(layers.take(rows), start.take(rows)))
         self.root = _joined(layers, start, parts)
-        self.error, self.gap, self.keep = error, gap, keep
+        self.lines = self.root.chords()
+        self.error, self.gap, self.keep, self.fine = error, gap, keep, fine
         self.steps = _STEPS[2 if fine or gap is not None else layers.depth > 2]
         self.done = np.zeros(n, dtype=bool)
         first_size = layers.hidden[0].weight.shape[0]
@@ -485,12 +473,12 @@ class Search:
     def root_bounds(self) -> None:
         """The linear bounds, nothing decided; what they leave open waits for `branch`."""
         xp = array_namespace(self.root.top)
-        slope, _ = self.root.chords()
-        ones = xp.ones_like(slope)
-        n = self.done.shape[0]
-        start = Multipliers(slope, ones, 0.0 * ones)
-        nodes = _Nodes(np.arange(n), xp.astype(0.0 * slope, xp.int8), start, 0.0 * slope)
-        for steps in _ROOT_STEPS:
+        zero = 0.0 * self.root.top
+        rows = np.arange(self.done.shape[0])
+        nodes = _Nodes(
+            rows, xp.astype(zero, xp.int8), xp.stack([self.lines[0], zero + 1.0, zero]), rows, self.root_bound
+        )
+        for steps in (1, _LAST_STEPS if self.steps > 3 else 3):
             if nodes.row.size:
                 nodes = self._bounded(nodes, steps, root=True)
         self.found.nodes[:] = 1
@@ -499,20 +487,24 @@ class Search:
     def branch(self, max_nodes: int, deadline: Deadline) -> None:
         """Search to the end, or as far as the budget goes; open rows keep the bound of their root."""
         stack, batch = self.stack, _BATCH if isinstance(self.root.top, np.ndarray) else _DEVICE_BATCH
-        while stack:
-            nodes = stack.pop()
-            while stack and nodes.row.size + stack[-1].row.size <= batch:
-                nodes = nodes.joined(stack.pop())
-            if nodes.row.size > 2 * batch:
-                stack.append(nodes.take(np.arange(nodes.row.size - batch)))
-                nodes = nodes.take(np.arange(nodes.row.size - batch, nodes.row.size))
-            worn = nodes.row if deadline.over else nodes.row[self.found.nodes[nodes.row] > max_nodes]
+        # Branches with nothing to split, which wait for others of their kind.
+        stuck: list[_Nodes] = []
+        while stack or stuck:
+            last = not stack or sum(nodes.row.size for nodes in stuck) > batch
+            nodes = _popped(stuck if last else stack, batch)
+            most = np.where(self.broken & self.fine, min(_DEEPER_NODES, max_nodes), max_nodes)
+            worn = nodes.row if deadline.over else nodes.row[(self.found.nodes > most)[nodes.row]]
             self._give_up(np.unique(worn))
-            nodes = nodes.take(np.flatnonzero(~self.done[nodes.row]))
+            still = self._still_open(nodes)
+            if last:
+                nodes = self._unstuck(nodes.take(np.flatnonzero(still)))
+            else:
+                idle = np.flatnonzero(still & (nodes.neuron < 0))
+                if idle.size:
+                    stuck.append(nodes.take(idle))
+                nodes = self._bounded(self._children(nodes, np.flatnonzero(still & (nodes.neuron >= 0))), self.steps)
             if nodes.row.size:
-                nodes = self._bounded(self._children(nodes), self.steps)
-                if nodes.row.size:
-                    stack.append(nodes)
+                stack.append(nodes)
 
     def skip(self, rows: Rows) -> None:
         """Leave out rows that are settled otherwise."""
@@ -533,32 +525,57 @@ class Search:
 
     def _bounded(self, nodes: _Nodes, steps: int, *, root: bool = False) -> _Nodes:
         """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
-        chosen = beside(nodes.decided, nodes.row)
-        relaxation = self.root.take(chosen).split(nodes.decided)
+        if not nodes.row.size:
+            return nodes
+        relaxation, lines = self._case(nodes)
         xp = array_namespace(relaxation.top)
-        cutoff = _on(relaxation.top, xp.asarray(self._cutoff(nodes.row)))
+        cutoff = self._cutoff(nodes.row)
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
-        tightened, walk, mean = tighten(relaxation, nodes.decided, nodes.multipliers, steps, cutoff)
-        for corner in (walk.corner, mean)[: min(steps, 2)]:
-            self._meet(nodes.row, reach(relaxation.layers, corner, walk.low), corner, walk.low)
+        tightened, walk = tighten(
+            relaxation, lines, nodes.decided, nodes.multipliers, steps, _on(relaxation.top, xp.asarray(cutoff))
+        )
         bound = to_numpy(tightened.bound)
         if root:
             self.root_bound[nodes.row] = np.maximum(self.root_bound[nodes.row], bound)
-        closed = bound > self._cutoff(nodes.row)
+        closed = bound > cutoff
         shut = np.flatnonzero(closed & ~self.done[nodes.row])
-        if shut.size:
-            chosen = beside(nodes.decided, shut)
-            decided, lower, upper = (
-                take_rows(part, chosen) for part in (nodes.decided, tightened.lower, tightened.upper)
-            )
-            self._close(nodes.row[shut], decided, lower, upper, bound[shut])
-        undecided = (nodes.decided == 0) & (relaxation.bottom < 0.0) & (relaxation.top > 0.0)
-        score = xp.where(undecided, tightened.score, -1.0)
-        rest = replace(nodes, multipliers=tightened.multipliers, score=score)
-        return rest.take(np.flatnonzero(~closed & ~self.done[nodes.row]))
+        parts = (take_rows(part, beside(part, shut)) for part in (nodes.decided, tightened.lower, tightened.upper))
+        self._close(nodes.row[shut], bound[shut], *parts)
+        rest = np.flatnonzero(~closed & ~self.done[nodes.row])
+        if not rest.size:
+            return nodes.take(rest)
+        chosen = beside(nodes.decided, rest)
+        nodes = replace(nodes, multipliers=tightened.multipliers, bound=bound).take(rest)
+        layers, walk = relaxation.layers.take(chosen), walk.take(chosen)
+        corner = descend(layers, relaxation.start.take(chosen), walk, steps) if steps > 3 else walk.corner
+        self._meet(nodes.row, reach(layers, corner, walk.low), corner, walk.low)
+        lines = take_rows(lines[0], chosen), take_rows(lines[1], chosen)
+        # What the better branch of each neuron that may be split promises.
+        _, above, line = _seen(layers, lines, nodes.multipliers, walk)
+        score = xp.where(lines[1] > 0.0, -xp.minimum(walk.d, 0.0) * xp.maximum(line, line - above), 0.0)
+        neuron = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1))
+        return replace(nodes, neuron=neuron)
+
+    def _case(self, nodes: _Nodes) -> tuple[Relaxation, Lines]:
+        """The relaxation of each node's row, before any split, and the chords of the node."""
+        xp = array_namespace(nodes.decided)
+        chosen = beside(nodes.decided, nodes.row)
+        slope, intercept = (take_rows(line, chosen) for line in self.lines)
+        free, above = nodes.decided == 0, xp.astype(nodes.decided > 0, slope.dtype)
+        return self.root.take(chosen), (xp.where(free, slope, above), xp.where(free, intercept, 0.0))
+
+    def _still_open(self, nodes: _Nodes) -> NDArray[np.bool_]:
+        """Which branches are of rows that are not done, less those above a cutoff that has come down since."""
+        above = nodes.bound > self._cutoff(nodes.row)
+        np.minimum.at(self.found.lower, nodes.row[above], nodes.bound[above])
+        return np.asarray(~above & ~self.done[nodes.row])
 
     def _cutoff(self, rows: Rows) -> Floats:
-        return np.zeros(rows.shape[0]) if self.gap is None else np.asarray(self.found.upper[rows] - self.gap[rows])
+        if self.gap is not None:
+            return np.asarray(self.found.upper[rows] - self.gap[rows])
+        if not self.fine:
+            return np.zeros(rows.shape[0])
+        return np.where(self.broken[rows], _DEEPER * self.found.upper[rows], 0.0)
 
     def _meet(self, rows: Rows, reached: Array, corner: Array, low: Array) -> None:
         """Record networks with a smaller margin than was known, the best last so that it stays."""
@@ -571,33 +588,32 @@ class Search:
         chosen = beside(low, better)
         self.found.corner[rows[better]] = to_numpy(take_rows(corner, chosen))
         self.found.sides[rows[better]] = np.where(to_numpy(take_rows(low, chosen)), -1.0, 1.0)
-        if self.gap is None:
+        if self.gap is None and not self.fine:
             self.done |= self.broken
 
-    def _close(self, rows: Rows, decided: Array, lower: Array, upper: Array, bound: Floats) -> None:
+    def _close(self, rows: Rows, bound: Floats, *leaves: Array) -> None:
         np.minimum.at(self.found.lower, rows, bound)
-        if self.keep:
-            self.found.leaves.append(Leaves(rows, to_numpy(decided), to_numpy(lower), to_numpy(upper)))
+        if self.keep and rows.size:
+            self.found.leaves.append(Leaves(rows, *(to_numpy(part) for part in leaves)))
 
-    def _children(self, nodes: _Nodes) -> _Nodes:
-        """Two branches for each node, on the neuron that promises most; where none does, as a program says."""
-        best = to_numpy(array_namespace(nodes.score).max(nodes.score, axis=1))
-        if (best <= 0.0).any():
-            stuck = self._bounded(nodes.take(np.flatnonzero(best <= 0.0)), _LAST_STEPS)
-            nodes = nodes.take(np.flatnonzero((best > 0.0) & ~self.done[nodes.row]))
-            nodes = nodes.joined(stuck) if stuck.row.size else nodes
-        xp = array_namespace(nodes.score)
-        neuron = np.array(to_numpy(xp.argmax(nodes.score, axis=1)))
-        for i in np.flatnonzero(to_numpy(xp.max(nodes.score, axis=1)) <= 0.0):
-            neuron[i] = -1 if self.done[nodes.row[i]] else self._by_program(nodes.take(np.array([i])))
-        rest = np.flatnonzero((neuron >= 0) & ~self.done[nodes.row])
-        nodes, neuron = nodes.take(rest), neuron[rest]
-        np.add.at(self.found.nodes, nodes.row, 2)
-        both = nodes.take(np.concatenate([np.arange(rest.size)] * 2))
-        split = beside(both.score, np.concatenate([neuron, neuron]))[:, None]
-        chosen = split == beside(both.score, np.arange(both.score.shape[1]))[None, :]
-        side = beside(both.score, np.repeat(np.array([1, -1], dtype=np.int8), rest.size))[:, None]
-        return replace(both, decided=xp.where(chosen, side, both.decided))
+    def _children(self, nodes: _Nodes, chosen: Rows) -> _Nodes:
+        """Two branches for each of some nodes."""
+        both, xp = nodes.take(np.concatenate([chosen, chosen])), array_namespace(nodes.decided)
+        np.add.at(self.found.nodes, both.row, 1)
+        columns = beside(both.decided, np.arange(both.decided.shape[1]))[None, :]
+        side = beside(both.decided, np.repeat(np.array([1, -1], dtype=np.int8), chosen.size))[:, None]
+        return replace(
+            both, decided=xp.where(beside(both.decided, both.neuron)[:, None] == columns, side, both.decided)
+        )
+
+    def _unstuck(self, nodes: _Nodes) -> _Nodes:
+        """Better multipliers for branches without a neuron that promises anything; then, as a program says."""
+        nodes = self._bounded(nodes, _LAST_STEPS)
+        neuron = nodes.neuron.copy()
+        for i in np.flatnonzero(neuron < 0):
+            node = nodes.take(np.array([i]))
+            neuron[i] = self._by_program(node) if self._still_open(node)[0] else -1
+        return replace(nodes, neuron=neuron).take(np.flatnonzero(neuron >= 0))
 
     def _by_program(self, node: _Nodes) -> int:
         """Close one branch by its linear program, or meet its margin; the neuron to split, -1 if there is nothing left.
@@ -624,10 +640,10 @@ class Search:
         margin = reach(relaxation.layers, corner, chosen) + self.error[node.row]
         if margin[0] < self.found.upper[node.row[0]]:
             self.found.upper[node.row], self.found.corner[node.row], self.found.sides[node.row] = margin, corner, chosen
-            if self.gap is None:
+            if self.gap is None and not self.fine:
                 self.done |= self.broken
         if bound[0] > self._cutoff(node.row)[0]:
-            self._close(node.row, decided, lower, upper, bound)
+            self._close(node.row, bound, decided, lower, upper)
             return -1
         if found.loosest is None or found.loosest[0] == 0:
             self._give_up(node.row)
@@ -639,6 +655,17 @@ class Search:
         self.done[rows] = True
         self.found.open[rows] = True
         self.found.lower[rows] = self.root_bound[rows]
+
+
+def _popped(stack: list[_Nodes], batch: int) -> _Nodes:
+    """As many branches from the top as are bounded together."""
+    nodes = stack.pop()
+    while stack and nodes.row.size + stack[-1].row.size <= batch:
+        nodes = nodes.joined(stack.pop())
+    if nodes.row.size > 2 * batch:
+        stack.append(nodes.take(np.arange(nodes.row.size - batch)))
+        nodes = nodes.take(np.arange(nodes.row.size - batch, nodes.row.size))
+    return nodes
 
 
 def _joined(layers: Layers, start: Start, parts: list[Relaxation]) -> Relaxation:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import sys
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -17,167 +16,137 @@ from holdfast.importers import Model, load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
-from holdfast.verify.closed_form import ClosedForm, Margins
+from holdfast.verify.closed_form import ClosedForm, Margins, accepted, upper_end
 from holdfast.verify.search import WITNESS_SAFETY
+
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Shift(ClosedForm):
-    """Margins may fall by so much: below today's, or below the mean of some models."""
+    """Margins may fall by so much: below today's, or below the mean of some models.
+
+    Of a model in the set nothing is known but its margin at the point, so one that has its least margin over any rival
+    is in it too: at a margin of exactly 0 the target is kept only if it wins every tie.
+    """
 
     def __init__(self, model: Model, changes: PlausibleShift | EnsembleShift) -> None:
         self.classifier, self.changes = model.classifier, changes
         self.today = Margins(model.classifier)
-        # Of several models the sum is a model; its margins are as many times the mean's.
-        self.count = 1
-        self.center = self.today
-        if isinstance(changes, EnsembleShift):
-            self.count = len(changes.models)
-            self.center = Margins(_sum_of(model, changes))
+        models = _models_of(model, changes) if isinstance(changes, EnsembleShift) else []
+        self.center = [Margins(one) for one in models] or [self.today]
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The margin less the shift; no more than today's."""
-        ends = [self._ends(self.center, points, target, self.count, self.changes.size)]
-        if self.center is not self.today:
-            ends.append(self._ends(self.today, points, target, 1, 0.0))
+        ends = [_ends(self.center, points, target, self.changes.size)]
+        if self.center != [self.today]:
+            ends.append(_ends([self.today], points, target, 0.0))
         return np.min([low for low, _ in ends], axis=0), np.min([high for _, high in ends], axis=0)
 
-    @staticmethod
-    def _ends(margins: Margins, points: Floats, target: int, count: int, shift: float) -> tuple[Floats, Floats]:
-        values, error = margins.each(points, target)
-        value = values.min(axis=1) / count - shift
-        # The division, the difference, and a witness's own forward pass round too.
-        rounded = (error > 0.0) | (count > 1)
-        spare = error / count + 4.0 * np.finfo(np.float64).eps * (np.abs(value) + shift) * rounded
-        return value - WITNESS_SAFETY * spare, value + WITNESS_SAFETY * spare
+    def _least(self, point: Floats, target: int) -> tuple[Fraction, bool]:
+        """The least margin that is allowed, exactly, and whether a tie with some rival is lost."""
+        each = [one.exactly(point, target) for one in self.center]
+        least = min(sum((margin for margin, _ in rival), Fraction(0)) for rival in zip(*each, strict=True))
+        return least / len(each) - Fraction(self.changes.size), any(lost for _, lost in each[0])
 
     def holds(self, point: Floats, target: int) -> bool:
-        """Each margin in fractions."""
-        shift = Fraction(self.changes.size) * self.count
-        asked = [(margin - shift, lost) for margin, lost in self.center.exactly(point, target)]
-        asked += self.today.exactly(point, target)
-        return all(margin > 0 or (margin == 0 and not lost) for margin, lost in asked)
+        """The least margin that is allowed, and today's own."""
+        return accepted([self._least(point, target), *self.today.exactly(point, target)])
 
     def counter_model(self, point: Floats, target: int) -> Classifier | None:
-        """Today's model with its scores lowered to the least that is allowed, or today's as it is."""
-        x = point[None, :]
-        if int(self.classifier.predict_index(x)[0]) != target:
-            return self.classifier
-        least = min(margin for margin, _ in self.center.exactly(point, target)) / self.count
-        today = min(margin for margin, _ in self.today.exactly(point, target))
-        # How far today's scores fall until their margin is the least allowed one, rounded towards none.
-        fall = float(today - (least - Fraction(self.changes.size)))
-        for amount in (fall, float(np.nextafter(fall, -np.inf))):
-            if Fraction(amount) <= today - (least - Fraction(self.changes.size)):
-                lowered = _lowered(self.classifier, target, amount)
-                if int(lowered.predict_index(x)[0]) != target:
-                    return lowered
+        """Today's model; today's with its scores lowered to the least that is allowed; or nothing but that margin."""
+        least, _ = self._least(point, target)
+        fall = min(min(margin for margin, _ in self.today.exactly(point, target)) - least, Fraction(sys.float_info.max))
+        amounts = [float(fall), float(np.nextafter(float(fall), -np.inf))]
+        lowest = -float(np.nextafter(-float(least), -np.inf)) if least > float(least) else float(least)
+        lowered = (_moved(self.classifier, target, -amount) for amount in amounts)
+        for found in (self.classifier, *lowered, _moved(self.classifier, target, lowest, scores=0.0)):
+            margins = Margins(found).exactly(point, target)
+            allowed = found is self.classifier or min(margins)[0] >= least
+            if allowed and not accepted(margins) and int(found.predict_index(point[None, :])[0]) != target:
+                return found
         return None
 
+    def allows(self, other: Classifier, point: Floats, target: int) -> bool:
+        """Whether `other` is what today's model may become at this point: its margin is not too far below."""
+        new = min(margin for margin, _ in Margins(other).exactly(point, target))
+        return other == self.classifier or new >= self._least(point, target)[0]
+
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
-        """The margin itself."""
-        lower, upper = self._ends(self.center, points, target, self.count, 0.0)
-        if self.center is not self.today:
-            today = self._ends(self.today, points, target, 1, 0.0)
-            lower = np.where(today[0] < 0.0, -np.inf, lower)
-            upper = np.where(today[1] < 0.0, -np.inf, upper)
-        return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+        """The margin itself; none where today's model rejects."""
+        lower, upper = _ends(self.center, points, target, 0.0)
+        today = _ends([self.today], points, target, 0.0)
+        lower, upper = np.where(today[0] > 0.0, lower, 0.0), np.where(today[1] < 0.0, -1.0, upper)
+        return np.maximum(lower, 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:
         """The same whatever the point: the model, or the sum of models, with its scores lowered."""
-        found = [self.center.classifier] if self.center is self.today else [self.center.classifier, self.classifier]
-        networks = [one for one in found if isinstance(one, Network)]
-        if len(networks) != len(found):
+        networks = [one.classifier for one in self.center if isinstance(one.classifier, Network)]
+        if len(networks) < len(self.center) or len({(len(net.hidden), net.activations) for net in networks}) > 1:
             raise InvalidInputError(
-                "models: expected networks that read what today's reads, for a generator that computes with them, got "
-                f"{found[0]!r}; RNCE takes any"
+                "models: expected networks with the same number of layers, for a generator that computes with them, "
+                f"got {[one.classifier for one in self.center]}; RNCE takes any"
             )
-        amount = self.count * self.changes.size
-        lowered = _lowered(networks[0], target, amount if self.count == 1 else float(np.nextafter(amount, 0.0)))
+        if self.center == [self.today]:
+            critic, amount = networks[0], self.changes.size
+        else:
+            critic, amount = _wide(networks), float(np.nextafter(len(networks) * self.changes.size, 0.0))
+        lowered = _moved(critic, target, -amount)
         assert isinstance(lowered, Network)
-        return [lowered, *networks[1:]]
+        return [lowered] if self.center == [self.today] else [lowered, self.today.classifier]  # type: ignore[list-item]
 
 
-def _lowered(classifier: Classifier, target: int, amount: float) -> Classifier:
-    """The model with every margin of the target lower by `amount`."""
+def _ends(models: list[Margins], points: Floats, target: int, shift: float) -> tuple[Floats, Floats]:
+    """Bounds of the least of the mean margins, less the shift, (n,) each."""
+    values, errors = zip(*(one.each(points, target) for one in models), strict=True)
+    sizes = np.sum(np.abs(values), axis=0).max(axis=1)
+    value = np.sum(values, axis=0).min(axis=1) / len(models) - shift
+    # The sum, the division, the difference, and a witness's own forward pass round too.
+    spare = WITNESS_SAFETY * (np.sum(errors, axis=0) + (len(models) + 4.0) * _EPSILON * (sizes + shift))
+    return np.asarray(value - spare), np.asarray(value + spare)
+
+
+def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.0) -> Classifier:
+    """The model with every margin of the target moved by `by`; with `scores` 0 that is all it has left."""
     signs = np.zeros(classifier.n_outputs)
     signs[0 if classifier.n_outputs == 1 else target] = 1.0 if classifier.n_outputs > 1 or target == 1 else -1.0
     if isinstance(classifier, Network):
-        # Never by more than the amount, whatever rounding does.
-        last = move_within(classifier.biases[-1], -signs * amount, amount)
-        return classifier.with_parameters(classifier.weights, [*classifier.biases[:-1], last])
+        # Never by more than that, whatever rounding does.
+        last = move_within(scores * classifier.biases[-1], signs * by, abs(by))
+        weights = [*classifier.weights[:-1], scores * classifier.weights[-1]]
+        return classifier.with_parameters(weights, [*classifier.biases[:-1], last])
     assert isinstance(classifier, Scored)
-    return replace(classifier, score=_Moved(classifier.score, tuple(-signs * amount)), predict_labels=None)
+    return classifier.moved((signs * by).tolist(), scores)
 
 
-@dataclass(frozen=True)
-class _Moved:
-    """A score plus a constant for each output."""
-
-    score: Callable[[Any], Any]
-    by: tuple[float, ...]
-
-    def __call__(self, table: Any) -> Floats:
-        scores = np.asarray(self.score(table), dtype=np.float64)
-        return np.asarray(scores + np.array(self.by) if scores.ndim == 2 else scores + self.by[0])
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """The sum of the logits of several models."""
-
-    parts: tuple[Scored, ...]
-
-    def __call__(self, table: Any) -> Floats:
-        total: Floats = np.sum([np.asarray(part.score(table)).reshape(len(table), -1) for part in self.parts], axis=0)
-        return total
-
-
-def _sum_of(today: Model, changes: EnsembleShift) -> Classifier:
-    """The sum of the models: one wide network where they are networks that read the same, else their scores summed."""
+def _models_of(today: Model, changes: EnsembleShift) -> list[Classifier]:
+    """The models, each as a classifier of what today's reads."""
     if not changes.models:
         raise InvalidInputError("models: expected the retrained models, got only their names from a file")
-    loaded = [load_model(model) for model in changes.models]
-    for one in loaded:
-        if not np.array_equal(one.classifier.classes.astype(str), today.classifier.classes.astype(str)):
-            raise InvalidInputError(
-                f"models: expected the classes {today.classifier.classes.tolist()}, "
-                f"got {one.classifier.classes.tolist()}"
-            )
-        if today.preprocess is None and one.preprocess is not None:
-            raise InvalidInputError("models: expected models that read what today's reads, got one with preprocessing")
-    if all(isinstance(one.classifier, Network) for one in [today, *loaded]):
-        networks = [one.network for one in loaded]
-        alike = all(one.preprocess is None or same_preprocessing(today, one) for one in loaded)
-        if {net.n_features for net in networks} != {today.classifier.n_features}:
-            raise InvalidInputError(
-                f"models: expected models of {today.classifier.n_features} variables, "
-                f"got {sorted({net.n_features for net in networks})}"
-            )
-        if not alike:
-            raise InvalidInputError(
-                "models: expected models with today's preprocessing, got one whose preprocessing was fitted anew; "
-                "wrap them with hf.scored to take them as functions of the table"
-            )
-        if len({(len(net.hidden), net.activations) for net in networks}) == 1:
-            return _wide(networks)
-    scores = tuple(_as_scores(one, today) for one in loaded)
-    return Scored(_Sum(scores), tuple(today.classifier.classes.tolist()), *_reading(today))
+    return [_beside(today, load_model(model)) for model in changes.models]
 
 
-def _reading(today: Model) -> tuple[Any, ...]:
-    """Columns, width and how points become a table, as today's model has them."""
-    if isinstance(today.classifier, Scored):
-        own = today.classifier
-        return own.columns, own.width, None, "a sum of models", own.batch, own.decode
-    return None, today.classifier.n_features, None, "a sum of networks of different builds"
-
-
-def _as_scores(one: Model, today: Model) -> Scored:
-    """A model as a function of what today's model reads."""
-    if isinstance(one.classifier, Scored):
-        return one.classifier
-    score = one.classifier.logits if not isinstance(today.classifier, Scored) else one.logits
-    return Scored(score, tuple(one.classifier.classes.tolist()))
+def _beside(today: Model, one: Model) -> Classifier:
+    """A model as a classifier of what today's reads; raises where it is none."""
+    ours, theirs = today.classifier, one.classifier
+    if theirs.classes.astype(str).tolist() != ours.classes.astype(str).tolist():
+        raise InvalidInputError(f"models: expected the classes {ours.classes.tolist()}, got {theirs.classes.tolist()}")
+    if isinstance(ours, Scored):
+        own = theirs if isinstance(theirs, Scored) else Scored(one.logits, ours.labels, one.feature_names)
+        if None not in (ours.columns, own.columns) and ours.columns != own.columns:
+            raise InvalidInputError(f"models: expected the columns {list(ours.columns or ())}, got {own.columns}")
+        return replace(own, columns=ours.columns, width=ours.width, batch=ours.batch, decode=ours.decode)
+    if not isinstance(theirs, Network):
+        raise InvalidInputError(
+            f"models: expected networks, as today's model is one, got {theirs!r}; or wrap today's with hf.scored"
+        )
+    if theirs.n_features != ours.n_features:
+        raise InvalidInputError(f"models: expected models of {ours.n_features} variables, got {theirs.n_features}")
+    if one.preprocess is not None and not same_preprocessing(today, one):
+        raise InvalidInputError(
+            "models: expected models with today's preprocessing, got one whose preprocessing was fitted anew; "
+            "wrap all of them with hf.scored to take them as functions of the table"
+        )
+    return theirs
 
 
 def _wide(networks: list[Network]) -> Network:

@@ -42,7 +42,7 @@
     const digits = [3, 4, 5, 6].find((many) => figure(value, many) !== delta(data.delta)) ?? 3;
     return figure(value, digits, roundingMode);
   }
-  /* Inside Δ is never said to be beyond δ, nor outside to be within it. */
+  /* Inside Δ is never said to be beyond its size, nor outside to be within it. */
   const away = ([distance, inside]) => (inside ? figure(distance, 3, "trunc") : apart(distance, "expand"));
   const count = (value) => value.toLocaleString("en-US");
   const withUnit = (text, unit) => (!unit ? text : unit === "%" || unit === "percent" ? text + "%" : `${text} ${unit}`);
@@ -258,7 +258,7 @@
   let place = null;
 
   function statement(i) {
-    const plausible = data.delta === null ? "Δ" : `Δ (δ\u00a0=\u00a0${data.deltas})`;
+    const plausible = data.delta === null ? "Δ" : `Δ (${data.symbol}\u00a0=\u00a0${data.deltas})`;
     const says = {
       ROBUST: ["Proven to survive.", `Every model in ${plausible} gives the promised answer once this is done.`],
       NOT_ROBUST: ["Can be broken.", `At least one model in ${plausible} gives another answer even when all of it is done.`],
@@ -279,7 +279,7 @@
       entries.push(["Gap", none ? "0" : figure(data.gaps[i], 3, "expand"), none ? "proven cheapest" : "at most above the cheapest"]);
     }
     if (data.radii[i] !== null) {
-      entries.push(["Certified radius", apart(data.radii[i], "trunc"), data.delta === null ? "" : `δ is ${data.deltas}`]);
+      entries.push(["Certified radius", apart(data.radii[i], "trunc"), data.delta === null ? "" : `${data.symbol} is ${data.deltas}`]);
     }
     if (data.worst[i] !== null) entries.push(["Worst margin", figure(data.worst[i], 3, "floor"), "over all of Δ; above 0 holds"]);
     if (!entries.length) return null;
@@ -294,7 +294,7 @@
     if (data.radii[i] === null) return null;
     const counter = data.counters.rows[i];
     const marks = [
-      data.delta === null ? null : [data.delta, `δ\u00a0=\u00a0${delta(data.delta)}`, "limit promised"],
+      data.delta === null ? null : [data.delta, `${data.symbol}\u00a0=\u00a0${delta(data.delta)}`, "limit promised"],
       data.calibrated === null || (data.delta !== null && data.calibrated <= data.delta && delta(data.calibrated) === delta(data.delta))
         ? null : [data.calibrated, `calibrated ${delta(data.calibrated)}`, "limit calibrated"],
     ].filter(Boolean);
@@ -321,7 +321,7 @@
       parts.push(make("text", { x: 0, y: 84 }, `proven up to ${apart(data.radii[i], "trunc")}`));
     }
     return make("figure", { class: "ruler" }, make("svg", { role: "img", "aria-label": said }, ...parts),
-      make("figcaption", {}, "The bar is how far the model may move with the advice still proven to hold."));
+      make("figcaption", {}, `The bar is how far ${data.free} with the advice still proven to hold.`));
   }
 
   function changes(i) {
@@ -388,11 +388,11 @@
       return [make("h2", {}, "A model that breaks it"), make("p", { class: "empty" }, "No counter-model was computed for this person.")];
     }
     const [, inside, today, there, total, flat, closest] = counter;
-    const lead = `A model at a distance of ${away(counter)} from today’s gives another answer` +
-      (data.delta === null ? "." : inside ? `: it lies in Δ (δ\u00a0=\u00a0${data.deltas}), so it is a plausible one.`
-        : `: it lies outside Δ (δ\u00a0=\u00a0${data.deltas}), so the proof says nothing about it.`);
+    const lead = (data.fall ? `A model with ${data.fall.replace("{}", away(counter))}` : `A model at a distance of ${away(counter)} from today’s`) + " gives another answer" +
+      (data.delta === null ? "." : inside ? `: it lies in Δ (${data.symbol}\u00a0=\u00a0${data.deltas}), so it is a plausible one.`
+        : `: it lies outside Δ (${data.symbol}\u00a0=\u00a0${data.deltas}), so the proof says nothing about it.`);
     const margins = make("dl", { class: "figures light" },
-      make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, away(counter)), make("span", { class: "quiet" }, "from today’s model"))),
+      data.fall ? null : make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, away(counter)), make("span", { class: "quiet" }, "from today’s model"))),
       make("div", {}, make("dt", {}, "Margin today"), make("dd", {}, make("span", { class: "large" }, figure(today)), make("span", { class: "quiet" }, "above 0 holds"))),
       make("div", {}, make("dt", {}, "Margin there"), make("dd", {}, make("span", { class: "large" }, figure(there)), make("span", { class: "quiet" }, "of that model; below 0 fails"))));
     const rows = [];
