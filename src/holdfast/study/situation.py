@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,11 +15,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
+from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
-from holdfast.importers import load_network
+from holdfast.features import FeatureSpace
+from holdfast.importers import load_model
+from holdfast.importers.model import as_network
 from holdfast.metrics import Density
 from holdfast.network import Network
 from holdfast.retraining import retrain
+from holdfast.scored import Scored
 from holdfast.study.specification import describe, digest
 from holdfast.study.store import Store
 from holdfast.study.tables import StudyTable
@@ -87,12 +91,28 @@ class Halves:
 
 @dataclass(frozen=True)
 class Models:
-    """Today's network, its accuracy on the test part, its successors, and whether they had been kept."""
+    """Today's model, its accuracy on the test part, its successors, and whether they had been kept."""
 
-    network: Network
+    classifier: Classifier
     accuracy: float
     retrained: tuple[Network, ...]
     reused: bool
+
+    @property
+    def network(self) -> Network:
+        """Today's model as a network; raises where it is none."""
+        return as_network(self.classifier)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The score of a model that learned from points, as a function of points or of the rows that they stand for."""
+
+    space: FeatureSpace
+    score: Callable[[Any], Any]
+
+    def __call__(self, table: Any) -> Any:
+        return self.score(self.space.encode(table) if isinstance(table, pd.DataFrame) else table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,18 +178,23 @@ class Situation:
 
     @cached_property
     def models(self) -> Models:
-        """Today's network and its successors: from the store, or trained and kept."""
+        """Today's model and its successors: networks from the store, or trained and kept."""
         kept = self.store.read("models", self.identity)
         networks = None if kept is None else self.store.read_networks(kept["networks"])
         if kept is not None and networks:
             return Models(networks[0], kept["accuracy"], tuple(networks[1:]), reused=True)
-        network, retrained = load_network(self.fitted), self._retrain()
+        classifier, retrained = load_model(self.fitted).classifier, self._retrain()
         test = self.halves.test
-        accuracy = float(np.mean(network.predict(self.table.points[test]) == self.table.y[test]))
-        names = self.store.write_networks([network, *retrained])
-        content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
-        self.store.write("models", self.identity, content)
-        return Models(network, accuracy, tuple(retrained), reused=False)
+        accuracy = float(np.mean(classifier.predict(self.table.points[test]) == self.table.y[test]))
+        if isinstance(classifier, Scored):
+            # Whoever asks a model that is no network hands it rows of the table, and this one learned from points.
+            score = Encoded(self.table.space, classifier.score)
+            classifier = replace(classifier, score=score, columns=None, predict_labels=None)
+        else:
+            names = self.store.write_networks([as_network(classifier), *retrained])
+            content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
+            self.store.write("models", self.identity, content)
+        return Models(classifier, accuracy, tuple(retrained), reused=False)
 
     def _retrain(self) -> list[Network]:
         """The successors, a fixed order of ways to retrain."""
@@ -187,7 +212,7 @@ class Situation:
 
     def rejects(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether today's model keeps these rows from the target; where the protocol names a class, by giving that."""
-        today, origin = self.models.network.predict(self.table.points[rows]), self.protocol.origin
+        today, origin = self.models.classifier.predict(self.table.points[rows]), self.protocol.origin
         return np.asarray(today != self.table.target if origin is None else today == origin)
 
     @cached_property
