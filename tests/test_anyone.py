@@ -516,3 +516,28 @@ def test_the_hull_is_that_of_the_nearest_robust_rows() -> None:
     np.testing.assert_array_equal(hull.found, row.found)
     assert (hull.cost_l1 <= row.cost_l1 * (1.0 + 1e-9)).all()
     assert (hull.optimality_gap < 1e-6).all()
+
+
+# ------------------------------------------------------------------ a study
+
+
+def test_a_benchmark_of_models_that_are_no_networks() -> None:
+    table, space, score = _people("mixed")
+    models = {
+        "forest": RandomForestClassifier(10),
+        "scaled": make_pipeline(StandardScaler(), SVC(C=10.0)),
+        "regression": LogisticRegression(max_iter=500),
+        "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+    }
+    study = hf.benchmark(
+        {"people": (table, (score > 0.0).astype(int), space)}, models=models, methods=["nnce", "rnce", "st-ce", "mce"],
+        deltas={"shift": hf.PlausibleShift(0.2)}, seeds=1, inputs=4, retrained={"complete": 1, "incremental": 1},
+    )  # fmt: skip
+    results = study.results.set_index(["model", "method"])
+    for model in ("forest", "scaled", "regression"):
+        assert (results.loc[[(model, "nnce"), (model, "rnce"), (model, "st-ce")], "error"] == "").all()
+        assert results.loc[(model, "rnce"), "delta_validity"] == 1.0
+        assert 0.0 <= results.loc[(model, "nnce"), "validity_retrained"] <= 1.0
+    assert "take any model" in results.loc[("forest", "mce"), "error"]
+    assert results.loc[("regression", "mce"), "error"] == ""
+    assert "expected a network without preprocessing" in results.loc[("pipeline", "nnce"), "error"]
