@@ -25,6 +25,12 @@ Promised = Annotated[str, typer.Option(help="The class that the people were prom
 Schema = Annotated[
     Path | None, typer.Option(help="The columns and units, as for `explain`: FeatureSpace.to_dict() as JSON.", **FILE)
 ]
+Accepted = Annotated[
+    Path | None,
+    typer.Option(
+        help="A table of people, to learn from what accepted ones have which details count against someone.", **FILE
+    ),
+]
 
 
 @dataclass(frozen=True)

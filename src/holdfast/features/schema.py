@@ -1,7 +1,9 @@
 """Schema files: a data set's columns, kinds, ranges and what a person can change, as JSON.
 
-A column, of whatever role, may also say ``"protected": true``, ``"label": "number of missed payments"`` and
-``"reason": {"code": "38", "text": "Serious delinquency"}``: see `holdfast.features.notes`.
+A column, of whatever role, may also say ``"protected": true``, ``"label": "number of missed payments"``,
+``"words": {"A151": "rented"}`` of its values or its unit, and ``"reason": {"code": "38", "text": "Serious
+delinquency"}``; each text may be one for each language, ``{"en": "rented", "de": "gemietet"}``: see
+`holdfast.features.notes`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def recourse_from(
         As for `explain`.
     factuals, counterfactuals
         x and x' in raw units, row by row; the result has the index of `factuals`. A row of `counterfactuals` with a
-        missing value in a column of the space has no answer.
+        missing value in a column of the space that always has one has no answer.
     reasons
         Why a row has no answer, one entry for each row; those of the other rows are not read.
     time_limit
@@ -87,7 +87,8 @@ def recourse_from(
         missing = [name for name in space.names if name not in table.columns]
         if missing:
             raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(table.columns)}")
-    found = counterfactuals[list(space.names)].notna().all(axis=1).to_numpy(dtype=np.bool_)
+    stated = [f.name for f in space.features if not f.missing] or list(space.names)
+    found = counterfactuals[stated].notna().all(axis=1).to_numpy(dtype=np.bool_)
     rows = np.flatnonzero(found)
     before = model_points(loaded, factuals, space)
     points = np.full(before.shape, np.nan)
