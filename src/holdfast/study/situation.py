@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,13 +17,11 @@ from sklearn.model_selection import train_test_split
 
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
 from holdfast.importers import load_model
 from holdfast.importers.model import as_network
 from holdfast.metrics import Density
 from holdfast.network import Network
 from holdfast.retraining import retrain
-from holdfast.scored import Scored
 from holdfast.study.specification import describe, digest
 from holdfast.study.store import Store
 from holdfast.study.tables import StudyTable
@@ -95,24 +93,13 @@ class Models:
 
     classifier: Classifier
     accuracy: float
-    retrained: tuple[Network, ...]
+    retrained: tuple[Classifier, ...]
     reused: bool
 
     @property
     def network(self) -> Network:
         """Today's model as a network; raises where it is none."""
         return as_network(self.classifier)
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """The score of a model that learned from points, as a function of points or of the rows that they stand for."""
-
-    space: FeatureSpace
-    score: Callable[[Any], Any]
-
-    def __call__(self, table: Any) -> Any:
-        return self.score(self.space.encode(table) if isinstance(table, pd.DataFrame) else table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,20 +173,16 @@ class Situation:
         classifier, retrained = load_model(self.fitted).classifier, self._retrain()
         test = self.halves.test
         accuracy = float(np.mean(classifier.predict(self.table.points[test]) == self.table.y[test]))
-        if isinstance(classifier, Scored):
-            # Whoever asks a model that is no network hands it rows of the table, and this one learned from points.
-            score = Encoded(self.table.space, classifier.score)
-            classifier = replace(classifier, score=score, columns=None, predict_labels=None)
-        else:
-            names = self.store.write_networks([as_network(classifier), *retrained])
+        if isinstance(classifier, Network):
+            names = self.store.write_networks([as_network(one) for one in (classifier, *retrained)])
             content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
             self.store.write("models", self.identity, content)
         return Models(classifier, accuracy, tuple(retrained), reused=False)
 
-    def _retrain(self) -> list[Network]:
+    def _retrain(self) -> list[Classifier]:
         """The successors, a fixed order of ways to retrain."""
         points, y, halves = self.table.points, self.table.y, self.halves
-        networks: list[Network] = []
+        found: list[Classifier] = []
         for how in PAPER_RETRAINED:
             if self.protocol.retrained.get(how, 0):
                 models = retrain(
@@ -207,8 +190,8 @@ class Situation:
                     X_new=points[halves.new_train], y_new=y[halves.new_train], share=self.protocol.share,
                     n=int(self.protocol.retrained[how]), seed=self.seed, progress=False,
                 )  # fmt: skip
-                networks += models.networks
-        return networks
+                found += models.classifiers
+        return found
 
     def rejects(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether today's model keeps these rows from the target; where the protocol names a class, by giving that."""
