@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Decoder
 from holdfast.given import given_array
-from holdfast.importers.thresholds import HALF, Threshold, at_threshold, check_threshold, lowered
+from holdfast.importers.thresholds import HALF, Threshold, at_threshold, check_threshold, lowered, offsets
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
 
@@ -78,6 +78,15 @@ class Model:
         return self.threshold
 
     @property
+    def offsets(self) -> tuple[float, ...]:
+        """What the threshold took off the logits of `trained`."""
+        if self.as_trained is None or self.threshold is None:
+            return ()
+        if self.calibration is not None and isinstance(self.threshold, float):
+            return (self.calibration(self.threshold),)
+        return tuple(offsets(self.threshold))
+
+    @property
     def by_label(self) -> Any:
         """The threshold for another model, which may have its classes in another order."""
         if not isinstance(self.threshold, tuple):
@@ -134,9 +143,23 @@ class Model:
             raise InvalidInputError(
                 "space: expected one, to ask models that read a table in ways of their own, got None"
             )
-        if None in (today.feature_names, scored.columns):
+        if today.feature_names is None or scored.columns is None:
             return scored
+        if not set(scored.columns) <= set(today.feature_names):
+            raise InvalidInputError(
+                f"models: expected the columns {list(today.feature_names)}, got {list(scored.columns)}"
+            )
         return scored.reading(partial(pd.DataFrame, columns=today.feature_names), today.classifier.n_features)
+
+    def check_numbers(self, X: Any) -> None:
+        """Refuse a table with labels where nothing says how they become numbers."""
+        if isinstance(self.classifier, Scored) and isinstance(X, pd.DataFrame):
+            other = [name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
+            if other:
+                raise InvalidInputError(
+                    f"space: expected one for a table with labels, such as FeatureSpace.from_frame(X_train), "
+                    f"got None and the column {other[0]!r}"
+                )
 
     def _read_by(self, decode: Decoder) -> Model:
         scored, space = self.classifier, decode.space
@@ -169,6 +192,7 @@ class Model:
         """
         if isinstance(X, list | tuple | np.ndarray):
             X = given_array(X, "X")
+        self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(X, self.feature_names)
         if self.preprocess is not None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from holdfast.changes import Changes
 from holdfast.generators import Recourse
+from holdfast.generators.density import Density
 from holdfast.metrics.answers import Answers
-from holdfast.metrics.density import Density
 from holdfast.metrics.rows import (
     changed_rows,
     cost_rows,

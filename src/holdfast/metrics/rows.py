@@ -13,9 +13,9 @@ from holdfast.changes import Changes
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.generators.density import Density
 from holdfast.importers import load_model
 from holdfast.metrics.answers import Answers
-from holdfast.metrics.density import Density
 from holdfast.network import Floats
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for

@@ -81,7 +81,8 @@ def benchmark(
     target
         The class wanted; by default the data set's own, or the last of the labels.
     retrained
-        How many models for each way to retrain; by default the paper's 5, 5 and 5. ``{}``: none.
+        How many models for each way to retrain; by default the paper's 5, 5 and 5. ``{}``: none. Models that are no
+        networks are only trained anew.
     changes_of
         Kinds of change that the answers are put to as well: names of recipes, `Recipe` values, or functions ``(model,
         data, seed) -> model`` by name; ``holdfast.study.RECIPES`` has eleven. What survives which of them is then in
