@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import screens, tables
-from holdfast.cli.advice import AdviceFile, Promised, Schema
+from holdfast.cli.advice import AdviceFile, Promised
 from holdfast.cli.options import (
     BROKEN,
     FILE,
@@ -23,13 +22,13 @@ from holdfast.cli.options import (
     Debug,
     Drop,
     Index,
+    MayChange,
     ModelFile,
-    NoBiases,
-    Norm,
+    Schema,
     TrustPickle,
-    changes_of,
     label_of,
     plain_errors,
+    spread,
 )
 from holdfast.cli.recourse import read_people
 from holdfast.importers.files import read_model
@@ -45,18 +44,16 @@ Threshold = Annotated[float, typer.Option(metavar="PROBABILITY", help="Class 1 f
 
 
 @app.command()
+@spread
 def add(
     recourse: AdviceFile,
     ledger: Annotated[Path, typer.Option("--ledger", dir_okay=False, help="The ledger; created if it is not there.")],
     model: ModelFile,
     data: DataFile,
     target: Promised,
+    may: MayChange,
+    *,
     schema: Schema = None,
-    delta: Annotated[
-        list[float] | None, typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
-    ] = None,
-    norm: Norm = math.inf,
-    no_biases: NoBiases = False,
     threshold: Threshold = 0.5,
     date: Annotated[
         str | None, typer.Option(help="When the promises were made, 2026-11-16; today if not given.")
@@ -87,8 +84,8 @@ def add(
                 classifier,
                 tables.rows_by_key(people, answered, data, index or "row", "the recourse"),
                 answered,
-                target=label_of(target, classifier.network),
-                changes=changes_of(delta, norm, no_biases) if delta else None,
+                target=label_of(target, classifier.classifier),
+                changes=may.read(),
                 space=space,
                 date=date,
                 threshold=threshold,

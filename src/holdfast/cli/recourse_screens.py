@@ -34,6 +34,24 @@ def show_recourse(result: Recourse, *, target: str, method: str, seconds: float,
         console.print(f"full result: {escape(str(out))}", soft_wrap=True)
 
 
+def show_alternatives(result: pd.DataFrame, people: int, *, target: str, seconds: float, out: Path | None) -> None:
+    """How many people have how many answers, and those of the first few in words."""
+    console = Console(highlight=False)
+    answers = result[result["advice"] != ""]
+    console.print(f"{len(answers):,} answers for {people:,} people who want class {escape(target)}.")
+    if len(answers):
+        console.print(shares(answers.groupby(level=0).size().map("{} answers".format), "people with"))
+    verdict = next(name for name in ("recourse_verdict", "verdict") if name in result.columns)
+    for key, row in answers[answers.index.isin(answers.index.unique()[:SHOWN])].iterrows():
+        proven = f" [{row[verdict]}]" if isinstance(row[verdict], str) else ""
+        alone = f" (without {row['left_alone']})" if row["left_alone"] else ""
+        name = result.index.name or "row"
+        console.print(escape(f"{name} {key}, answer {row['answer']}{alone}: {row['advice']}{proven}"), soft_wrap=True)
+    console.print(f"{people:,} people in {seconds:.2f} s")
+    if out is not None:
+        console.print(f"full result: {escape(str(out))}", soft_wrap=True)
+
+
 def show_methods(methods: Iterable[Method]) -> None:
     """One row for each way to find recourse."""
     table = Table(show_lines=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,20 +13,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from holdfast.cli import tables
-from holdfast.cli.advice import AdviceFile, AdviceReader, Promised, Schema, column_of
+from holdfast.cli.advice import AdviceFile, AdviceReader, Promised
 from holdfast.cli.options import (
     DataFile,
     Debug,
-    Delta,
     Drop,
     Index,
-    Margin,
+    MayChange,
     ModelFile,
-    NoBiases,
-    Norm,
+    Schema,
     TrustPickle,
-    changes_of,
     label_of,
+    named,
     plain_errors,
 )
 from holdfast.cli.recourse import read_people
@@ -41,11 +38,9 @@ def report(
     data: DataFile,
     target: Promised,
     out: Annotated[Path, typer.Option(help="Where the page goes: one HTML file that needs nothing else.")],
+    may: MayChange,
+    *,
     schema: Schema = None,
-    delta: Delta = None,
-    margin: Margin = None,
-    norm: Norm = math.inf,
-    no_biases: NoBiases = False,
     name: Annotated[str | None, typer.Option(help="What the method is called that gave the advice.")] = None,
     outcome: Annotated[
         str | None, typer.Option(help='What the promised class gives people, in words: "a loan".')
@@ -80,12 +75,12 @@ def report(
         others = [_named_file(text) for text in compare or []]
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, people = read_people(data, schema, index, drop)
-        groups = {column: column_of(people, column, data, "--group") for column in group or []}
+        groups = {column: tables.column_of(people, column, data, "--group") for column in group or []}
         if space is None and classifier.preprocess is None:
             people = _without_groups(people, groups, classifier.classifier.n_features)
         reader = AdviceReader(
             classifier, space, people, data, index or "row", label_of(target, classifier.classifier),
-            changes_of(delta, norm, no_biases, margin),
+            may.read(),
         )  # fmt: skip
         told = reader.read(recourse)
         aligned = {
@@ -112,9 +107,7 @@ def _without_groups(people: pd.DataFrame, groups: Iterable[str], features: int) 
 
 
 def _named_file(text: str) -> tuple[str, Path]:
-    name, sign, path = text.partition("=")
-    if not (name and sign and path):
-        raise InvalidInputError(f"--compare: expected NAME=FILE, got {text!r}")
+    name, path = named(text, "--compare NAME=FILE")
     if not Path(path).is_file():
         raise InvalidInputError(f"--compare: expected a file, got {path!r}, which is not there")
     return name, Path(path)

@@ -160,7 +160,7 @@ def with_missing(
                 numbers = feature.numbers(columns[feature.name])
                 if not numbers.size:
                     raise InvalidInputError(
-                        f"column {feature.name!r}: expected the value that the model reads where it is missing, got none"
+                        f"column {feature.name!r}: expected what the model reads where the value is missing, got none"
                     )
                 middle = float(np.sort(numbers)[numbers.size // 2])
                 given = middle if fill is None else feature.numbers(pd.Series([fill]))[0]

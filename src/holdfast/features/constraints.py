@@ -81,7 +81,9 @@ def constrain(
     filled = as_names(fillable, "fillable")
     refuse_unknown(filled, [feature.name for feature in features if feature.missing], "fillable (that may be missing)")
     features = [replace(feature, fillable=True) if feature.name in filled else feature for feature in features]
-    features = [in_order(feature, ordinal[feature.name]) if feature.name in ordinal else feature for feature in features]
+    features = [
+        in_order(feature, ordinal[feature.name]) if feature.name in ordinal else feature for feature in features
+    ]
     directions = {name: Direction(argument) for argument, named in groups.items() for name in named}
     return tuple(_constrained(feature, directions, mappings) for feature in features)
 

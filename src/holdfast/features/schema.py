@@ -42,7 +42,7 @@ _HELP = {
     "allowed": 'the moves that are possible, [["temporary", "permanent"], ...]; without it, every one',
     "fillable": "true: a person whose value is missing can state it",
     "cost, unit": "how much a change counts; what numbers are counted in",
-    "label, protected, reason": 'for reports and letters: "card use", true, {"code": "38", "text": "Cards used too much"}',
+    "label, protected, reason": 'for letters: "card use", true, {"code": "38", "text": "Cards used too much"}',
     "rules": 'linear rules between columns: ["debt <= 2 * income"]',
     "encoding": "how the model sees the column: leave it as it is",
 }

@@ -86,7 +86,9 @@ def recourse_from(
         missing = [name for name in space.names if name not in table.columns]
         if missing:
             raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(table.columns)}")
-    found = counterfactuals[list(space.names)].notna().all(axis=1).to_numpy(dtype=np.bool_)
+    # What a person has not stated may be missing in the advice as well.
+    unstated = factuals[list(space.names)].isna().to_numpy() & [bool(feature.missing) for feature in space.features]
+    found = np.asarray((counterfactuals[list(space.names)].notna().to_numpy() | unstated).all(axis=1))
     rows = np.flatnonzero(found)
     before = model_points(loaded, factuals, space)
     points = np.full(before.shape, np.nan)
