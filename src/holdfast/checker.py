@@ -3,7 +3,7 @@
     python checker.py certificate.json --model model.npz [--space space.json] [--row row.json]
 
 A certificate states that every network in Δ gives a point a class (ROBUST), or that some network in Δ does not
-(NOT_ROBUST). This module redoes the proof from the certificate, the model's parameters and four facts:
+(NOT_ROBUST). This module redoes the proof from the certificate, the model's parameters and five facts:
 
     interval   a neuron's weights move on their own, and the least of  w v  lies at ends of w's and of v's range
     ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1
@@ -14,6 +14,8 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
                Such lines pull a margin back, layer by layer, to the first hidden layer, where z lies in a box. A split
                says U <= 0 or U >= 0 (z without ReLU).
     witness    a network lies in Δ or not, and gives the point the class or not
+    closed     where a margin may fall by s, a margin of m holds iff  m >= s;  where the parameters of a linear model
+    form       may move by d with  dᵀ H d <= r²,  iff  m >= 0  and  m² >= r² gᵀ H⁻¹ g,  g its gradient
 
 Floats are fractions whose denominator is a power of two: all arithmetic is on integers, and nothing is rounded but the
 square roots of the 2-norm and, from the third hidden layer on, the ranges: outwards. See docs/certificates.md.
@@ -39,12 +41,19 @@ from typing import Any, NamedTuple, TextIO
 
 FORMAT, VERSION = "holdfast-certificate", 1
 # What certificates, proofs and models are made of, as `fit` reads it.
-_CHANGES = {"delta": Any, "norm": Any, "biases": Any}
 _HASHES = {"model": str, "point": str, "space": Any, "row": Any}
 _HEAD = {"format": str, "version": int, "id": str, "statement": str, "verdict": str, "about": dict, "proof": dict}
-_BODY = {"target": {"index": int, "label": Any}, "changes": _CHANGES, "hashes": _HASHES, "point": [float]}
+_BODY = {"target": {"index": int, "label": Any}, "changes": dict, "hashes": _HASHES, "point": [float]}
 _PARAMETERS = {"weights": [[[float]]], "biases": [[float]]}
 _MODEL = {**_PARAMETERS, "activations": list, "classes": list}
+# What may change; Δ itself says no kind. A chance is measured: it may stand beside any of them, and is not checked.
+_KINDS: dict[Any, dict[str, Any]] = {
+    "parameters": {"delta": Any, "norm": Any, "biases": Any},
+    "shift": {"kind": str, "margin": float},
+    "ensemble": {"kind": str, "margin": float, "models": [{**_PARAMETERS, "activations": list}]},
+    "ellipsoid": {"kind": str, "radius": float, "shape": [[float]]},
+}
+_CHANCE = {"broken": float, "models": int, "probability": Any, "how": str}
 _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
 _SPLIT = {"split": [int], "below": dict, "above": dict}
@@ -82,7 +91,8 @@ def check(certificate: Any, model: Model, *, space: Any = None, row: Any = None)
         _check(certificate, model, given)
     except (ValueError, RecursionError, OverflowError, MemoryError) as error:
         return Report(False, str(error) if isinstance(error, CheckError) else f"too large: {type(error).__name__}")
-    return Report(True, certificate["statement"], ("about", *(name for name in given if given[name] is None)))
+    chance = ["the chance, which is measured"] * ("chance" in certificate["changes"])
+    return Report(True, certificate["statement"], ("about", *(name for name in given if given[name] is None), *chance))
 
 
 def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
@@ -101,27 +111,51 @@ def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
             raise CheckError(f"hashes.{name}: expected a sha256 or null, got {hashes[name]!r:.80}")
     names = dict(enumerate(map(canonical, model.classes)))
     same("target.label: the name of the class with this index", names.get(index), canonical(parts["target"]["label"]))
-    changes = read_changes(parts["changes"], model)
+    kind, changes = parts["changes"].get("kind", "parameters"), dict(parts["changes"])
+    if "chance" in changes:
+        fit(changes.pop("chance"), _CHANCE, "changes.chance")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise CheckError(f"changes.kind: expected one of {list(_KINDS)}, got {kind!r:.80}")
+    changes = fit(changes, _KINDS[kind], "changes")
     same("statement", statement(certificate), parts["statement"])
-    prove = _check_robust if parts["verdict"] == "ROBUST" else _check_not_robust
-    prove(parts["proof"], model, changes, point, index)
+    if kind == "parameters":
+        prove = _check_robust if parts["verdict"] == "ROBUST" else _check_not_robust
+        prove(parts["proof"], model, read_changes(changes, model), point, index)
+    else:
+        same("proof", {"method": "closed form"}, parts["proof"])
+        verdict = "ROBUST" if closed_form(changes, model, point, index) else "NOT_ROBUST"
+        same("verdict: what the closed form says", verdict, parts["verdict"])
 
 
 def statement(certificate: dict[str, Any]) -> str:
     """What a certificate guarantees, in one sentence."""
     if certificate["verdict"] not in ("ROBUST", "NOT_ROBUST"):
         raise CheckError(f"verdict: expected ROBUST or NOT_ROBUST, got {certificate['verdict']!r:.80}")
-    delta, norm, biases = (certificate["changes"][name] for name in ("delta", "norm", "biases"))
+    who, gives = ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
+    return (
+        f"{who} {_which(certificate['changes'])} {gives} the point the class "
+        f"{json.dumps(certificate['target']['label'])}, in exact arithmetic."
+    )
+
+
+def _which(changes: dict[str, Any]) -> str:
+    """The models that a statement is about."""
+    kind, falls = changes.get("kind", "parameters"), "a margin over each other class at the point that is at most"
+    if kind == "shift":
+        return f"model that reads its logits as this one does, with {falls} {changes['margin']!r} below this one's,"
+    if kind == "ensemble":
+        mean = f"below the mean of the {len(changes['models'])} models in `changes`"
+        return f"model that is this one, or reads its logits as it does with {falls} {changes['margin']!r} {mean},"
+    if kind == "ellipsoid":
+        within = f"by a d with dᵀHd at most the square of {changes['radius']!r}, H the shape in `changes`,"
+        return f"network of the model's build whose weights and then biases differ from the model's {within}"
+    delta, norm, biases = (changes[name] for name in ("delta", "norm", "biases"))
     layered, own = isinstance(delta, list), isinstance(delta, list) and isinstance(delta[0], list)
     how = ("layer by layer " if layered and not own else "") + ("each" if norm == "inf" else "together")
     unit = "" if norm == "inf" else f" in the {norm!r}-norm"
     within = "the radius that `changes` states for it and for the direction" if own else json.dumps(delta) + unit
     moving, fixed = ("weights and biases", "") if biases else ("weights", " and whose biases are the same")
-    who, gives = ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
-    return (
-        f"{who} network of the model's build whose {moving} {how} differ from the model's by at most {within}{fixed} "
-        f"{gives} the point the class {json.dumps(certificate['target']['label'])}, in exact arithmetic."
-    )
+    return f"network of the model's build whose {moving} {how} differ from the model's by at most {within}{fixed}"
 
 
 def canonical(value: Any) -> str:
@@ -444,20 +478,89 @@ class Question:
         return found
 
 
+def unmoved(model: Model, point: Sequence[float], target: int) -> tuple[Question, dict[int, Fraction]]:
+    """The question without any change, and in it the target's margin over each other class."""
+    question = Question(model, (((0.0, 0.0),) * len(model.weights), math.inf, True), point, target)
+    rivals = [c for c in range(len(model.classes)) if c != target]
+    return question, {c: question.bound({"method": "interval", "rival": c}) for c in rivals}
+
+
+def closed_form(changes: dict[str, Any], model: Model, point: list[float], target: int) -> bool:
+    """Whether no model that `changes` allows breaks the point; every kind but Δ."""
+    question, today = unmoved(model, point, target)
+    size = Fraction(changes["radius" if changes["kind"] == "ellipsoid" else "margin"])
+    if size < 0:
+        raise CheckError(f"changes: expected a margin or radius >= 0, got {float(size)}")
+    if changes["kind"] == "ellipsoid":
+        reach = squared_reach(changes["shape"], model, point, target)
+        return all(m >= 0 and question.suffices(c, m * m - size * size * reach[c]) for c, m in today.items())
+    center, count = today, len(changes.get("models", [0]))
+    if changes["kind"] == "ensemble":
+        others, ends = [], [len(model.weights[0][0]), len(model.biases[-1])]
+        for i, entry in enumerate(changes["models"]):
+            one = Model.read({**entry, "classes": model.classes}, f"changes.models[{i}]")
+            same(f"changes.models[{i}]: variables and logits", ends, [len(one.weights[0][0]), len(one.biases[-1])])
+            others.append(unmoved(one, point, target)[1])
+        center = {c: sum((other[c] for other in others), Fraction(0)) / count for c in today}
+    return all(question.suffices(c, min(today[c], center[c] - size)) for c in today)
+
+
+def squared_reach(shape: list[list[float]], model: Model, point: list[float], target: int) -> dict[int, Fraction]:
+    """gᵀ H⁻¹ g for each other class, g the gradient of the margin over it: all weights, then all biases.
+
+    With c the last entry of  [[H, g], [gᵀ, 0]]  after elimination, it is  -c / det H.
+    """
+    outputs, width = len(model.biases[-1]), len(point)
+    size = outputs * (width + 1)
+    same("changes: a model without hidden layers", 1, len(model.weights))
+    same("changes.shape: a row for each parameter", [size] * size, list(map(len, shape)))
+    (rows, shift), scale, found = eliminated(tuple(map(tuple, shape))), bits(point), {}
+    x = whole(point, scale)
+    for rival in (c for c in range(len(model.classes)) if c != target):
+        signs = [(c == target) - (c == rival) for c in range(outputs)] if outputs > 1 else [1]
+        g = [sign * v for sign in signs for v in x] + [sign << scale for sign in signs]
+        corner, before = 0, 1
+        for k, row in enumerate(rows):
+            corner = (row[k] * corner - g[k] * g[k]) // before
+            g[k + 1 :] = [(row[k] * v - w * g[k]) // before for v, w in zip(g[k + 1 :], row[k + 1 :], strict=True)]
+            before = row[k]
+        found[rival] = Fraction(-corner << shift, before << 2 * scale)
+    return found
+
+
+@lru_cache(maxsize=4)
+def eliminated(shape: tuple[tuple[float, ...], ...]) -> tuple[Rows, int]:
+    """A symmetric matrix in units of 2**-shift, brought to rows from the diagonal on without fractions, and the shift.
+
+    On the diagonal are then the leading minors, which are all above 0 iff the matrix is positive definite.
+    """
+    shift, before = bits(v for row in shape for v in row), 1
+    if shape != tuple(zip(*shape, strict=True)):
+        raise CheckError("changes.shape: expected a symmetric matrix")
+    rows = [whole(row, shift) for row in shape]
+    for k, row in enumerate(rows):
+        if row[k] <= 0:
+            raise CheckError("changes.shape: expected a positive definite matrix")
+        for i in range(k + 1, len(rows)):
+            ends = zip(rows[i][i:], row[i:], strict=True)
+            rows[i][i:] = [(row[k] * v - row[i] * w) // before for v, w in ends]
+        before = row[k]
+    return rows, shift
+
+
 def _check_not_robust(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
     part = fit(proof, _WITNESS if "weights" in proof else _PART, "proof")
     same("proof.method", "witness" if "weights" in proof else "today", part["method"])
-    if part["rival"] == target or not 0 <= part["rival"] < len(model.classes):
-        raise CheckError(f"proof.rival: expected another of {len(model.classes)} classes, got {part['rival']}")
     witness = model
     if part["method"] == "witness":
         witness = Model.read({key: part.get(key, getattr(model, key)) for key in _MODEL}, "proof")
         _check_inside(model, witness, changes)
-    question = Question(witness, (((0.0, 0.0),) * len(model.weights), math.inf, True), point, target)
-    margin = question.bound({"method": "interval", "rival": part["rival"]})
-    if question.suffices(part["rival"], margin):
+    question, margins = unmoved(witness, point, target)
+    if part["rival"] not in margins:
+        raise CheckError(f"proof.rival: expected another of {len(model.classes)} classes, got {part['rival']}")
+    if question.suffices(part["rival"], margins[part["rival"]]):
         raise CheckError(f"proof: the witness prefers the target to the class {part['rival']}, as was promised")
-    same("proof.bound: the target's margin over the rival", float_below(margin), part["bound"])
+    same("proof.bound: the target's margin over the rival", float_below(margins[part["rival"]]), part["bound"])
 
 
 def _check_inside(model: Model, witness: Model, changes: Changes) -> None:

@@ -134,6 +134,15 @@ class Scored(Classifier):
         ]
         return np.asarray(np.logical_or.reduce(other), dtype=np.bool_)
 
+    def about(self, rows: pd.DataFrame) -> tuple[Scored, Floats]:
+        """The same model, asked about these rows as they are: a point is the number of a row."""
+        numbered = self.reading(lambda numbers: rows.iloc[numbers[:, 0].astype(np.intp)], 1)
+        return numbered, np.arange(len(rows), dtype=np.float64)[:, None]
+
+    def moved(self, by: Sequence[float], scores: float = 1.0) -> Scored:
+        """The model with a constant added to a multiple of each of its scores."""
+        return replace(self, score=_Moved(self.score, tuple(by), scores), predict_labels=None)
+
     def check_points(self, X: ArrayLike) -> Floats:
         """As for every model; a function of arrays takes any number of columns."""
         if self.width is None and np.ndim(X) == 2:
@@ -150,6 +159,9 @@ class Scored(Classifier):
     def _table(self, points: Floats) -> Any:
         if self.decode is not None:
             table = self.decode(points)
+            missing = [name for name in self.columns or () if name not in table.columns]
+            if missing:
+                raise InvalidInputError(f"X: expected the model's column {missing[0]!r}, got {list(table.columns)}")
             return table if self.columns is None else table[list(self.columns)]
         return points if self.columns is None else pd.DataFrame(points, columns=list(self.columns))
 
@@ -264,6 +276,19 @@ class _Odds:
 
     def __call__(self, table: Any) -> Floats:
         return log_odds(self.function(table))
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A multiple of a score plus a constant for each output."""
+
+    score: Callable[[Any], Any]
+    by: tuple[float, ...]
+    times: float = 1.0
+
+    def __call__(self, table: Any) -> Floats:
+        scores = self.times * np.asarray(self.score(table), dtype=np.float64)
+        return np.asarray(scores + np.array(self.by) if scores.ndim == 2 else scores + self.by[0])
 
 
 def _came(scores: Floats) -> str:

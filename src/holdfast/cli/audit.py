@@ -16,10 +16,14 @@ from holdfast.cli import screens, tables
 from holdfast.cli.ledger import LedgerFile, Threshold
 from holdfast.cli.options import BROKEN, FILE, Debug, Out, TrustPickle, plain_errors
 from holdfast.cli.recourse import read_schema
+from holdfast.importers import Model
 from holdfast.importers.files import read_model
+from holdfast.network import Network
 from holdfast.promises.audit import audit as audit_ledger
 from holdfast.promises.audit_result import Audit, Group
 from holdfast.promises.expiry import Expiry, promise_expiry
+from holdfast.promises.kept_share import KeptShare
+from holdfast.promises.ledger import Ledger
 
 
 def audit(
@@ -61,15 +65,15 @@ def audit(
         started = time.perf_counter()
         result = audit_ledger(ledger, classifier, space=space, threshold=threshold, radius=radius or bool(earlier))
         expiry = None
-        if earlier and result.radius_left is not None and len(result):
+        if earlier and len(result):
             models = [*earlier, classifier]
-            expiry = promise_expiry(
-                result.radius_left, models, horizon=horizon, confidence=confidence, period=period
-            )  # fmt: skip
+            expiry = _expiry(ledger, result, models, horizon=horizon, confidence=confidence, period=period)
         seconds = time.perf_counter() - started
         frame = result.to_frame() if out is not None else None
         if out is not None and frame is not None:
-            tables.write_table(frame if expiry is None else frame.assign(retrainings=expiry.retrainings), out)
+            tables.write_table(
+                frame.assign(retrainings=expiry.retrainings) if isinstance(expiry, Expiry) else frame, out
+            )
         if contacts is not None:
             tables.write_table(result.contact_list(), contacts)
         if report is not None:
@@ -80,9 +84,25 @@ def audit(
         raise typer.Exit(BROKEN)
 
 
-def _write_json(result: Audit, expiry: Expiry | None, path: Path) -> None:
+def _expiry(
+    ledger: Path, result: Audit, models: list[Model], *, horizon: int, confidence: float, period: str
+) -> Expiry | KeptShare:
+    """By radii where all promises have one in the parameters of networks; else the promises themselves are counted."""
+    networks = all(isinstance(model.classifier, Network) for model in models)
+    if networks and result.radius_left is not None and all(group.terms.norm is not None for group in result.groups):
+        return promise_expiry(
+            result.radius_left, models, horizon=horizon, confidence=confidence, period=period
+        )  # fmt: skip
+    with Ledger(ledger, create=False) as book:
+        return promise_expiry(book, models, horizon=horizon, confidence=confidence)
+
+
+def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) -> None:
     document = result.to_dict()
-    if expiry is not None:
+    if isinstance(expiry, KeptShare):
+        known = expiry.to_frame()[expiry.windows > 0].reset_index()
+        document["kept_share"] = {"confidence": expiry.confidence, "retrainings": known.to_dict("records")}
+    elif expiry is not None:
         drift = [None if value != value else value for value in expiry.drift.tolist()]
         document["expiry"] = {
             "confidence": expiry.confidence,
@@ -94,7 +114,7 @@ def _write_json(result: Audit, expiry: Expiry | None, path: Path) -> None:
     tables.write_json(document, path)
 
 
-def _show(result: Audit, expiry: Expiry | None, seconds: float, written: list[Path]) -> None:
+def _show(result: Audit, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]) -> None:
     console = Console(highlight=False)
     table = Table()
     for heading in ("status", "promises", "meaning"):
@@ -104,10 +124,15 @@ def _show(result: Audit, expiry: Expiry | None, seconds: float, written: list[Pa
     console.print(table)
     for group in result.groups:
         console.print(escape(_sentence(group)), soft_wrap=True)
-    if result.radius_left is not None and (result.codes <= 1).any():
-        left = result.radius_left[~result.broken]
-        console.print(f"Radius left: least {left.min():.4g}, median {np.median(left):.4g}.")
-    if expiry is not None:
+    left = np.empty(0) if result.radius_left is None else result.radius_left[~result.broken]
+    units = {"delta" if own.terms.changes is None else own.terms.changes.unit for own in result.groups}
+    if np.isfinite(left).any() and len(units) == 1:
+        what = "Margin" if units == {"margin"} else "Radius"
+        console.print(f"{what} left: least {np.nanmin(left):.4g}, median {np.nanmedian(left):.4g}.")
+    if isinstance(expiry, KeptShare):
+        for k in range(1, int((expiry.windows > 0).sum()) + 1):
+            console.print(expiry.describe(k), soft_wrap=True)
+    elif expiry is not None:
         _show_expiry(console, result, expiry)
     console.print(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head}", soft_wrap=True)
     for path in written:

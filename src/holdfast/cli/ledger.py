@@ -139,7 +139,7 @@ def _show_person(console: Console, key: str, promises: pd.DataFrame) -> None:
     for row in promises.to_dict("records"):
         before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
         changes = [f"{name} {before[name]} -> {value}" for name, value in after.items() if before[name] != value]
-        verdict = f", {row['verdict']} (delta: {row['delta']})" if isinstance(row["verdict"], str) else ""
+        verdict = f", {row['verdict']} ({row['statement']})" if isinstance(row["verdict"], str) else ""
         radius = "" if np.isnan(row["radius"]) else f", radius {row['radius']:.4g}"
         made = f"{row['number']}, {row['date']}: class {row['target']} from model {row['model'][:12]}{verdict}{radius}"
         console.print(escape(f"{made}: {'; '.join(changes) or 'nothing to change'}"), soft_wrap=True)

@@ -33,13 +33,15 @@ def by_its_scores(model: Any, why: HoldfastError) -> Scored:
     if len(labels) < 2 or any(isinstance(label, list | np.ndarray) for label in labels):
         raise UnsupportedModelError(f"expected a classifier of at least two classes, got classes_ = {classes!r}")
     columns = _columns(model)
+    # Whatever knows how many columns it learned from, but not their names, learned from an array.
+    array = columns is None and hasattr(model, "n_features_in_")
     width = getattr(model, "n_features_in_", None if columns is None else len(columns))
     return Scored(
-        _score_of(model, why, columns is None),
+        _score_of(model, why, array),
         labels,
         columns,
         None if width is None else int(width),
-        predict_labels=Asked(model, "predict", array=columns is None) if hasattr(model, "predict") else None,
+        predict_labels=Asked(model, "predict", array=array) if hasattr(model, "predict") else None,
         why=str(why),
         raw=columns is not None or len(getattr(model, "steps", ())) > 1,
     )

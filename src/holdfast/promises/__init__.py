@@ -5,6 +5,7 @@ witness_file  a counter-model in the format of the model that it counters
 ledger        every promise that was made, in a file that shows when it was tampered with
 audit         which of them a new model keeps: for certain, by running it, or not
 expiry        how many retrainings a promise lasts, with a stated probability
+kept_share    the same for models and changes of any kind: how many promises were kept, counted over a history
 """
 
 from holdfast.promises.audit import audit
@@ -20,6 +21,7 @@ from holdfast.promises.certificate import (
     write_parameters,
 )
 from holdfast.promises.expiry import Expiry, promise_expiry
+from holdfast.promises.kept_share import KeptShare
 from holdfast.promises.ledger import Ledger, Receipt
 from holdfast.promises.ledger_rows import Promises
 from holdfast.promises.ledger_terms import Terms
@@ -30,6 +32,7 @@ __all__ = [
     "Audit",
     "Expiry",
     "Group",
+    "KeptShare",
     "Ledger",
     "NoCertificateError",
     "Promises",

@@ -16,8 +16,7 @@ from holdfast.promises.audit_result import STATUSES, Audit
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_entries import PAGE
 from holdfast.promises.ledger_pages import Labels
-from holdfast.promises.ledger_terms import Terms
-from holdfast.verify.exact import checker_model
+from holdfast.promises.ledger_terms import Terms, fingerprint
 from holdfast.verify.inputs import whole_number
 
 # With fewer promises an audit is over before a bar could be read.
@@ -39,22 +38,23 @@ def audit(
     """Does a new model keep the promises in a ledger?
 
     A promise whose certificate covers the new model is kept for certain, and the model is not even run on it. The
-    others are decided by running it on the promised row, in raw units, through its own preprocessing.
+    others, and all that were made under a shift of the margin, are decided by running it on the promised row, in raw
+    units, through its own preprocessing.
 
     Parameters
     ----------
     ledger
         The ledger or its file. Promises that are added meanwhile are left out.
     model
-        The new model: anything that `load_network` takes.
+        The new model: anything that `load_model` takes.
     space
         How it reads raw values, where that has changed: a scaler or an encoder fitted anew. By default that of the
         model's own preprocessing, with which a space given has to agree, else that of each promise.
     threshold
         The probability from which on its user says class 1.
     radius
-        Also compute, for the promises that are kept, how far the model may move from here before they can break. It
-        costs more than everything else.
+        Also compute, for the promises that are kept, how far the model may move from here before they can break, in
+        the unit of each promise: delta, the margin, or the radius of an ellipsoid. It costs more than everything else.
     batch
         How many promises are read at once.
     progress
@@ -108,7 +108,7 @@ def audit(
         margin=margin,
         radius_left=left,
         groups=tuple(groups),
-        model=checker_model(newcomer.loaded.network).sha256,
+        model=fingerprint(newcomer.loaded.classifier),
         space=None if space is None else checker.sha256(space.to_dict()),
         threshold=newcomer.threshold,
         head=head,

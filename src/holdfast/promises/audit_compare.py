@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.changes import PlausibleChanges, p_norm_above
+from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, p_norm_above
+from holdfast.classifier import Classifier
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
+from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.promises.audit_fold import SAFE, TINY, UNIT, Fold, narrower
 from holdfast.promises.ledger_terms import Terms, logit
@@ -54,10 +56,17 @@ class Comparison:
         parts = [part.max(axis=0).ravel() for layer in self.deviations for part in layer]
         return p_norm_above(np.concatenate(parts), norm)
 
-    def within(self, changes: PlausibleChanges) -> bool:
+    def measured(self, terms: Terms) -> float:
+        """An upper bound on the distance, in the unit of the radius that promises under these terms record."""
+        if isinstance(terms.changes, Ellipsoid):
+            exact = self.models if self.how == "parameters" else None
+            return math.inf if exact is None else terms.changes.distance(*exact)
+        return math.inf if terms.norm is None else self.distance(terms.norm, terms.biases)
+
+    def within(self, changes: Changes) -> bool:
         """Whether the new model certainly lies in Δ."""
-        if self.models is None or self.how == "parameters":
-            return self.models is not None and changes.contains(*self.models)
+        if self.models is None or self.how == "parameters" or not isinstance(changes, PlausibleChanges):
+            return self.models is not None and self.how == "parameters" and changes.contains(*self.models)
         radii = changes.layer_radii(self.models[0])
         if changes.norm == math.inf:
             pairs = zip(self.deviations, radii, strict=True)
@@ -71,7 +80,7 @@ class Comparison:
 
 def compare(
     terms: Terms,
-    network: Network,
+    network: Classifier,
     threshold: float,
     space: FeatureSpace | None,
     folded: Fold | str | None,
@@ -85,9 +94,13 @@ def compare(
     folded
         The new model over the variables of the promises, or why there is no such thing; None if it reads the same.
     """
+    if not isinstance(terms.changes, PlausibleChanges | Ellipsoid | None):
+        return Comparison("", f"whether a model lies within {terms.changes.words} is seen at the promised row")
+    old = terms.classifier
+    if not isinstance(old, Network) or not isinstance(network, Network):
+        return Comparison("", "a model that is known by its scores alone has no parameters to compare")
     if space is None:
         return Comparison("", "the new model's preprocessing is not one that a feature space can describe")
-    old = terms.network
     if not np.array_equal(old.classes, network.classes):
         return Comparison("", f"other classes: {network.classes.tolist()} for {old.classes.tolist()}")
     if old.hidden != network.hidden or old.n_outputs != network.n_outputs or old.activations != network.activations:
@@ -97,7 +110,7 @@ def compare(
     errors = [(np.zeros_like(w), np.zeros_like(b)) for w, b in zip(old.weights, old.biases, strict=True)]
     how, today, moved = "parameters", old, network
     if folded is not None or not terms.threshold == threshold == 0.5:
-        how, today = "folded", terms.decision
+        how, today = "folded", as_network(terms.decision)
         if folded is not None:
             moved, errors[0] = folded.network, (folded.weight_error, folded.bias_error)
         moved, error = _shifted(moved, threshold)

@@ -19,6 +19,7 @@ import numpy as np
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
 from holdfast.features.scaling import Scaling
+from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.promises.ledger_terms import at_threshold
 
@@ -55,7 +56,9 @@ class Fold:
     def at(self, threshold: float) -> Fold:
         """With the decision threshold in the last bias of both networks, which stay alike in it to the last bit."""
         return replace(
-            self, network=at_threshold(self.network, threshold), original=at_threshold(self.original, threshold)
+            self,
+            network=as_network(at_threshold(self.network, threshold)),
+            original=as_network(at_threshold(self.original, threshold)),
         )
 
     @property

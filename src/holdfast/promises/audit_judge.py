@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, PlausibleShift
+from holdfast.classifier import Classifier
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.reading import model_points, own_columns
@@ -22,26 +24,29 @@ from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_pages import Overview
 from holdfast.promises.ledger_rows import restored_rows
 from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
-from holdfast.verify import certified_radius
+from holdfast.scored import Scored
+from holdfast.verify.radius import radius_of_points
 
 
 @dataclass(frozen=True, eq=False)
 class Newcomer:
     """The new model, how its caller says that it reads raw values, and its threshold.
 
-    `decision` is the network whose class is the decision: the threshold is in its last bias.
+    `decision` is the model whose class is the decision: the threshold is in its last bias, or in its score.
     """
 
     loaded: Model
     space: FeatureSpace | None
     threshold: float
-    decision: Network
+    decision: Classifier
 
     @classmethod
     def of(cls, model: object, space: FeatureSpace | None, threshold: float) -> Newcomer:
         """Any model that `load_model` takes, at a threshold that it can have."""
         loaded, checked = load_model(model), check_threshold(threshold)
-        return cls(loaded, space, checked, at_threshold(loaded.network, checked))
+        if space is not None and isinstance(loaded.classifier, Scored):
+            raise InvalidInputError(f"space: expected None for a model that reads the table itself, got {space!r}")
+        return cls(loaded, space, checked, at_threshold(loaded.classifier, checked))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +77,9 @@ class Judge:
         self.promises = ledger.under(terms)
         self.space = self._reading()
         self.same = self.space is not None and same_encoding(terms.space, self.space)
-        network, folded = newcomer.loaded.network, self._fold()
-        self.comparison = compare(terms, network, newcomer.threshold, self.space, folded)
-        self.distance = self.comparison.distance(terms.norm, terms.biases)
+        folded = self._fold()
+        self.comparison = compare(terms, newcomer.loaded.classifier, newcomer.threshold, self.space, folded)
+        self.distance = self.comparison.measured(terms)
         self.inside = terms.changes is not None and self.comparison.within(terms.changes)
         self.fold = folded.at(newcomer.threshold) if isinstance(folded, Fold) else None
         self.slack = 0.0 if self.fold is None else self.fold.margin_error
@@ -138,7 +143,7 @@ class Judge:
             asked = np.flatnonzero(mine & undecided)
             if not asked.size:
                 continue
-            margin, kept = _verdicts(folded.network, label, _take(stored, asked))
+            margin, kept = _verdicts(folded.network, label, folded.network.logits(_take(stored, asked)))
             clear = np.abs(margin) > self.slack
             found.note(asked[clear], margin[clear], kept[clear])
             undecided[asked[clear]] = False
@@ -147,18 +152,51 @@ class Judge:
     def _run(self, rows: Overview, undecided: NDArray[np.bool_], radius: bool, found: Findings) -> None:
         """Run the model on what it reads of the promises that are undecided."""
         wanted = np.flatnonzero(undecided | radius)
-        network = self.newcomer.decision
-        if self.same:
-            points, readable = _take(self._stored(rows), wanted), np.ones(len(wanted), dtype=np.bool_)
+        model, points, readable = self.newcomer.decision, np.empty(0), np.ones(len(wanted), dtype=np.bool_)
+        if isinstance(model, Scored):
+            model, points, readable = self._scored(model, rows.numbers[wanted])
+        elif self.same:
+            points = _take(self._stored(rows), wanted)
         else:
             points, readable = self._read_again(rows.numbers[wanted])
+        if readable.all():
+            logits = model.logits(points)
+        else:
+            logits = np.full((len(wanted), model.n_outputs), np.nan)
+            logits[readable] = model.logits(points[readable])
         for label, mine in rows.by_target():
             asked = np.flatnonzero(readable & (mine & undecided)[wanted])
             if asked.size:
-                found.note(wanted[asked], *_verdicts(network, label, _take(points, asked)))
+                found.note(wanted[asked], *_verdicts(model, label, _take(logits, asked)))
             kept = np.flatnonzero(readable & (mine & (found.codes <= KEPT))[wanted])
-            if radius and network.rectified and kept.size:
-                found.left[wanted[kept]] = certified_radius(network, points[kept], label).lower
+            if radius and kept.size:
+                found.left[wanted[kept]] = self._left(model, points[kept], label)
+
+    def _scored(self, model: Scored, numbers: NDArray[np.int64]) -> tuple[Scored, Floats, NDArray[np.bool_]]:
+        """A model that reads the promised rows themselves, by their numbers, and which of them it can read.
+
+        What goes wrong in a function of the caller's is no fault of a row: a service may be out of reach.
+        """
+        rows = restored_rows(self.terms.space, self.promises.counterfactual_rows(numbers))
+        readable, loaded = np.ones(len(rows), dtype=np.bool_), self.newcomer.loaded
+        asked, places = model.about(rows)
+        assert isinstance(loaded.classifier, Scored)
+        if loaded.classifier.predict_labels is not None:
+            readable = accepted_rows(loaded, rows, self.terms.space)
+        return asked, places, readable
+
+    def _left(self, model: Classifier, points: Floats, label: Any) -> Floats | float:
+        """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
+        kind: Changes | None = self.terms.changes
+        network = model if isinstance(model, Network) else None
+        if kind is None or isinstance(kind, PlausibleChanges):
+            fits, kind = network is not None and network.rectified, None
+        elif isinstance(kind, Ellipsoid):
+            fits = network is not None and not network.hidden and network.n_parameters == len(kind.shape)
+        else:
+            fits, kind = True, PlausibleShift(0.0)
+        targets = np.full(len(points), _class_index(model, label))
+        return radius_of_points(Model(model), points, targets, kind).lower if fits else np.nan
 
     def _stored(self, rows: Overview) -> Floats:
         """The promised rows as the model of that day read them."""
@@ -197,22 +235,20 @@ def _take(points: Floats, rows: NDArray[np.intp]) -> Floats:
     return points if len(rows) == len(points) else points[rows]
 
 
-def _verdicts(network: Network, label: Any, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """How far the class with this label lies above its strongest rival, and whether it is the network's choice."""
-    target, logits = _class_index(network, label), network.logits(points)
-    if network.n_outputs == 1:
-        margin = logits[:, 0] if target == 1 else -logits[:, 0]
-        # A logit of 0 is class 1.
-        return margin, margin >= 0.0 if target == 1 else margin > 0.0
-    margin = logits[:, target] - np.delete(logits, target, axis=1).max(axis=1)
-    return margin, (margin > 0.0) | ((margin == 0.0) & (logits.argmax(axis=1) == target))
+def _verdicts(model: Classifier, label: Any, logits: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """How far the class with this label lies above its strongest rival, and whether it is the model's choice."""
+    target = _class_index(model, label)
+    kept = np.asarray(model.winners(logits) == target)
+    if model.n_outputs == 1:
+        return logits[:, 0] if target == 1 else -logits[:, 0], kept
+    return logits[:, target] - np.delete(logits, target, axis=1).max(axis=1), kept
 
 
-def _class_index(network: Network, label: Any) -> int:
+def _class_index(model: Classifier, label: Any) -> int:
     try:
-        return network.class_index(label)
+        return model.class_index(label)
     except InvalidInputError as error:
         raise InvalidInputError(
             f"model: expected one with the class {label!r}, which was promised, got the classes "
-            f"{network.classes.tolist()}"
+            f"{model.classes.tolist()}"
         ) from error

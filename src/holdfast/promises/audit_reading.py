@@ -15,6 +15,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
 from holdfast.generators.reading import find_space, own_columns
 from holdfast.importers import Model
+from holdfast.scored import Scored
 from holdfast.verify.inputs import check_reading, variable_places
 
 Mask = NDArray[np.bool_]
@@ -23,7 +24,7 @@ Mask = NDArray[np.bool_]
 def reading_of(
     loaded: Model, given: FeatureSpace | None, promised: FeatureSpace, example: Callable[[], pd.DataFrame]
 ) -> FeatureSpace | None:
-    """How the model reads the columns of some promises; None if no feature space can say it.
+    """How the model reads the columns of some promises; None if no feature space can say it, or it reads them itself.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ def reading_of(
             return find_space(loaded, rows, None, rows)
         except InvalidInputError:
             return None
+    if isinstance(loaded.classifier, Scored):
+        return None
     if promised.n_variables != loaded.network.n_features:
         raise InvalidInputError(
             f"space: expected one for the new model, which reads {loaded.network.n_features} variables where "
@@ -118,7 +121,11 @@ def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) ->
 
 def _takes(loaded: Model, frame: pd.DataFrame) -> bool:
     try:
-        loaded.variables(own_columns(loaded, frame))
+        if isinstance(loaded.classifier, Scored):
+            asked, rows = loaded.classifier.about(frame)
+            asked.logits(rows)
+        else:
+            loaded.variables(own_columns(loaded, frame))
     except InvalidInputError:
         return False
     return True

@@ -87,9 +87,9 @@ class Group:
             "model": self.terms.model_hash,
             "space": self.terms.space_hash,
             "threshold": self.terms.threshold,
-            "delta": None if changes is None else changes.to_dict()["delta"],
-            "norm": str(self.terms.norm),
-            "biases": None if changes is None else changes.to_dict()["biases"],
+            "changes": None if changes is None else changes.to_dict(),
+            **{name: None if changes is None else changes.facts().get(name) for name in ("delta", "biases")},
+            "norm": None if self.terms.norm is None else str(self.terms.norm),
             "compared_by": self.how,
             "not_comparable": self.why_not,
             "distance": self.distance if np.isfinite(self.distance) else None,
@@ -114,13 +114,13 @@ class Audit:
         How far the promised class lies above its strongest rival under the new model, in logits, up to
         `Group.margin_error`; nan where there was no need to run it.
     radius_left
-        How far the model may move from here before the promise can break; None unless asked for, nan where it was not
-        computed.
+        How far the model may move from here before the promise can break, in the unit of the promise's own changes;
+        None unless asked for, nan where it was not computed.
     groups
         The promises by the terms they were made under.
     model, space, threshold
-        The hashes of the new model's parameters and of its feature space (None: that of each promise), and its
-        threshold.
+        The hashes of the new model's parameters (or its content) and of its feature space (None: that of each
+        promise), and its threshold.
     head
         The ledger's head when it was audited.
     """

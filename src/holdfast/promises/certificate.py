@@ -7,7 +7,6 @@ docs/certificates.md and docs/certificate.schema.json describe the format. Whate
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
@@ -18,12 +17,14 @@ import numpy as np
 import pandas as pd
 
 from holdfast import checker
-from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
+from holdfast.changes import Changes, EnsembleShift
+from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.importers import load_network
 from holdfast.network import Network
 from holdfast.verify import Certificates, Verdict
+from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.exact import NoProofError, checker_model, parameters
 
 Source = Certificates | Recourse
@@ -81,12 +82,14 @@ def certificate(
     verdict = certs.verdict[place]
     if verdict is Verdict.UNKNOWN:
         raise NoCertificateError(f"row {row}: the verdict is UNKNOWN, and only what is known can be certified")
-    network, changes, target = certs.network, certs.changes, int(certs.targets[place])
-    label = network.classes.tolist()[target]
+    target, label = int(certs.targets[place]), certs.classifier.classes.tolist()[int(certs.targets[place])]
     try:
+        network, changes = certs.network, _changes_document(certs.changes)
         model = checker_model(network)
-    except checker.CheckError as error:
-        raise NoCertificateError(f"row {row}: no certificate for this model: {error}") from error
+    except (checker.CheckError, UnsupportedModelError) as error:
+        raise NoCertificateError(
+            f"row {row}: no certificate, for it takes a network, whose numbers others can check: {error}"
+        ) from error
     point = [float(value) for value in certs.points[place]]
     document: dict[str, Any] = {
         "format": checker.FORMAT,
@@ -95,7 +98,7 @@ def certificate(
         "statement": "",
         "verdict": str(verdict),
         "target": {"index": target, "label": label},
-        "changes": changes.to_dict(),
+        "changes": changes,
         "hashes": {
             "model": model.sha256,
             "point": checker.sha256(point),
@@ -108,7 +111,9 @@ def certificate(
     }
     document["statement"] = checker.statement(document)
     try:
-        if verdict is Verdict.ROBUST:
+        if isinstance(certs.decider, ClosedForm):
+            document["proof"] = {"method": "closed form"}
+        elif verdict is Verdict.ROBUST:
             document["proof"] = {"parts": certs.proof(place, max_cases)}
         else:
             document["proof"] = _witness_proof(network, certs.witness(place), point, target)
@@ -134,15 +139,22 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
     return source.certificates, int(source.found[:row].sum())
 
 
+def _changes_document(changes: Changes) -> dict[str, Any]:
+    """What may change, with the models of an ensemble in full."""
+    document = changes.to_dict()
+    if isinstance(changes, EnsembleShift):
+        full = [parameters(load_network(model)) for model in changes.models]
+        document["models"] = [{name: one[name] for name in ("weights", "biases", "activations")} for one in full]
+    return document
+
+
 def _witness_proof(network: Network, witness: Network | None, point: list[float], target: int) -> dict[str, Any]:
     if witness is None:
         raise NoProofError("its counter-model was not kept")
-    still = ((0.0, 0.0),) * len(network.weights)
-    question = checker.Question(checker_model(witness), (still, math.inf, True), point, target)
-    rivals = [c for c in range(len(network.classes)) if c != target]
-    # The class that is furthest ahead of the target, or comes closest to it.
-    margin, rival = min((question.bound({"method": "interval", "rival": rival}), rival) for rival in rivals)
-    proof: dict[str, Any] = {"rival": rival, "method": "today", "bound": checker.float_below(margin)}
+    margins = checker.unmoved(checker_model(witness), point, target)[1]
+    # The class that comes closest to the target, or is furthest ahead of it.
+    rival = min(margins, key=margins.__getitem__)
+    proof: dict[str, Any] = {"rival": rival, "method": "today", "bound": checker.float_below(margins[rival])}
     if witness == network:
         return proof
     weights, biases = ([part.tolist() for part in parts] for parts in (witness.weights, witness.biases))

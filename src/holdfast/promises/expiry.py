@@ -7,6 +7,9 @@ history is cut into windows of k retrainings that do not overlap; each gives one
 
 If the windows and the next k retrainings are exchangeable, the next s is at most the ceil((n + 1) p)-th smallest of the
 n numbers with probability at least p (`delta_calibrated`), and then every promise with a larger radius is kept.
+
+Models that are no networks have no such distance; there, and under every kind of change, the promises themselves can be
+counted: `kept_share`.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import datetime
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
@@ -25,10 +28,13 @@ from holdfast.calibration import delta_calibrated, least_history
 from holdfast.changes import parameter_distance
 from holdfast.dates import read_day
 from holdfast.errors import InvalidInputError
+from holdfast.generators import Recourse
 from holdfast.importers import Model, load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
+from holdfast.promises.kept_share import KeptShare, kept_share
+from holdfast.promises.ledger import Ledger
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,6 +152,13 @@ class Expiry:
         return show(headline, facts, table, total=len(self.radius), rows="promises")
 
 
+@overload
+def promise_expiry(
+    radius: Recourse | Ledger, history: Any, *, horizon: int = 12, confidence: float = 0.95
+) -> KeptShare: ...
+
+
+@overload
 def promise_expiry(
     radius: ArrayLike,
     history: Any,
@@ -155,8 +168,23 @@ def promise_expiry(
     period: str = "month",
     start: datetime.date | str | None = None,
     norm: float = math.inf,
-) -> Expiry:
+) -> Expiry: ...
+
+
+def promise_expiry(
+    radius: ArrayLike | Recourse | Ledger,
+    history: Any,
+    *,
+    horizon: int = 12,
+    confidence: float = 0.95,
+    period: str = "month",
+    start: datetime.date | str | None = None,
+    norm: float = math.inf,
+) -> Expiry | KeptShare:
     """Through how many retrainings is each promise kept, with a stated probability?
+
+    Of radii it is said which are never reached by models that drift like those of the history. Of promises themselves,
+    whatever the models and the kind of change, it is counted how many were kept: a `KeptShare`.
 
     It rests on *exchangeability*: the next k retrainings together are no different from k successive ones in the
     history. That holds for retrainings done in the same way on data that come in the same way. It fails where models
@@ -168,8 +196,10 @@ def promise_expiry(
     Parameters
     ----------
     radius
-        Certified radii around the *last* model of the history: what ``audit(..., radius=True)`` gives as
-        ``radius_left``.
+        Certified radii around the *last* model of the history, distances between parameters: what
+        ``audit(..., radius=True)`` gives as ``radius_left`` for promises under `PlausibleChanges`. Or the promises:
+        what `explain` returned, or a `Ledger`; then no radius is needed, and the history is one of models, which may be
+        a generator of them.
     history
         Models in the order in which they were in use (anything that `load_model` takes), all of one shape and with the
         same preprocessing, else they are refused. Where they know their columns by name, these have to be the same;
@@ -198,16 +228,18 @@ def promise_expiry(
     >>> expiry.retrainings
     array([0, 1, 3])
     """
+    if not isinstance(confidence, int | float) or not 0.0 < confidence < 1.0:
+        raise InvalidInputError(f"confidence: expected a probability between 0 and 1, got {confidence!r}")
+    if not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise InvalidInputError(f"horizon: expected a whole number >= 1 of retrainings, got {horizon!r}")
+    if isinstance(radius, Recourse | Ledger):
+        return kept_share(radius, history, int(horizon), float(confidence))
     try:
         radii = np.atleast_1d(np.asarray(radius, dtype=np.float64))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"radius: expected numbers >= 0, one for each promise, got {error}") from error
     if radii.ndim != 1 or (radii < 0.0).any():
         raise InvalidInputError("radius: expected numbers >= 0, one for each promise")
-    if not isinstance(confidence, int | float) or not 0.0 < confidence < 1.0:
-        raise InvalidInputError(f"confidence: expected a probability between 0 and 1, got {confidence!r}")
-    if not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise InvalidInputError(f"horizon: expected a whole number >= 1 of retrainings, got {horizon!r}")
     if period not in _PERIODS:
         raise InvalidInputError(f"period: expected one of {list(_PERIODS)}, got {period!r}")
     drifts, independent = _windows(history, norm)

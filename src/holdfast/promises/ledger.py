@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
@@ -30,7 +30,7 @@ from holdfast.promises.ledger_rows import Promises, promises_frame
 from holdfast.promises.ledger_store import Store
 from holdfast.promises.ledger_terms import Terms, check_threshold
 from holdfast.promises.ledger_verify import Verification, verify
-from holdfast.verify.inputs import read_targets
+from holdfast.verify.inputs import check_changes, read_targets
 
 __all__ = ["Ledger", "Receipt"]
 
@@ -50,7 +50,7 @@ class Ledger:
     Examples
     --------
     >>> import tempfile
-    >>> from holdfast import NNCE, Network, explain
+    >>> from holdfast import NNCE, Network, PlausibleChanges, explain
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> people, changes = [[0.7, 0.5], [0.2, 0.6]], PlausibleChanges(0.05)
     >>> advice = explain(net, people, target=1, changes=changes, generator=NNCE([[0.2, 0.9]]))
@@ -153,7 +153,7 @@ class Ledger:
         if not isinstance(recourse, Recourse):
             raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
         rows = np.flatnonzero(recourse.found)
-        terms = Terms(recourse.network, recourse.space, recourse.changes, check_threshold(threshold))
+        terms = Terms(recourse.classifier, recourse.space, recourse.changes, check_threshold(threshold))
         names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
         answers = recourse.counterfactuals.iloc[rows]
         if rows.size and not same_bits(recourse.points[rows], terms.space.encode(answers)):
@@ -168,7 +168,7 @@ class Ledger:
         counterfactuals: pd.DataFrame,
         *,
         target: Any,
-        changes: PlausibleChanges | None = None,
+        changes: Changes | None = None,
         space: FeatureSpace | None = None,
         keys: Sequence[Any] | pd.Index | None = None,
         date: str | datetime.date | None = None,
@@ -207,8 +207,10 @@ class Ledger:
             for table in (factuals, counterfactuals[own]):
                 model_points(loaded, table.iloc[rows], space)
         names = read_keys(counterfactuals.index if keys is None else keys, len(counterfactuals))
-        targets = read_targets(loaded.network, target, len(counterfactuals))
-        terms = Terms(loaded.network, space, changes, check_threshold(threshold))
+        if changes is not None:
+            check_changes(changes)
+        targets = read_targets(loaded.classifier, target, len(counterfactuals))
+        terms = Terms(loaded.classifier, space, changes, check_threshold(threshold))
         draft = Draft(terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date)
         return record(self._store, draft, skipped=len(counterfactuals) - rows.size, radius=radius, once=once)
 

@@ -184,7 +184,7 @@ class TermsReader:
 
 def _batch(terms: Terms, rows: list[tuple[Any, ...]], points: Floats) -> Promises:
     numbers, keys, dates, targets, verdicts, radius, before, after = zip(*rows, strict=True)
-    labels = {encode_json(label): label for label in terms.network.classes.tolist()}
+    labels = {encode_json(label): label for label in terms.classifier.classes.tolist()}
     strange = next((i for i, text in enumerate(targets) if text not in labels), None)
     if strange is not None:
         raise FileFormatError(f"entry {numbers[strange]}: expected a class of its model, got {targets[strange]}")

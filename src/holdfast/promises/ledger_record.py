@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 
 from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
-from holdfast.network import Floats
+from holdfast.importers import Model
+from holdfast.network import Floats, Network
 from holdfast.notebook import never_fails, show
 from holdfast.promises.ledger_entries import Entry
-from holdfast.promises.ledger_rows import encode_json, rows_as_json, rows_from_json
+from holdfast.promises.ledger_rows import encode_json, restored_rows, rows_as_json, rows_from_json
 from holdfast.promises.ledger_store import Store
 from holdfast.promises.ledger_terms import Terms
-from holdfast.verify import certified_radius, certify
+from holdfast.scored import Scored
+from holdfast.verify.certify import certify_points
+from holdfast.verify.deciders import decider_for
+from holdfast.verify.radius import radius_of_points
 
 
 @dataclass(frozen=True)
@@ -75,18 +79,23 @@ class Draft:
         # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
         if not same_bits(points, space.encode(self.counterfactuals)):
             raise InvalidInputError("counterfactuals: expected rows that survive being written down, got other values")
-        broken = np.flatnonzero(terms.decision.predict_index(points) != targets)
+        model, asked = Model(terms.decision), points
+        if isinstance(terms.decision, Scored):
+            # Such a model reads the row itself, not what a network would see of it.
+            classifier, asked = terms.decision.about(restored_rows(space, rows_from_json(space, after)))
+            model = Model(classifier)
+        broken = np.flatnonzero(model.classifier.predict_index(asked) != targets)
         if broken.size:
             raise InvalidInputError(
                 f"counterfactuals: expected rows with the class that is promised, got another class today for "
                 f"{broken.size} of {len(self.keys)}, the first with the key {self.keys[broken[0]]!r}"
             )
-        labels, when = terms.decision.classes[targets], iso_date(self.date, "date")
+        labels, when = model.classifier.classes[targets], iso_date(self.date, "date")
         # The same row may be promised to many.
         _, firsts, places = np.unique(
             np.column_stack([points, targets]), axis=0, return_index=True, return_inverse=True
         )
-        verdicts, radii = _proven(terms, points[firsts], labels[firsts], radius)
+        verdicts, radii = _proven(terms, model, asked[firsts], targets[firsts], radius)
         verdicts, radii = verdicts[places.ravel()], radii[places.ravel()]
         return [
             Entry(
@@ -136,17 +145,22 @@ def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
     return names
 
 
-def _proven(terms: Terms, points: Floats, labels: NDArray[Any], radius: bool) -> tuple[NDArray[Any], Floats]:
+def _proven(
+    terms: Terms, model: Model, points: Floats, targets: NDArray[np.intp], radius: bool
+) -> tuple[NDArray[Any], Floats]:
     """The verdicts, None without Δ, and the certified radii, nan without a way to compute them.
 
     An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
     """
-    network, n = terms.decision, len(points)
+    classifier, changes, n = model.classifier, terms.judged, len(points)
     verdicts, radii = np.full(n, None, dtype=object), np.full(n, np.nan)
-    if terms.changes is not None:
-        verdicts = certify(network, points, labels, terms.changes).verdict
-    if radius and network.rectified and not (network.hidden and terms.norm != np.inf):
-        radii = certified_radius(network, points, labels, norm=terms.norm, biases=terms.biases).lower
+    if changes is not None:
+        verdicts = certify_points(decider_for(model, changes), points, targets).verdict
+    known = terms.norm is None or (
+        isinstance(classifier, Network) and classifier.rectified and not (classifier.hidden and terms.norm != np.inf)
+    )
+    if radius and known:
+        radii = radius_of_points(model, points, targets, changes).lower
     return verdicts, radii
 
 

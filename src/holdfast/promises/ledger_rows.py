@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
 from holdfast.features import FeatureSpace
 from holdfast.network import Floats
@@ -25,7 +25,7 @@ from holdfast.promises.ledger_terms import Terms
 # What is said of a promise in a table of promises.
 FRAME_COLUMNS = (
     *("number", "key", "date", "model", "terms", "threshold", "target"),
-    *("delta", "norm", "verdict", "radius", "factual", "counterfactual"),
+    *("delta", "norm", "verdict", "radius", "statement", "factual", "counterfactual"),
 )
 encode_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -96,11 +96,12 @@ class Promises:
     keys, dates
         Whose it is and when it was made (ISO 8601).
     targets
-        The class promised, a label of ``terms.network.classes``.
+        The class promised, a label of ``terms.classifier.classes``.
     verdicts
         "ROBUST", "NOT_ROBUST" or "UNKNOWN" under Δ; None without Δ.
     radius
-        The certified radius in ``terms.norm``; nan where it was not recorded.
+        The certified radius: delta in ``terms.norm``, or the margin or radius of another kind of change; nan where it
+        was not recorded.
     points
         x' as the model of that day read it.
     """
@@ -145,9 +146,10 @@ class Promises:
                 "threshold": self.terms.threshold,
                 "target": self.targets,
                 "delta": _delta_text(self.terms.changes),
-                "norm": str(self.terms.norm),
+                "norm": "" if self.terms.norm is None else str(self.terms.norm),
                 "verdict": self.verdicts,
                 "radius": self.radius,
+                "statement": [self.terms.statement(verdict) for verdict in self.verdicts],
                 "factual": _with_names(self.terms.space, self.factual_texts),
                 "counterfactual": _with_names(self.terms.space, self.counterfactual_texts),
             }
@@ -162,11 +164,12 @@ def promises_frame(batches: Sequence[Promises]) -> pd.DataFrame:
     return frame.sort_values("number", ignore_index=True)
 
 
-def _delta_text(changes: PlausibleChanges | None) -> str:
-    """The radius or radii as JSON; those of single parameters in words, since the terms say them once and for all."""
+def _delta_text(changes: Changes | None) -> str:
+    """The radius or radii as JSON; in words where they are many, or of another kind: the terms say them in full."""
     if changes is None:
         return ""
-    return changes.words if changes.per_parameter else json.dumps(changes.delta)
+    plain = isinstance(changes, PlausibleChanges) and not changes.per_parameter
+    return json.dumps(changes.to_dict()["delta"]) if plain else changes.words
 
 
 def _with_names(space: FeatureSpace, texts: Sequence[str]) -> list[str]:

@@ -9,18 +9,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import joblib
+
 from holdfast import checker
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes, EnsembleShift, PlausibleChanges, changes_from_dict
+from holdfast.classifier import Classifier
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.importers import Model, load_model
+from holdfast.importers.model import as_network
 from holdfast.network import Network
-from holdfast.verify.exact import checker_model
+from holdfast.scored import Scored
+from holdfast.verify.exact import checker_model, parameters
 
-_FORMAT, _VERSION = "holdfast-terms", 1
+_FORMAT, _VERSION, _SCORES = "holdfast-terms", 1, "holdfast-scores"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +35,16 @@ class Terms:
 
     Attributes
     ----------
-    network
-        The model as it was trained.
+    classifier
+        The model as it was trained. Of one that is no network a file keeps its classes and its name, nothing to run.
     space
         The promise's columns and units, and how the model reads them.
     changes
-        Δ; None where the promise was made without one.
+        Δ, or another kind of plausible change; None where the promise was made without one.
     threshold
         Class 1 from this probability on; 0.5 is a logit of 0.
+    name
+        `model_hash`, where it comes from a file.
 
     Examples
     --------
@@ -49,15 +57,21 @@ class Terms:
     (True, PlausibleChanges(delta=0.1, norm=inf, biases=True), True)
     """
 
-    network: Network
+    classifier: Classifier
     space: FeatureSpace
-    changes: PlausibleChanges | None
+    changes: Changes | None
     threshold: float = 0.5
+    name: str = ""
+
+    @property
+    def network(self) -> Network:
+        """The model where it is a network."""
+        return as_network(self.classifier)
 
     @cached_property
     def model_hash(self) -> str:
-        """The hash of the model's parameters, the same as in a certificate file."""
-        return checker_model(self.network).sha256
+        """What the model is known by; see `fingerprint`."""
+        return self.name or fingerprint(self.classifier)
 
     @cached_property
     def space_hash(self) -> str:
@@ -65,19 +79,38 @@ class Terms:
         return checker.space_sha256(self.space.to_dict())
 
     @cached_property
-    def decision(self) -> Network:
-        """The network whose logit is >= 0 where the model says class 1: the threshold is in its last bias."""
-        return at_threshold(self.network, self.threshold)
+    def decision(self) -> Classifier:
+        """The model whose logit is >= 0 where this one says class 1: the threshold is in its last bias."""
+        return at_threshold(self.classifier, self.threshold)
 
     @property
-    def norm(self) -> float:
-        """The norm in which a promise's radius is measured."""
-        return math.inf if self.changes is None else self.changes.norm
+    def judged(self) -> Changes | None:
+        """Δ for `decision`: the models of an ensemble decide at the same threshold."""
+        if not isinstance(self.changes, EnsembleShift) or self.threshold == 0.5:
+            return self.changes
+        return replace(self.changes, models=tuple(self._at_threshold(one) for one in self.changes.models))
+
+    def _at_threshold(self, model: Any) -> Model:
+        loaded = load_model(model)
+        return replace(loaded, classifier=at_threshold(loaded.classifier, self.threshold))
+
+    @property
+    def norm(self) -> float | None:
+        """The norm in which a promise's radius is measured; None where it is no distance between parameters."""
+        known = PlausibleChanges(1.0) if self.changes is None else self.changes
+        return known.norm if isinstance(known, PlausibleChanges) else None
 
     @property
     def biases(self) -> bool:
         """Whether a promise's radius lets the biases move too."""
-        return self.changes is None or bool(self.changes.biases)
+        return not isinstance(self.changes, PlausibleChanges) or bool(self.changes.biases)
+
+    def statement(self, verdict: str | None) -> str:
+        """What a promise with this verdict says of models to come: what is proven, and what was measured."""
+        if self.changes is None or verdict != "ROBUST":
+            return "the model of that day accepts; nothing is said of others"
+        chance = "" if self.changes.chance is None else f"; measured, not proven: {self.changes.chance}"
+        return f"proven: {self.changes.every_model} accepts{chance}"
 
     @cached_property
     def hash(self) -> str:
@@ -86,7 +119,7 @@ class Terms:
 
     def objects(self) -> dict[str, bytes]:
         """What is to be stored: each part's content under its hash."""
-        parts = (_network_document(self.network), self.space.to_dict(notes=False), self._document())
+        parts = (self._model_document(), self.space.to_dict(notes=False), self._document())
         return {checker.sha256(part): checker.canonical(part).encode() for part in parts}
 
     def _document(self) -> dict[str, Any]:
@@ -94,11 +127,18 @@ class Terms:
             "format": _FORMAT,
             "version": _VERSION,
             "model": self.model_hash,
-            "network": checker.sha256(_network_document(self.network)),
+            "network": checker.sha256(self._model_document()),
             "space": self.space_hash,
             "threshold": self.threshold,
             "changes": None if self.changes is None else self.changes.to_dict(),
         }
+
+    def _model_document(self) -> dict[str, Any]:
+        """A network as the checker reads it; of any other model, what it is known by."""
+        if isinstance(self.classifier, Network):
+            return parameters(self.classifier)
+        classes = self.classifier.classes.tolist()
+        return {"format": _SCORES, "version": 1, "classes": classes, "model": self.model_hash}
 
     @classmethod
     def read(cls, name: str, fetch: Callable[[str], bytes]) -> Terms:
@@ -107,10 +147,11 @@ class Terms:
             document = _fetch_json(name, fetch)
             if document.get("format") != _FORMAT or document.get("version") != _VERSION:
                 raise FileFormatError(f"terms {name[:12]}: expected {_FORMAT} version {_VERSION}")
-            network = _read_network(_fetch_json(document["network"], fetch))
+            classifier = _read_model(_fetch_json(document["network"], fetch))
             space = FeatureSpace.from_dict(_fetch_json(document["space"], fetch))
-            changes = None if document["changes"] is None else PlausibleChanges.from_dict(document["changes"])
-            terms = cls(network, space, changes, float(document["threshold"]))
+            changes = None if document["changes"] is None else changes_from_dict(document["changes"])
+            known = "" if isinstance(classifier, Network) else document["model"]
+            terms = cls(classifier, space, changes, float(document["threshold"]), known)
             if terms.hash != name:
                 raise FileFormatError(f"terms {name[:12]}: expected what was written, got parts with other hashes")
         except (KeyError, TypeError, AttributeError, InvalidInputError) as error:
@@ -118,8 +159,25 @@ class Terms:
         return terms
 
 
-def at_threshold(network: Network, threshold: float) -> Network:
-    """The network that says class 1 from the probability `threshold` on: the last bias lowered by log(t / (1 - t)).
+def fingerprint(classifier: Classifier) -> str:
+    """The hash of a network's parameters, the same as in a certificate file; of any other model that of its content.
+
+    Of a function the content is its name: a service that changes behind it keeps its fingerprint. What cannot be
+    pickled is "unknown".
+    """
+    if isinstance(classifier, Network):
+        return checker_model(classifier).sha256
+    assert isinstance(classifier, Scored)
+    try:
+        content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
+    # Anyone's code may be in it, and raise anything.
+    except Exception:
+        return "unknown"
+    return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
+
+
+def at_threshold(classifier: Classifier, threshold: float) -> Classifier:
+    """The model that says class 1 from the probability `threshold` on: the last bias lowered by log(t / (1 - t)).
 
     Examples
     --------
@@ -127,13 +185,16 @@ def at_threshold(network: Network, threshold: float) -> Network:
     array([-1.098612])
     """
     if threshold == 0.5:
-        return network
-    if network.n_outputs != 1:
+        return classifier
+    if classifier.n_outputs != 1:
         raise InvalidInputError(
-            f"threshold: expected 0.5 for a model of {network.n_outputs} classes, where the highest logit wins, "
+            f"threshold: expected 0.5 for a model of {classifier.n_outputs} classes, where the highest logit wins, "
             f"got {threshold}"
         )
-    return network.with_parameters(network.weights, [*network.biases[:-1], network.biases[-1] - logit(threshold)])
+    if isinstance(classifier, Scored):
+        return classifier.moved([-logit(threshold)])
+    net = as_network(classifier)
+    return net.with_parameters(net.weights, [*net.biases[:-1], net.biases[-1] - logit(threshold)])
 
 
 def logit(threshold: float) -> float:
@@ -148,21 +209,14 @@ def check_threshold(threshold: Any) -> float:
     return float(threshold)
 
 
-def _network_document(network: Network) -> dict[str, Any]:
-    """The same JSON that the checker reads as a model."""
-    model = checker_model(network)
-    return {
-        "format": "holdfast-network",
-        "version": 1,
-        "classes": model.classes,
-        "activations": model.activations,
-        "weights": model.weights,
-        "biases": model.biases,
-    }
-
-
-def _read_network(document: Mapping[str, Any]) -> Network:
+def _read_model(document: Mapping[str, Any]) -> Classifier:
+    if document["format"] == _SCORES:
+        return Scored(_forgotten, tuple(document["classes"]), why="of this model the ledger has the name alone")
     return Network(document["weights"], document["biases"], document["classes"], document["activations"])
+
+
+def _forgotten(table: Any) -> Any:
+    raise InvalidInputError("model: expected one that can be run, got one of which a ledger has the name alone")
 
 
 def _fetch_json(name: str, fetch: Callable[[str], bytes]) -> Any:

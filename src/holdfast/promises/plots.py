@@ -59,7 +59,7 @@ def draw_audit(audit: Audit, ax: Axes | None) -> Axes:
 def _terms(group: Group) -> str:
     """The Δ of some promises, and how far the new model lies from the model of that day."""
     promised = "not certified" if group.terms.changes is None else f"made for {group.terms.changes.words}"
-    moved = f"the model moved by {group.distance:.3g}" if math.isfinite(group.distance) else "another kind of model"
+    moved = f"the model moved by {group.distance:.3g}" if math.isfinite(group.distance) else "the model was run"
     return f"{promised}\n{moved}"
 
 

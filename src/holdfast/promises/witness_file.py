@@ -21,12 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
+from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.given import given_floats
-from holdfast.importers import load_network
+from holdfast.importers import load_model, load_network
 from holdfast.network import Network
 from holdfast.promises.witness_formats import Format, Parts, format_of
+from holdfast.verify.deciders import decider_for
+from holdfast.verify.shift import Shift
 
 
 class WitnessFileError(HoldfastError):
@@ -48,13 +51,13 @@ class SavedWitness:
 
 
 def save_witness(
-    witness: Network,
+    witness: Classifier,
     like: Any,
     path: str | PathLike[str],
     *,
     point: ArrayLike,
     target: Any,
-    changes: PlausibleChanges,
+    changes: Changes,
 ) -> SavedWitness:
     """Write `witness` as a model of the same library as `like`, and see it break the promise there.
 
@@ -76,19 +79,29 @@ def save_witness(
         Rounded to the precision of the format, no network inside Δ that gives the point another class was found.
     """
     path = Path(path)
+    if not isinstance(witness, Network):
+        raise InvalidInputError(
+            f"witness: expected a network, got {witness!r}: a model that is known by its scores alone has no "
+            "parameters that could be written down"
+        )
     form = format_of(like)
     if path.suffix.lower() != form.suffix:
         raise InvalidInputError(f"path: expected a name that ends in {form.suffix} for this model, got {path.name!r}")
-    today = load_network(form.model)
+    loaded = load_model(form.model)
+    today = loaded.network
     if [w.shape for w in today.weights] != [w.shape for w in witness.weights]:
         raise InvalidInputError(f"witness: expected a network of the model's shape, {today!r}, got {witness!r}")
     x = today.check_points(given_floats(point, "point").reshape(1, -1))
-    label = today.classes[today.class_index(target)].item()
+    index = today.class_index(target)
+    label, decider = today.classes[index].item(), decider_for(loaded, changes)
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{form.suffix}")
     try:
         for parts in _candidates(form, today, witness):
             network, predicted = form.replay(parts, partial, x)
-            if predicted != label and changes.contains(today, network):
+            shift = decider if isinstance(decider, Shift) else None
+            if predicted != label and (
+                changes.contains(today, network) if shift is None else shift.allows(network, x[0], index)
+            ):
                 os.replace(partial, path)
                 return SavedWitness(path, network, predicted, rounded=network != witness)
     except OSError as error:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -68,6 +66,11 @@ class Shift(ClosedForm):
                 return found
         return None
 
+    def allows(self, other: Classifier, point: Floats, target: int) -> bool:
+        """Whether `other` is what today's model may become at this point: its margin is not too far below."""
+        new = min(margin for margin, _ in Margins(other).exactly(point, target))
+        return other == self.classifier or new >= self._least(point, target)[0]
+
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The margin itself; none where today's model rejects."""
         lower, upper = _ends(self.center, points, target, 0.0)
@@ -112,20 +115,7 @@ def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.
         weights = [*classifier.weights[:-1], scores * classifier.weights[-1]]
         return classifier.with_parameters(weights, [*classifier.biases[:-1], last])
     assert isinstance(classifier, Scored)
-    return replace(classifier, score=_Moved(classifier.score, scores, tuple(signs * by)), predict_labels=None)
-
-
-@dataclass(frozen=True)
-class _Moved:
-    """A multiple of a score plus a constant for each output."""
-
-    score: Callable[[Any], Any]
-    scores: float
-    by: tuple[float, ...]
-
-    def __call__(self, table: Any) -> Floats:
-        scores = self.scores * np.asarray(self.score(table), dtype=np.float64)
-        return np.asarray(scores + np.array(self.by) if scores.ndim == 2 else scores + self.by[0])
+    return classifier.moved((signs * by).tolist(), scores)
 
 
 def _models_of(today: Model, changes: EnsembleShift) -> list[Classifier]:
