@@ -105,8 +105,7 @@ def certify(
         before = None
         if factuals is not None:
             before = tables.read_factuals(factuals, frame, index=index, drop=drop or (), space=space)
-            if space is None:
-                before = tables.own_columns(before, classifier, factuals)
+            before = tables.own_columns(before, classifier, factuals, space)
         started = time.perf_counter()
         certificates = hf.certify(
             classifier,
@@ -169,8 +168,7 @@ def _points(
 ) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
     """The points, in raw units where a schema says how the model reads them; of advice, those that there are."""
     space, frame = recourse.read_people(data, schema, index, drop)
-    frame = tables.answered(frame)
-    return space, frame if space is not None else tables.own_columns(frame, classifier, data)
+    return space, tables.own_columns(tables.answered(frame), classifier, data, space)
 
 
 for command in (

@@ -17,6 +17,7 @@ from holdfast.cli.options import FILE, MODELS, Debug, Drop, Index, Norm, Schema,
 from holdfast.cli.recourse import read_schema
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model, read_object
+from holdfast.importers.objects import import_object
 
 
 def delta(
@@ -83,9 +84,7 @@ def delta(
             table = tables.read_table(data, index=index, drop=drop or (), space=space)
             classes = tables.column_of(table, label, data, "--label")
             estimator = read_object(model, trust_pickle=trust_pickle)
-            rows = table.drop(columns=label)
-            if space is None:
-                rows = tables.own_columns(rows, read_model(model, trust_pickle=trust_pickle), data)
+            rows = tables.own_columns(table.drop(columns=label), import_object(estimator), data, space)
             n = runs or least_history(coverage, confidence) + (shape != "uniform")
             kind: Any = how
             incremental = how == "incremental"

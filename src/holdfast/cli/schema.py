@@ -15,6 +15,7 @@ import holdfast as hf
 from holdfast.cli import tables
 from holdfast.cli.options import FILE, MODELS, Constraints, DataFile, Debug, Drop, Index, TrustPickle, plain_errors
 from holdfast.errors import InvalidInputError
+from holdfast.features.kinds import Direction
 from holdfast.features.schema import schema_document
 from holdfast.generators.reading import find_space
 from holdfast.importers.files import read_model
@@ -101,5 +102,8 @@ def _show(space: hf.FeatureSpace, others: list[str], out: Path) -> None:
         console.print(escape(f"These may be missing: {', '.join(gaps)}."))
     if others:
         console.print(escape(f"The model does not read: {', '.join(others)}."))
-    console.print("Nothing says yet what a person cannot change: edit actionability, and see help in the file.")
+    free = [str(feature.name) for feature in space.features if feature.direction is Direction.FREE]
+    console.print(
+        escape(f"Free to change either way: {', '.join(free) or 'nothing'}; edit actionability, see help there.")
+    )
     console.print(f"schema: {escape(str(out))}")

@@ -94,14 +94,15 @@ def _hint(frame: pd.DataFrame) -> str:
     return "; is it separated by semicolons? Save it with commas, and with points in its numbers" if split else ""
 
 
-def own_columns(frame: pd.DataFrame, model: Model, path: Path) -> pd.DataFrame:
+def own_columns(frame: pd.DataFrame, model: Model, path: Path, space: FeatureSpace | None = None) -> pd.DataFrame:
     """The columns that the model reads: by name where it knows them, else all but those that `explain` added.
 
-    For a model that knows no names the count must match; a model that does names the culprit itself.
+    For a model that knows no names the count must match, unless a space picks the columns; a model that does know them
+    names the culprit itself.
     """
     names = list(model.feature_names or ())
-    if names:
-        return frame[names] if set(names) <= set(frame.columns) else frame
+    if names or space is not None:
+        return frame[names] if names and set(names) <= set(frame.columns) else frame
     frame = frame.drop(columns=[name for name in map(partial(advice_name, frame), ADDED) if name is not None])
     expected = model.classifier.n_features
     if model.preprocess is None and len(frame.columns) != expected:

@@ -115,10 +115,10 @@ def _read_skops(path: Path) -> Any:
 
 
 def _is_harmless_type(name: str) -> bool:
-    """A class of scikit-learn or a scalar type of numpy; found without importing anything that the file names."""
+    """A class of scikit-learn, or a type of numbers of numpy; found without importing anything that the file names."""
     module, _, attribute = name.rpartition(".")
     found = getattr(sys.modules.get(module), attribute, None)
-    return isinstance(found, type) and (module.startswith("sklearn.") or issubclass(found, np.generic))
+    return isinstance(found, type) and (module.startswith("sklearn.") or issubclass(found, np.generic | np.dtype))
 
 
 def _read_pickle(path: Path) -> Any:
