@@ -478,6 +478,10 @@ def check_kinds(kind: str, model: str, scale: str, seed: int, tally: Tally) -> N
                 breaks = int(found.predict_index(x[None])[0]) != target and not accepts(found, x, target)
                 tally.say("witness", "replays", breaks, row, "it keeps the class")
                 tally.say("witness", "inside", belongs(asked.model, asked.changes, x, target, found), row)
+        if verdict != "UNKNOWN" and isinstance(asked.model, hf.Network):
+            with tally.asking("certificate", row):
+                report = hf.check_certificate(hf.certificate(certs, i), asked.model)
+                tally.say("certificate", f"of a {verdict} row, {kind}", report.accepted, row, report.reason)
         lower, upper = float(certs.margin_lower[i]), float(certs.margin_upper[i])
         tally.say("margin", "lower bound", not _above(lower, high), row, f"{lower} > {float(high)}")
         tally.say("margin", "upper bound", not _above(low, upper), row, f"{upper} < {float(low)}")
@@ -503,7 +507,7 @@ def run(seed: int, statements: int) -> Tally:
             for check in (check_verdicts, check_radii, check_ranges):
                 check(case, tally)
         if k % 4 == 0:
-            check_kinds(*TABLE[k // 4 % len(TABLE)], PARTS * seed + k, tally)
+            check_kinds(*TABLE[(31 * seed + k // 4) % len(TABLE)], PARTS * seed + k, tally)
         if k % 20 == 0:
             check_optimum(1000 * seed + k // 20, tally)
         k += 1

@@ -502,7 +502,9 @@ def closed_form(changes: dict[str, Any], model: Model, point: list[float], targe
             same(f"changes.models[{i}]: variables and logits", ends, [len(one.weights[0][0]), len(one.biases[-1])])
             others.append(unmoved(one, point, target)[1])
         center = {c: sum((other[c] for other in others), Fraction(0)) / count for c in today}
-    return all(question.suffices(c, min(today[c], center[c] - size)) for c in today)
+    # Nothing but its margin is known of a model: it may have it over any rival, so every tie has to be won.
+    least = min(center.values()) - size
+    return all(question.suffices(c, min(today[c], least)) for c in today)
 
 
 def squared_reach(shape: list[list[float]], model: Model, point: list[float], target: int) -> dict[int, Fraction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +18,11 @@ class Classifier(ABC):
     """A model as its scores: one logit for two classes, else one for each class, the highest wins."""
 
     classes: NDArray[Any]
-    # The class, of two, that a logit of exactly 0 stands for; of several it is the earlier one.
-    tie: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def tie(self) -> int:
+        """The class, of two, that a logit of exactly 0 stands for; of several it is the earlier one."""
 
     @property
     @abstractmethod

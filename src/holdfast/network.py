@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,7 +60,6 @@ class Network(Classifier):
     biases: tuple[Floats, ...]
     classes: NDArray[Any]
     activations: tuple[str, ...]
-    tie: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -102,6 +101,11 @@ class Network(Classifier):
     def with_parameters(self, weights: Sequence[ArrayLike], biases: Sequence[ArrayLike]) -> Network:
         """A network of the same build with other parameters."""
         return Network(weights, biases, self.classes, self.activations)
+
+    @property
+    def tie(self) -> int:
+        """A logit of 0 is class 1."""
+        return 1
 
     @property
     def rectified(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,9 +67,9 @@ class Scored(Classifier):
         From points to the table that the model reads; None where points are what it reads.
     raw
         Whether it reads the caller's table; else a space's variables, as networks do.
+    tie
+        The class, of two, that a score of exactly 0 stands for.
     """
-
-    tie: ClassVar[int] = 0
 
     score: Callable[[Any], Any]
     labels: tuple[Any, ...]
@@ -80,6 +80,7 @@ class Scored(Classifier):
     batch: int | None = None
     decode: Callable[[Floats], pd.DataFrame] | None = None
     raw: bool = True
+    tie: int = 0
     tally: Tally = field(default_factory=Tally, repr=False)
 
     @property
@@ -143,6 +144,16 @@ class Scored(Classifier):
         """The model with a constant added to a multiple of each of its scores."""
         return replace(self, score=_Moved(self.score, tuple(by), scores), predict_labels=None)
 
+    def at(self, offsets: Sequence[float], threshold: float | None) -> Scored:
+        """The model that decides at a threshold: its scores less these constants, class 1 from 0 on.
+
+        Where the scores are log-odds of probabilities, these decide what is at the threshold, to the last bit.
+        """
+        odds = getattr(self.score, "odds_at", None)
+        score = None if odds is None or threshold is None else odds(threshold)
+        lowered = self.moved([-part for part in offsets]) if score is None else replace(self, score=score)
+        return replace(lowered, tie=1, predict_labels=None)
+
     def check_points(self, X: ArrayLike) -> Floats:
         """As for every model; a function of arrays takes any number of columns."""
         if self.width is None and np.ndim(X) == 2:
@@ -204,8 +215,10 @@ class Scored(Classifier):
         return f"Scored({len(self.labels)} classes, {'any number of' if self.width is None else self.width} variables)"
 
 
-def log_odds(probabilities: Any) -> Floats:
+def log_odds(probabilities: Any, threshold: float | None = None) -> Floats:
     """Logits of probabilities: (n,) or (n, 1) of the second of two classes, (n, 2), or (n, k) for several.
+
+    With a `threshold` less its own logit: >= 0 where, and only where, the probability of the second class is at it.
 
     Examples
     --------
@@ -220,6 +233,9 @@ def log_odds(probabilities: Any) -> Floats:
         shares = np.hstack([1.0 - shares, shares])
     logs, best = np.log(np.maximum(shares, _LEAST_PROBABILITY)), shares.argmax(axis=1)
     # Two probabilities may share a logarithm; the greater one wins all the same.
+    if threshold is not None:
+        logit = logs[:, 1] - logs[:, 0] - (math.log(threshold) - math.log1p(-threshold))
+        return np.where(shares[:, 1] >= threshold, np.maximum(logit, 0.0), np.minimum(logit, -_LEAST_PROBABILITY))
     lost = np.flatnonzero(logs.argmax(axis=1) != best)
     logs[lost, best[lost]] = np.nextafter(logs[lost].max(axis=1), np.inf)
     return np.asarray(logs[:, 1] - logs[:, 0] if shares.shape[1] == 2 else logs)
@@ -273,9 +289,14 @@ class _Odds:
     """A function's probabilities as log-odds."""
 
     function: Callable[[Any], Any]
+    threshold: float | None = None
 
     def __call__(self, table: Any) -> Floats:
-        return log_odds(self.function(table))
+        return log_odds(self.function(table), self.threshold)
+
+    def odds_at(self, threshold: float) -> _Odds:
+        """The same at a threshold."""
+        return replace(self, threshold=threshold)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.changes.kind import Chance, Changes, check_linear, check_size
+from holdfast.changes.kind import Chance, Changes, check_linear, check_policy, check_size
 from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_floats
@@ -44,6 +44,9 @@ class Ellipsoid(Changes):
         How far, in the norm of H.
     chance
         What was measured of such promises; `risk_calibrated` fills it in.
+    threshold
+        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
+        of policy too. None: it stays.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class Ellipsoid(Changes):
     shape: Floats
     radius: float
     chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         given = np.array(given_floats(self.shape, "shape"))
@@ -75,6 +79,7 @@ class Ellipsoid(Changes):
         shape.setflags(write=False)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "radius", check_size(self.radius, "radius"))
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
         if not ((np.diag(shape) > 0.0).all() and self.least_eigenvalue > 0.0):
             ends = np.linalg.eigvalsh(shape)
             raise InvalidInputError(
@@ -125,7 +130,7 @@ class Ellipsoid(Changes):
 
     def resized(self, size: float) -> Self:
         """The same shape with another radius."""
-        return type(self)(self.shape, size)
+        return type(self)(self.shape, size, None, self.threshold)
 
     @cached_property
     def exponents(self) -> NDArray[np.intc]:
@@ -153,7 +158,7 @@ class Ellipsoid(Changes):
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The radius."""
-        return f"radius = {number(self.radius)} in the shape of an ellipsoid"
+        return f"radius = {number(self.radius)} in the shape of an ellipsoid{self.policy}"
 
     @property
     def every_model(self) -> str:
@@ -229,10 +234,10 @@ class Ellipsoid(Changes):
 
     @property
     def _key(self) -> tuple[object, ...]:
-        return self.radius, self.shape.tobytes(), self.chance
+        return self.radius, self.shape.tobytes(), self.threshold, self.chance
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ellipsoid, (self.shape, self.radius, self.chance)
+        return Ellipsoid, (self.shape, self.radius, self.chance, self.threshold)
 
 
 def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:

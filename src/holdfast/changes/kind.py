@@ -74,6 +74,8 @@ class Changes(ABC):
     # What `size` is called: "delta", "margin", "radius".
     unit: ClassVar[str]
     chance: Chance | None
+    # Between which probabilities the decision threshold may move; None where it stays.
+    threshold: tuple[float, float] | None
 
     @property
     @abstractmethod
@@ -111,19 +113,35 @@ class Changes(ABC):
     def of_facts(cls, facts: Mapping[str, Any]) -> Self:
         """What `facts` wrote."""
 
+    @property
+    def policy(self) -> str:
+        """What may become of the threshold, to end a sentence."""
+        if self.threshold is None:
+            return ""
+        low, high = self.threshold
+        return f", whichever threshold from {low:g} to {high:g} is used"
+
+    @property
+    def settled(self) -> Self:
+        """The same with a threshold that stays."""
+        return replace(self, threshold=None)  # type: ignore[type-var]
+
     def calibrated(self, chance: Chance | None) -> Self:
         """The same with a chance attached."""
         return replace(self, chance=chance)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
         """The value as plain JSON-able data, with every digit."""
-        return {"kind": self.kind, **self.facts()} | ({"chance": asdict(self.chance)} if self.chance else {})
+        chance = {"chance": asdict(self.chance)} if self.chance else {}
+        policy = {"threshold": list(self.threshold)} if self.threshold else {}
+        return {"kind": self.kind, **self.facts(), **policy, **chance}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """What `to_dict` wrote."""
-        chance = document.get("chance")
-        return cls.of_facts(document).calibrated(None if chance is None else Chance(**chance))
+        chance, policy = document.get("chance"), document.get("threshold")
+        value = cls.of_facts(document).calibrated(None if chance is None else Chance(**chance))
+        return value if policy is None else replace(value, threshold=check_policy(policy))  # type: ignore[type-var]
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._key == other._key
@@ -134,7 +152,7 @@ class Changes(ABC):
     @property
     def _key(self) -> tuple[object, ...]:
         """What equal values share."""
-        return self.size, self.chance
+        return self.size, self.threshold, self.chance
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.words})"
@@ -153,6 +171,17 @@ def check_size(value: object, name: str) -> float:
     if number is None or not 0.0 <= number < float("inf"):
         raise InvalidInputError(f"{name}: expected a number >= 0 and finite, got {value!r}")
     return number
+
+
+def check_policy(value: object) -> tuple[float, float] | None:
+    """An interval of probabilities, or None."""
+    if value is None:
+        return None
+    pair = [given_number(part) for part in value] if isinstance(value, list | tuple) and len(value) == 2 else []
+    ends = [part for part in pair if part is not None]
+    if len(ends) != 2 or not 0.0 < ends[0] <= ends[1] < 1.0:
+        raise InvalidInputError(f"threshold: expected (lowest, highest), probabilities between 0 and 1, got {value!r}")
+    return ends[0], ends[1]
 
 
 def check_linear(classifier: Classifier, what: str) -> None:

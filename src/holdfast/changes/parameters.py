@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.changes.kind import Chance, Changes
+from holdfast.changes.kind import Chance, Changes, check_policy
 from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number
@@ -66,6 +66,9 @@ class PlausibleChanges(Changes):
         each layer an array (out,), or two of them, [down, up].
     chance
         What was measured of promises under this Δ; `risk_calibrated` fills it in.
+    threshold
+        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
+        of policy too. None: it stays.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class PlausibleChanges(Changes):
     norm: float = math.inf
     biases: bool | tuple[Floats, ...] = True
     chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         norm, delta, biases = _check_norm(self.norm), _items(self.delta), _items(self.biases)
@@ -116,6 +120,7 @@ class PlausibleChanges(Changes):
             object.__setattr__(self, "delta", weights)
             object.__setattr__(self, "biases", moving if any(part.any() for part in moving) else False)
         object.__setattr__(self, "norm", norm)
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
         if self.largest == 0.0:
             raise InvalidInputError(f"expected delta > 0, got {self.words if self.per_parameter else self.delta}")
 
@@ -176,7 +181,7 @@ class PlausibleChanges(Changes):
             shown = ", ".join(number(float(radius)) for radius in self._parts)
             text = f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"
         parts = [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (not self.biases)
-        return text + "".join(parts)
+        return text + "".join(parts) + self.policy
 
     @property
     def every_model(self) -> str:
@@ -228,15 +233,15 @@ class PlausibleChanges(Changes):
         return self._with(delta, biases)
 
     def _with(self, delta: Any, biases: Any) -> PlausibleChanges:
-        return PlausibleChanges(delta, self.norm, biases)
+        return PlausibleChanges(delta, self.norm, biases, None, self.threshold)
 
     @property
     def _key(self) -> tuple[object, ...]:
         arrays = tuple((np.shape(part), np.asarray(part).tobytes()) for part in self._parts)
-        return self.norm, bool(self.biases), isinstance(self.delta, tuple), arrays, self.chance
+        return self.norm, bool(self.biases), isinstance(self.delta, tuple), arrays, self.threshold, self.chance
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PlausibleChanges, (self.delta, self.norm, self.biases, self.chance)
+        return PlausibleChanges, (self.delta, self.norm, self.biases, self.chance, self.threshold)
 
     def __repr__(self) -> str:
         if self.per_parameter:

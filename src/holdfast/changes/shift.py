@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from holdfast.changes.kind import Chance, Changes, check_size
+from holdfast.changes.kind import Chance, Changes, check_policy, check_size
 from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.network import Network
@@ -32,6 +32,9 @@ class PlausibleShift(Changes):
         is still accepted by a model that gives them 50%. 0 asks only that today's model accepts.
     chance
         What was measured of such promises; `risk_calibrated` fills it in.
+    threshold
+        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
+        of policy too. None: it stays.
 
     Examples
     --------
@@ -46,9 +49,11 @@ class PlausibleShift(Changes):
 
     margin: float
     chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "margin", check_size(self.margin, "margin"))
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
 
     @property
     def size(self) -> float:
@@ -57,16 +62,17 @@ class PlausibleShift(Changes):
 
     def resized(self, size: float) -> Self:
         """The same with another margin."""
-        return type(self)(size)
+        return type(self)(size, None, self.threshold)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The margin."""
-        return f"a margin at most {number(self.margin)} below today's"
+        return f"a margin at most {number(self.margin)} below today's{self.policy}"
 
     @property
     def every_model(self) -> str:
         """The models with that margin or more."""
-        return f"every model whose margin at the promised point is at most {at_most(self.margin)} below today's"
+        falls = f"at most {at_most(self.margin)} below today's{self.policy}"
+        return f"every model whose margin at the promised point is {falls}"
 
     def facts(self) -> dict[str, Any]:
         """The margin."""
@@ -92,7 +98,7 @@ class EnsembleShift(Changes):
     ----------
     models
         Retrained models, of whatever kind today's is. Those that propose must not be those that calibrate.
-    margin, chance
+    margin, chance, threshold
         As for `PlausibleShift`; the mean is that of the models' logits.
 
     Examples
@@ -108,6 +114,7 @@ class EnsembleShift(Changes):
     models: tuple[Any, ...]
     margin: float
     chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
     # Names of the models' contents: what is left of them in a file.
     digests: tuple[str, ...] = ()
 
@@ -116,6 +123,7 @@ class EnsembleShift(Changes):
         if not isinstance(models, Iterable) or isinstance(models, str | bytes):
             raise InvalidInputError(f"models: expected several retrained models, got {models!r}")
         object.__setattr__(self, "models", tuple(models))
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
         object.__setattr__(self, "margin", check_size(self.margin, "margin"))
         object.__setattr__(self, "digests", tuple(self.digests) or tuple(map(_digest, self.models)))
         if not self.digests:
@@ -128,11 +136,12 @@ class EnsembleShift(Changes):
 
     def resized(self, size: float) -> Self:
         """The same models with another margin."""
-        return type(self)(self.models, size, None, self.digests)
+        return type(self)(self.models, size, None, self.threshold, self.digests)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The margin, and of how many models."""
-        return f"a margin at most {number(self.margin)} below the mean of {len(self.digests)} retrained models"
+        mean = f"the mean of {len(self.digests)} retrained models{self.policy}"
+        return f"a margin at most {number(self.margin)} below {mean}"
 
     @property
     def every_model(self) -> str:
@@ -146,11 +155,11 @@ class EnsembleShift(Changes):
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> Self:
         """What `facts` wrote: for records, without the models themselves."""
-        return cls((), facts["margin"], None, tuple(facts["models"]))
+        return cls((), facts["margin"], None, None, tuple(facts["models"]))
 
     @property
     def _key(self) -> tuple[object, ...]:
-        return self.margin, self.digests, self.chance
+        return self.margin, self.digests, self.threshold, self.chance
 
     def __repr__(self) -> str:
         return f"EnsembleShift({len(self.digests)} models, {self.margin:g})"

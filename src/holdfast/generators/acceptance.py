@@ -19,7 +19,7 @@ from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
 from holdfast.verify.attack import attack
 from holdfast.verify.closed_form import ClosedForm
-from holdfast.verify.deciders import Decider
+from holdfast.verify.deciders import Decider, toward
 from holdfast.verify.engine import Engine
 from holdfast.verify.margins import least_margins, rounding_of_margins
 from holdfast.verify.verdict import ROBUST, Outcome
@@ -160,6 +160,7 @@ class ClosedFormJudge(Judge):
 
 def judge_of(decider: Decider, target: int) -> Judge:
     """Who has to accept a point under any kind of change."""
+    decider = toward(decider, target)
     if isinstance(decider, Engine):
         return EveryModel(decider, target)
     return ClosedFormJudge(decider, target)

@@ -40,6 +40,7 @@ def explain(
     time_limit: float | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
+    threshold: Any = None,
 ) -> Recourse:
     """What each person could change to get the target class, and whether that survives retraining.
 
@@ -69,6 +70,9 @@ def explain(
         How many rows at once, for generators that work row by row; as in joblib.
     progress
         Show a progress bar on stderr; by default on long tables if stderr is a terminal.
+    threshold
+        The probability from which on the model's user says class 1, or one for each of several classes; see
+        `load_model`. By default as the model itself predicts.
 
     Returns
     -------
@@ -98,7 +102,7 @@ def explain(
     """
     question = read_question(
         model, X, target=target, changes=changes, generator=generator, space=space,
-        seed=whole_number(seed, "seed", least=0), time_limit=time_limit, n_jobs=n_jobs,
+        seed=whole_number(seed, "seed", least=0), time_limit=time_limit, n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
     tally = getattr(question.task.classifier, "tally", Tally())
     before = replace(tally)

@@ -42,13 +42,14 @@ def read_question(
     seed: int,
     time_limit: float | None,
     n_jobs: int | None,
+    threshold: Any = None,
 ) -> Question:
     """Check every argument and bring X into the model's variables."""
     if not isinstance(generator, Generator):
         raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
     if changes is not None:
         check_changes(changes)
-    loaded = load_model(model)
+    loaded = load_model(model, threshold)
     space = find_space(loaded, X, space, generator.example_table())
     table = _as_frame(X, space)
     frame = table.loc[:, list(space.names)]

@@ -121,12 +121,18 @@ class RNCE(Generator):
             object.__setattr__(self, "candidates", check_candidates(self.candidates))
 
     def prepare(
-        self, model: object, *, target: Any, changes: Changes | None, space: FeatureSpace | None = None
+        self,
+        model: object,
+        *,
+        target: Any,
+        changes: Changes | None,
+        space: FeatureSpace | None = None,
+        threshold: Any = None,
     ) -> CertifiedCandidates:
         """Certify the whole table of candidates for one target class, or for a list of them, once and for all."""
         if isinstance(self.candidates, CertifiedCandidates):
             raise InvalidInputError("candidates: expected a table to certify, got one that is certified already")
-        loaded = load_model(model)
+        loaded = load_model(model, threshold)
         space = find_space(loaded, self.candidates, space, self.candidates)
         loaded = loaded.in_space(space)
         labels = list(target) if isinstance(target, list | tuple | set | np.ndarray) else [target]

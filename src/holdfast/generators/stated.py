@@ -35,12 +35,13 @@ def recourse_from(
     space: FeatureSpace | None = None,
     reasons: Sequence[Any] | pd.Series | None = None,
     time_limit: float | None = None,
+    threshold: Any = None,
 ) -> Recourse:
     """The `Recourse` that two tables state; costs and verdicts are computed here, whatever a file says about them.
 
     Parameters
     ----------
-    model, target, changes, space
+    model, target, changes, space, threshold
         As for `explain`.
     factuals, counterfactuals
         x and x' in raw units, row by row; the result has the index of `factuals`. A row of `counterfactuals` with a
@@ -80,7 +81,7 @@ def recourse_from(
         )
     if len(factuals) == 0:
         raise InvalidInputError("factuals: expected at least one row, got none")
-    loaded = load_model(model)
+    loaded = load_model(model, threshold)
     given, space = space, find_space(loaded, counterfactuals, space, factuals)
     for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
         missing = [name for name in space.names if name not in table.columns]

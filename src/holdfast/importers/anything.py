@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,8 +83,13 @@ class Asked:
     # Whether it learned from an array, and would complain of column names.
     array: bool = False
     odds: bool = False
+    threshold: float | None = None
+
+    def odds_at(self, threshold: float) -> Asked | None:
+        """The same at a threshold, where there are probabilities to compare with it."""
+        return replace(self, threshold=threshold) if self.odds else None
 
     def __call__(self, table: Any) -> Any:
         table = np.asarray(table) if self.array else table
         scores = getattr(self.model, self.method)(table, **dict(self.options))
-        return log_odds(scores) if self.odds else scores
+        return log_odds(scores, self.threshold) if self.odds else scores

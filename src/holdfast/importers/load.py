@@ -11,7 +11,7 @@ from holdfast.importers.objects import import_object
 from holdfast.network import Network
 
 
-def load_model(model: Any) -> Model:
+def load_model(model: Any, threshold: Any = None) -> Model:
     """A classifier as its network and its preprocessing.
 
     Parameters
@@ -19,7 +19,11 @@ def load_model(model: Any) -> Model:
     model
         A fitted scikit-learn ``LogisticRegression``, ``LogisticRegressionCV``, ``MLPClassifier``, a ``Pipeline`` that
         ends in one of them or a search over one; a ``torch.nn.Module`` of Linear and ReLU layers; an
-        ``onnx.ModelProto``; a `Network`; or the path of a file (see `read_model`). A `Model` comes back as it is.
+        ``onnx.ModelProto``; a `Network`; the path of a file (see `read_model`); or anything with ``predict_proba`` or a
+        decision function, known by its scores alone. A `Model` comes back as it is.
+    threshold
+        The probability from which on the model's user says class 1; of several classes one for each, in order or by
+        label: the class with the greatest probability over its threshold wins. None: as the model itself predicts.
 
     Raises
     ------
@@ -40,7 +44,8 @@ def load_model(model: Any) -> Model:
     >>> model.network
     Network(1 -> 1, 2 parameters)
     """
-    return read_model(model) if isinstance(model, str | PathLike) else import_object(model)
+    loaded = read_model(model) if isinstance(model, str | PathLike) else import_object(model)
+    return loaded.at(threshold)
 
 
 def load_network(model: Any) -> Network:

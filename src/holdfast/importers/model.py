@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +16,7 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Decoder
 from holdfast.given import given_array
+from holdfast.importers.thresholds import HALF, Threshold, at_threshold, check_threshold, lowered
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
 
@@ -36,6 +38,12 @@ class Model:
         The classifier without preprocessing that the network was read from, where a pipeline may hold it.
     decode
         From points to rows of the caller's table, where the model is asked about points of a space.
+    threshold
+        The probability from which on the model's user says class 1, or one for each class; None: as the model predicts.
+        It is in `classifier`; `trained` is without it.
+    calibration
+        From a threshold on the model's probabilities to the logit of the classifier inside that stands for it, where
+        its own probabilities are others.
 
     Examples
     --------
@@ -51,6 +59,49 @@ class Model:
     feature_names: tuple[str, ...] | None = None
     estimator: Any = field(default=None, compare=False, repr=False)
     decode: Decoder | None = field(default=None, compare=False, repr=False)
+    threshold: Threshold | None = None
+    as_trained: Classifier | None = field(default=None, compare=False, repr=False)
+    calibration: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def trained(self) -> Classifier:
+        """The classifier as it was trained, whatever the threshold."""
+        return self.classifier if self.as_trained is None else self.as_trained
+
+    @property
+    def own_threshold(self) -> Threshold:
+        """The threshold on the probabilities of `trained`."""
+        if self.as_trained is None or self.threshold is None:
+            return HALF
+        if self.calibration is not None and isinstance(self.threshold, float):
+            return 1.0 / (1.0 + math.exp(-self.calibration(self.threshold)))
+        return self.threshold
+
+    @property
+    def by_label(self) -> Any:
+        """The threshold for another model, which may have its classes in another order."""
+        if not isinstance(self.threshold, tuple):
+            return self.threshold
+        return dict(zip(self.classifier.classes.tolist(), self.threshold, strict=True))
+
+    def at(self, threshold: Any) -> Model:
+        """The model that decides at a threshold; None leaves it as it is."""
+        if threshold is None:
+            # A calibrated model's own half is not that of the classifier inside.
+            return self if self.calibration is None or self.as_trained is not None else self.at(HALF)
+        if self.threshold is not None and threshold != self.threshold:
+            raise InvalidInputError(
+                f"threshold: expected the model's own {self.threshold}, got {threshold!r}; pass the model inside to "
+                "choose another"
+            )
+        if self.as_trained is not None:
+            return self
+        checked = check_threshold(threshold, self.classifier)
+        if self.calibration is not None and isinstance(checked, float):
+            moved = lowered(self.classifier, [self.calibration(checked)])
+        else:
+            moved = at_threshold(self.classifier, checked)
+        return replace(self, classifier=moved, threshold=checked, as_trained=self.classifier)
 
     @property
     def network(self) -> Network:
@@ -102,7 +153,10 @@ class Model:
         if missing:
             raise InvalidInputError(f"space: expected the model's column {missing[0]!r}, got {list(names)}")
         reading = scored.reading(None if encoded else decode, space.n_variables)
-        return replace(self, classifier=reading, decode=decode)
+        trained = self.as_trained
+        if isinstance(trained, Scored):
+            trained = trained.reading(reading.decode, space.n_variables)
+        return replace(self, classifier=reading, decode=decode, as_trained=trained)
 
     def variables(self, X: Any) -> Floats:
         """X in the variables that the classifier reads, a float64 array (n, n_features).

@@ -38,7 +38,9 @@ def import_object(model: Any) -> Model:
             try:
                 imported: Model = import_module(reader).import_model(model)
             except UnsupportedModelError as why:
-                return _by_its_scores(model, why)
+                own = getattr(import_module(reader), "own_threshold", None)
+                inner, threshold = (model, None) if own is None else own(model)
+                return _by_its_scores(inner, why).at(threshold)
             return imported
     if inspect.isroutine(model):
         return Model(scored(model))

@@ -1,4 +1,4 @@
-"""scikit-learn: logistic regression, the multi-layer perceptron, and pipelines that end in one of them.
+"""scikit-learn: linear classifiers, the multi-layer perceptron, and pipelines, searches and thresholds around them.
 
 scikit-learn gives the second of two classes to a score > 0, a `Network` to one >= 0: they differ on the boundary alone.
 """
@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Perceptron, RidgeClassifier, SGDClassifier
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.importers.chain import Chain
 from holdfast.importers.model import Model
 from holdfast.importers.objects import qualified_name
+from holdfast.importers.thresholds import logit
 from holdfast.network import Floats
 
 _PASSTHROUGH = (None, "passthrough")
@@ -42,17 +51,86 @@ class Steps:
 def import_model(model: Any) -> Model:
     """The model of a fitted estimator."""
     transformers, estimator = unwrapped(model)
+    wrapped = _wrapped(estimator)
+    if wrapped is not None:
+        steps = (*transformers, *(wrapped.preprocess.transformers if isinstance(wrapped.preprocess, Steps) else ()))
+        first = _columns(steps[0] if steps else estimator)
+        return replace(wrapped, preprocess=Steps(steps) if steps else None, feature_names=first)
     read = _CLASSIFIERS.get(type(estimator))
     if read is None:
         raise UnsupportedModelError(f"{qualified_name(estimator)} is not supported: expected {_SUPPORTED}")
     _check_fitted(estimator)
-    names = getattr(_first_step((*transformers, estimator)[0]), "feature_names_in_", None)
     return Model(
         read(estimator).network(),
         preprocess=Steps(transformers) if transformers else None,
-        feature_names=None if names is None else tuple(str(name) for name in names),
+        feature_names=_columns((*transformers, estimator)[0]),
         estimator=None if transformers else estimator,
     )
+
+
+def _columns(estimator: Any) -> tuple[str, ...] | None:
+    names = getattr(_first_step(estimator), "feature_names_in_", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def _wrapped(estimator: Any) -> Model | None:
+    """A network inside a wrapper that moves its threshold, or maps its margin; None for anything else."""
+    inner, threshold = own_threshold(estimator)
+    if threshold is not None:
+        return import_model(inner).at(threshold)
+    if isinstance(estimator, CalibratedClassifierCV):
+        return _calibrated(estimator)
+    return None
+
+
+def own_threshold(model: Any) -> tuple[Any, float | None]:
+    """The classifier inside a `FixedThresholdClassifier` or `TunedThresholdClassifierCV`, and its threshold."""
+    if not isinstance(model, FixedThresholdClassifier | TunedThresholdClassifierCV):
+        return model, None
+    _check_fitted(model)
+    inner, tuned = model.estimator_, isinstance(model, TunedThresholdClassifierCV)
+    if "predict_proba" not in (model.response_method, "predict_proba" if model.response_method == "auto" else ""):
+        raise UnsupportedModelError(f"{type(model).__name__}: expected a threshold on probabilities, got one on scores")
+    if not hasattr(inner, "predict_proba"):
+        raise UnsupportedModelError(
+            f"{type(model).__name__} over {type(inner).__name__}: expected a classifier that gives probabilities"
+        )
+    threshold = model.best_threshold_ if tuned else 0.5 if model.threshold == "auto" else model.threshold
+    label = model._curve_scorer._get_pos_label() if tuned else model.pos_label
+    # A threshold for the first class is one for the second from the other side.
+    turned = label is not None and label == model.classes_[0]
+    return inner, float(1.0 - threshold if turned else threshold)
+
+
+def _calibrated(model: Any) -> Model:
+    """One classifier, fitted before, under a sigmoid: p = 1 / (1 + exp(a f + b)) of its score f, a < 0."""
+    _check_fitted(model)
+    name, parts = type(model).__name__, model.calibrated_classifiers_
+    if model.method != "sigmoid":
+        raise UnsupportedModelError(
+            f"{name}(method={model.method!r}): expected 'sigmoid', which is one map of the margin"
+        )
+    if len(parts) != 1 or len(model.classes_) != 2:
+        raise UnsupportedModelError(
+            f"{name}: expected one classifier of two classes, fitted before, got a mean over {len(parts)} folds and "
+            f"{len(model.classes_)} classes; ensemble=False or a FrozenEstimator gives one"
+        )
+    inner, sigmoid = parts[0].estimator, parts[0].calibrators[0]
+    inner = getattr(inner, "estimator", inner) if type(inner).__name__ == "FrozenEstimator" else inner
+    if not sigmoid.a_ < 0.0:
+        raise UnsupportedModelError(f"{name}: expected a sigmoid that rises with the score, got a = {sigmoid.a_}")
+    by_margin = hasattr(inner, "decision_function")
+    return replace(import_model(inner), calibration=partial(_inside, float(sigmoid.a_), float(sigmoid.b_), by_margin))
+
+
+def _inside(a: float, b: float, by_margin: bool, threshold: float) -> float:
+    """The logit of the classifier inside at which the calibrated probability is the threshold."""
+    score = (-b - logit(threshold)) / a
+    if by_margin:
+        return score
+    if not 0.0 < score < 1.0:
+        raise InvalidInputError(f"threshold: expected one that the calibrated model can reach, got {threshold}")
+    return logit(score)
 
 
 def pipelines_around(estimator: Any) -> list[Model]:
@@ -114,10 +192,12 @@ def _check_fitted(estimator: Any) -> None:
         ) from error
 
 
-def _logistic_regression(estimator: Any) -> Chain:
+def _linear(estimator: Any) -> Chain:
     """z = W x + b: one row for two classes, one row for each of several."""
     chain = Chain(classes=estimator.classes_)
-    return chain.affine(type(estimator).__name__, _dense(estimator.coef_), estimator.intercept_)
+    weights = np.atleast_2d(_dense(estimator.coef_))
+    biases = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), (weights.shape[0],))
+    return chain.affine(type(estimator).__name__, weights, biases)
 
 
 def _perceptron(estimator: Any) -> Chain:
@@ -153,9 +233,13 @@ def _dense(coefficients: Any) -> Floats:
 
 # By exact class: a subclass may compute its scores in its own way.
 _CLASSIFIERS: dict[type, Callable[[Any], Chain]] = {
-    LogisticRegression: _logistic_regression,
-    LogisticRegressionCV: _logistic_regression,
+    LogisticRegression: _linear,
+    LogisticRegressionCV: _linear,
     MLPClassifier: _perceptron,
+    LinearSVC: _linear,
+    Perceptron: _linear,
+    RidgeClassifier: _linear,
+    SGDClassifier: _linear,
 }
 _SUPPORTED = (
     ", ".join(classifier.__name__ for classifier in _CLASSIFIERS)

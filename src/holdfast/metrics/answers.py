@@ -52,7 +52,14 @@ class Answers:
 
     @classmethod
     def of(
-        cls, model: object, points: ArrayLike, factuals: Table, *, target: Any, space: FeatureSpace | None = None
+        cls,
+        model: object,
+        points: ArrayLike,
+        factuals: Table,
+        *,
+        target: Any,
+        space: FeatureSpace | None = None,
+        threshold: Any = None,
     ) -> Answers:
         """Points of another library, or from a file, beside their factuals.
 
@@ -68,6 +75,8 @@ class Answers:
             The class wanted: one label, or one for each row.
         space
             Columns, units and what a person can change; without it the model's own variables, free and unbounded.
+        threshold
+            As for `explain`.
 
         Examples
         --------
@@ -76,7 +85,7 @@ class Answers:
         >>> answers.found
         array([ True, False])
         """
-        loaded = load_model(model)
+        loaded = load_model(model, threshold)
         space = own_variables(loaded, factuals) if space is None else space
         values = given_floats(points, "points").copy()
         loaded = loaded.in_space(space)

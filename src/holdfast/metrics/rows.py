@@ -23,7 +23,9 @@ from holdfast.verify.deciders import decider_for
 
 def valid_rows(answers: Answers, model: object = None) -> Floats:
     """1 where the model, today's unless another is given, gives the answer its target class, else 0."""
-    classifier = answers.classifier if model is None else load_model(model).beside(answers.model)
+    classifier = (
+        answers.classifier if model is None else load_model(model, answers.model.by_label).beside(answers.model)
+    )
     # A model trained later may know its classes in another order, so labels are compared.
     wanted = answers.classifier.classes[answers.targets[answers.found]]
     unknown = [label for label in dict.fromkeys(wanted.tolist()) if label not in classifier.classes.tolist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def audit(
     model: object,
     *,
     space: FeatureSpace | None = None,
-    threshold: float = 0.5,
+    threshold: Any = None,
     radius: bool = False,
     batch: int = _BATCH,
     progress: bool | None = None,

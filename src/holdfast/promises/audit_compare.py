@@ -19,9 +19,10 @@ from holdfast.classifier import Classifier
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
 from holdfast.importers.model import as_network
+from holdfast.importers.thresholds import Threshold, offsets
 from holdfast.network import Floats, Network
 from holdfast.promises.audit_fold import SAFE, TINY, UNIT, Fold, narrower
-from holdfast.promises.ledger_terms import Terms, logit
+from holdfast.promises.ledger_terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class Comparison:
 def compare(
     terms: Terms,
     network: Classifier,
-    threshold: float,
+    threshold: Threshold,
     space: FeatureSpace | None,
     folded: Fold | str | None,
 ) -> Comparison:
@@ -142,12 +143,14 @@ def _moved(old: Floats, new: Floats, error: Floats) -> Floats:
     return np.maximum(np.stack([room - up, room + up]), 0.0)
 
 
-def _shifted(network: Network, threshold: float) -> tuple[Network, Floats]:
+def _shifted(network: Network, threshold: Threshold) -> tuple[Network, Floats]:
     """The new threshold in the last bias, and how far that bias may be off from the real number."""
     if threshold == 0.5:
         return network, np.zeros_like(network.biases[-1])
-    bias = network.biases[-1] - logit(threshold)
+    off = np.array(offsets(threshold))
+    bias = network.biases[-1] - off
     # A logarithm is good to an ulp or two of the larger of its two parts.
-    size = abs(math.log(threshold)) + abs(math.log1p(-threshold))
+    parts = (*threshold, 0.5) if isinstance(threshold, tuple) else (threshold, 1.0 - threshold)
+    size = sum(abs(math.log(part)) for part in parts)
     error = 2.0 * SAFE * UNIT * (size + np.abs(bias)) + TINY
     return network.with_parameters(network.weights, [*network.biases[:-1], bias]), np.asarray(error)

@@ -20,8 +20,8 @@ from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
 from holdfast.features.scaling import Scaling
 from holdfast.importers.model import as_network
+from holdfast.importers.thresholds import Threshold, at_threshold
 from holdfast.network import Floats, Network
-from holdfast.promises.ledger_terms import at_threshold
 
 UNIT = 2.0**-53
 TINY = 1e-290
@@ -53,7 +53,7 @@ class Fold:
     reach: Floats
     new_reach: Floats
 
-    def at(self, threshold: float) -> Fold:
+    def at(self, threshold: Threshold) -> Fold:
         """With the decision threshold in the last bias of both networks, which stay alike in it to the last bit."""
         return replace(
             self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.reading import model_points, own_columns
 from holdfast.importers import Model, load_model
+from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats, Network
 from holdfast.promises.audit_compare import compare, same_encoding
 from holdfast.promises.audit_fold import Fold, fold
@@ -23,7 +24,7 @@ from holdfast.promises.audit_result import BROKEN, CERTAIN, KEPT, STATUSES, UNRE
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_pages import Overview
 from holdfast.promises.ledger_rows import restored_rows
-from holdfast.promises.ledger_terms import Terms, at_threshold, check_threshold
+from holdfast.promises.ledger_terms import Terms
 from holdfast.scored import Scored
 from holdfast.verify.radius import radius_of_points
 
@@ -37,16 +38,17 @@ class Newcomer:
 
     loaded: Model
     space: FeatureSpace | None
-    threshold: float
+    threshold: Threshold
     decision: Classifier
 
     @classmethod
-    def of(cls, model: object, space: FeatureSpace | None, threshold: float) -> Newcomer:
+    def of(cls, model: object, space: FeatureSpace | None, threshold: Any) -> Newcomer:
         """Any model that `load_model` takes, at a threshold that it can have."""
-        loaded, checked = load_model(model), check_threshold(threshold)
+        loaded = load_model(model, threshold)
         if space is not None and isinstance(loaded.classifier, Scored):
             raise InvalidInputError(f"space: expected None for a model that reads the table itself, got {space!r}")
-        return cls(loaded, space, checked, at_threshold(loaded.classifier, checked))
+        trained = replace(loaded, classifier=loaded.trained, threshold=None, as_trained=None)
+        return cls(trained, space, loaded.own_threshold, loaded.classifier)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +189,7 @@ class Judge:
 
     def _left(self, model: Classifier, points: Floats, label: Any) -> Floats | float:
         """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
-        kind: Changes | None = self.terms.changes
+        kind: Changes | None = None if self.terms.changes is None else self.terms.changes.settled
         network = model if isinstance(model, Network) else None
         if kind is None or isinstance(kind, PlausibleChanges):
             fits, kind = network is not None and network.rectified, None

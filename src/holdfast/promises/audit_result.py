@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_pages import Labels
@@ -132,7 +133,7 @@ class Audit:
     groups: tuple[Group, ...]
     model: str
     space: str | None
-    threshold: float
+    threshold: Threshold
     head: str
 
     def __len__(self) -> int:

@@ -28,9 +28,9 @@ from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import own_columns
 from holdfast.importers import load_model
+from holdfast.importers.thresholds import Threshold, at_threshold
 from holdfast.network import Floats
 from holdfast.promises.ledger import Ledger
-from holdfast.promises.ledger_terms import at_threshold
 from holdfast.scored import Scored
 from holdfast.verify.certify import certify
 
@@ -89,7 +89,7 @@ class _Part(NamedTuple):
     labels: NDArray[Any]
     changes: Changes | None
     space: FeatureSpace
-    threshold: float
+    threshold: Threshold
 
 
 def kept_share(promises: Recourse | Ledger, history: Iterable[Any], horizon: int, confidence: float) -> KeptShare:

@@ -29,7 +29,7 @@ from holdfast.promises.ledger_read import BATCH, Reader, TermsReader
 from holdfast.promises.ledger_record import Draft, Receipt, read_keys, record, same_bits
 from holdfast.promises.ledger_rows import Promises, promises_frame
 from holdfast.promises.ledger_store import Store
-from holdfast.promises.ledger_terms import Terms, check_threshold
+from holdfast.promises.ledger_terms import Terms
 from holdfast.promises.ledger_verify import Verification, verify
 from holdfast.verify.inputs import check_changes, read_targets
 
@@ -122,7 +122,7 @@ class Ledger:
         *,
         keys: Sequence[Any] | pd.Index | None = None,
         date: str | datetime.date | None = None,
-        threshold: float = 0.5,
+        threshold: Any = None,
         radius: bool = True,
         once: bool = False,
     ) -> Receipt:
@@ -139,7 +139,7 @@ class Ledger:
         date
             When the promise was made, today (UTC) by default: a date, or text in ISO 8601.
         threshold
-            The probability from which on the model's user says class 1.
+            The probability from which on the model's user says class 1; by default that of the advice.
         radius
             Also compute and record each promise's certified radius, which costs more than its verdict.
         once
@@ -154,7 +154,8 @@ class Ledger:
         if not isinstance(recourse, Recourse):
             raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
         rows = np.flatnonzero(recourse.found)
-        terms = Terms(recourse.classifier, recourse.space, recourse.changes, check_threshold(threshold))
+        model = recourse.model.at(threshold)
+        terms = Terms(model.trained, recourse.space, recourse.changes, model.own_threshold)
         names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
         answers = recourse.counterfactuals.iloc[rows]
         if rows.size and not same_bits(recourse.points[rows], terms.space.encode(answers)):
@@ -173,7 +174,7 @@ class Ledger:
         space: FeatureSpace | None = None,
         keys: Sequence[Any] | pd.Index | None = None,
         date: str | datetime.date | None = None,
-        threshold: float = 0.5,
+        threshold: Any = None,
         radius: bool = True,
         once: bool = False,
     ) -> Receipt:
@@ -195,7 +196,7 @@ class Ledger:
             raise InvalidInputError(
                 f"factuals: expected one for each of the {len(counterfactuals)} counterfactuals, got {len(factuals)}"
             )
-        loaded = load_model(model)
+        loaded = load_model(model, threshold)
         space = find_space(loaded, counterfactuals, space, factuals)
         missing = [name for name in space.names if name not in counterfactuals.columns]
         if missing:
@@ -211,7 +212,7 @@ class Ledger:
         if changes is not None:
             check_changes(changes)
         targets = read_targets(loaded.classifier, target, len(counterfactuals))
-        terms = Terms(loaded.classifier, space, changes, check_threshold(threshold))
+        terms = Terms(loaded.trained, space, changes, loaded.own_threshold)
         draft = Draft(terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date)
         return record(self._store, draft, skipped=len(counterfactuals) - rows.size, radius=radius, once=once)
 

@@ -79,11 +79,11 @@ class Draft:
         # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
         if not same_bits(points, space.encode(self.counterfactuals)):
             raise InvalidInputError("counterfactuals: expected rows that survive being written down, got other values")
-        model, asked = Model(terms.decision), points
-        if isinstance(terms.decision, Scored):
+        model, asked = Model(terms.classifier).at(terms.threshold), points
+        if isinstance(terms.classifier, Scored):
             # Such a model reads the row itself, not what a network would see of it.
-            classifier, asked = terms.decision.about(restored_rows(space, rows_from_json(space, after)))
-            model = Model(classifier)
+            classifier, asked = terms.classifier.about(restored_rows(space, rows_from_json(space, after)))
+            model = Model(classifier).at(terms.threshold)
         broken = np.flatnonzero(model.classifier.predict_index(asked) != targets)
         if broken.size:
             raise InvalidInputError(
@@ -152,7 +152,7 @@ def _proven(
 
     An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
     """
-    classifier, changes, n = model.classifier, terms.judged, len(points)
+    classifier, changes, n = model.classifier, terms.changes, len(points)
     verdicts, radii = np.full(n, None, dtype=object), np.full(n, np.nan)
     if changes is not None:
         verdicts = certify_points(decider_for(model, changes), points, targets).verdict

@@ -7,21 +7,20 @@ needs none of the files of that day.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import joblib
 
 from holdfast import checker
-from holdfast.changes import Changes, EnsembleShift, PlausibleChanges, changes_from_dict
+from holdfast.changes import Changes, PlausibleChanges, changes_from_dict
 from holdfast.classifier import Classifier
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.importers import Model, load_model
 from holdfast.importers.model import as_network
+from holdfast.importers.thresholds import Threshold, at_threshold, check_threshold
 from holdfast.network import Network
 from holdfast.scored import Scored
 from holdfast.verify.exact import checker_model, parameters
@@ -60,7 +59,7 @@ class Terms:
     classifier: Classifier
     space: FeatureSpace
     changes: Changes | None
-    threshold: float = 0.5
+    threshold: Threshold = 0.5
     name: str = ""
 
     @property
@@ -82,17 +81,6 @@ class Terms:
     def decision(self) -> Classifier:
         """The model whose logit is >= 0 where this one says class 1: the threshold is in its last bias."""
         return at_threshold(self.classifier, self.threshold)
-
-    @property
-    def judged(self) -> Changes | None:
-        """Δ for `decision`: the models of an ensemble decide at the same threshold."""
-        if not isinstance(self.changes, EnsembleShift) or self.threshold == 0.5:
-            return self.changes
-        return replace(self.changes, models=tuple(self._at_threshold(one) for one in self.changes.models))
-
-    def _at_threshold(self, model: Any) -> Model:
-        loaded = load_model(model)
-        return replace(loaded, classifier=at_threshold(loaded.classifier, self.threshold))
 
     @property
     def norm(self) -> float | None:
@@ -151,7 +139,9 @@ class Terms:
             space = FeatureSpace.from_dict(_fetch_json(document["space"], fetch))
             changes = None if document["changes"] is None else changes_from_dict(document["changes"])
             known = "" if isinstance(classifier, Network) else document["model"]
-            terms = cls(classifier, space, changes, float(document["threshold"]), known)
+            threshold = document["threshold"]
+            threshold = tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold)
+            terms = cls(classifier, space, changes, check_threshold(threshold, classifier), known)
             if terms.hash != name:
                 raise FileFormatError(f"terms {name[:12]}: expected what was written, got parts with other hashes")
         except (KeyError, TypeError, AttributeError, InvalidInputError) as error:
@@ -174,39 +164,6 @@ def fingerprint(classifier: Classifier) -> str:
     except Exception:
         return "unknown"
     return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
-
-
-def at_threshold(classifier: Classifier, threshold: float) -> Classifier:
-    """The model that says class 1 from the probability `threshold` on: the last bias lowered by log(t / (1 - t)).
-
-    Examples
-    --------
-    >>> at_threshold(Network([[[1.0]]], [[0.0]]), 0.75).biases[-1].round(6)
-    array([-1.098612])
-    """
-    if threshold == 0.5:
-        return classifier
-    if classifier.n_outputs != 1:
-        raise InvalidInputError(
-            f"threshold: expected 0.5 for a model of {classifier.n_outputs} classes, where the highest logit wins, "
-            f"got {threshold}"
-        )
-    if isinstance(classifier, Scored):
-        return classifier.moved([-logit(threshold)])
-    net = as_network(classifier)
-    return net.with_parameters(net.weights, [*net.biases[:-1], net.biases[-1] - logit(threshold)])
-
-
-def logit(threshold: float) -> float:
-    """log(t / (1 - t)), where a model that says class 1 from the probability t on changes its mind."""
-    return math.log(threshold) - math.log1p(-threshold)
-
-
-def check_threshold(threshold: Any) -> float:
-    """A probability strictly between 0 and 1."""
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0.0 < threshold < 1.0:
-        raise InvalidInputError(f"threshold: expected a probability between 0 and 1, got {threshold!r}")
-    return float(threshold)
 
 
 def _read_model(document: Mapping[str, Any]) -> Classifier:

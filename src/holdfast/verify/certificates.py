@@ -15,7 +15,8 @@ from holdfast.errors import InvalidInputError
 from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
-from holdfast.verify.deciders import Decider
+from holdfast.verify.closed_form import ClosedForm
+from holdfast.verify.engine import Engine
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Certificates:
         Where factuals were given: whether every model in Δ keeps the factual's class, for each row.
     """
 
-    decider: Decider
+    decider: Engine | ClosedForm
     points: Floats
     targets: NDArray[np.intp]
     index: pd.Index

@@ -22,7 +22,8 @@ from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.scored import Scored
 from holdfast.verify.certificates import Certificates
-from holdfast.verify.deciders import Decider, decider_for
+from holdfast.verify.closed_form import ClosedForm
+from holdfast.verify.deciders import Decider, decider_for, toward
 from holdfast.verify.engine import Engine
 from holdfast.verify.inputs import Space, Table, check_changes, positive_number, read_table, read_targets
 from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
@@ -45,6 +46,7 @@ def certify(
     method: str = "joint",
     progress: bool | None = None,
     device: str | None = None,
+    threshold: Any = None,
 ) -> Certificates:
     """Decide for each row whether every model in Δ gives it the target class.
 
@@ -73,6 +75,9 @@ def certify(
         Show a progress bar on stderr; by default on long tables if stderr is a terminal.
     device
         Where torch should work, such as "cuda"; by default numpy works, or where X is a tensor on a device, that.
+    threshold
+        The probability from which on the model's user says class 1, or one for each of several classes; see
+        `load_model`. By default as the model itself predicts.
 
     Examples
     --------
@@ -84,16 +89,23 @@ def certify(
     >>> certs.witness(0).predict([[0.7, 0.7]])
     array([0])
     """
-    prepared = prepare(model, changes, space=space, device=check_device(device, X))
+    prepared = prepare(model, changes, space=space, device=check_device(device, X), threshold=threshold)
     return prepared.certify(X, target, factuals=factuals, time_limit=time_limit, method=method, progress=progress)
 
 
-def prepare(model: object, changes: Changes, *, space: Space | None = None, device: str | None = None) -> Prepared:
+def prepare(
+    model: object,
+    changes: Changes,
+    *,
+    space: Space | None = None,
+    device: str | None = None,
+    threshold: Any = None,
+) -> Prepared:
     """A model and Δ, read once: for services that certify point by point.
 
     Parameters
     ----------
-    model, changes, space, device
+    model, changes, space, device, threshold
         As for `certify`.
 
     Examples
@@ -104,7 +116,7 @@ def prepare(model: object, changes: Changes, *, space: Space | None = None, devi
     True
     """
     check_changes(changes)
-    loaded = load_model(model)
+    loaded = load_model(model, threshold)
     loaded = loaded if space is None or not isinstance(space, FeatureSpace) else loaded.in_space(space)
     return Prepared(loaded, decider_for(loaded, changes, check_device(device, None)), space)
 
@@ -164,12 +176,13 @@ def certify_points(
     advance: Callable[[int], object] | None = None,
 ) -> Certificates:
     """`certify` for whoever has a decider, points and class indices already."""
+    decider = toward(decider, targets)
     outcome = _decide(decider, points, targets, method, deadline, advance)
     return Certificates(decider, points, targets, pd.RangeIndex(len(points)) if index is None else index, outcome)
 
 
 def _decide(
-    decider: Decider,
+    decider: Engine | ClosedForm,
     points: Floats,
     targets: NDArray[np.intp],
     method: str,

@@ -19,12 +19,12 @@ from holdfast.bounds import balls
 from holdfast.bounds.layers import Layers, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.deadline import Deadline
-from holdfast.importers import Model
+from holdfast.importers import Model, load_model
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.closed_form import ClosedForm
-from holdfast.verify.deciders import decider_for
+from holdfast.verify.deciders import decider_for, toward
 from holdfast.verify.engine import Engine, by_target, quiet
 from holdfast.verify.inputs import Space, check_changes, positive_number, read_table, read_targets
 from holdfast.verify.search import WITNESS_SAFETY, Search
@@ -114,12 +114,13 @@ def certified_radius(
     biases: bool = True,
     space: Space | None = None,
     changes: Changes | None = None,
+    threshold: Any = None,
 ) -> CertifiedRadius:
     """The largest delta for which each row keeps its class, to within `tol`.
 
     Parameters
     ----------
-    model, X, target, space
+    model, X, target, space, threshold
         As for `certify`.
     norm, biases
         As for `PlausibleChanges`.
@@ -136,7 +137,7 @@ def certified_radius(
     >>> radius.lower.round(6)
     array([0.076923, 0.      ])
     """
-    table = read_table(model, X, space)
+    table = read_table(load_model(model, threshold), X, space)
     targets = read_targets(table.model.classifier, target, table.points.shape[0])
     kind = PlausibleChanges(1.0, norm, biases) if changes is None else changes
     check_changes(kind)
@@ -158,6 +159,10 @@ def radius_of_points(
     """
     tol, n = positive_number(tol, "tol"), points.shape[0]
     index = pd.RangeIndex(n) if index is None else index
+    if changes is not None and changes.threshold is not None and n:
+        # At the hardest threshold; what is decided there is decided about a model like any other.
+        model = Model(toward(decider_for(model, changes), targets).classifier)
+        changes = changes.settled
     if changes is not None and not isinstance(changes, PlausibleChanges):
         decider = decider_for(model, changes)
         assert isinstance(decider, ClosedForm)

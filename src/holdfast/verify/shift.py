@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -13,6 +14,7 @@ from holdfast.changes import EnsembleShift, PlausibleShift, move_within
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model, load_model
+from holdfast.importers.model import as_network
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
@@ -60,9 +62,8 @@ class Shift(ClosedForm):
         lowest = -float(np.nextafter(-float(least), -np.inf)) if least > float(least) else float(least)
         lowered = (_moved(self.classifier, target, -amount) for amount in amounts)
         for found in (self.classifier, *lowered, _moved(self.classifier, target, lowest, scores=0.0)):
-            margins = Margins(found).exactly(point, target)
-            allowed = found is self.classifier or min(margins)[0] >= least
-            if allowed and not accepted(margins) and int(found.predict_index(point[None, :])[0]) != target:
+            kept = accepted(Margins(found).exactly(point, target)) or not self.allows(found, point, target)
+            if not kept and int(found.predict_index(point[None, :])[0]) != target:
                 return found
         return None
 
@@ -74,25 +75,28 @@ class Shift(ClosedForm):
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The margin itself; none where today's model rejects."""
         lower, upper = _ends(self.center, points, target, 0.0)
-        today = _ends([self.today], points, target, 0.0)
-        lower, upper = np.where(today[0] > 0.0, lower, 0.0), np.where(today[1] < 0.0, -1.0, upper)
+        if self.center != [self.today]:
+            today = _ends([self.today], points, target, 0.0)
+            lower, upper = np.where(today[0] > 0.0, lower, 0.0), np.where(today[1] < 0.0, -1.0, upper)
         return np.maximum(lower, 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:
-        """The same whatever the point: the model, or the sum of models, with its scores lowered."""
+        """The same whatever the point: the model, or the sum of models, with its scores lowered; and today's."""
+        if self.center == [self.today]:
+            return [as_network(_moved(self._sum, target, -self.changes.size))]
+        amount = float(np.nextafter(len(self.center) * self.changes.size, 0.0))
+        return [as_network(_moved(self._sum, target, -amount)), as_network(self.classifier)]
+
+    @cached_property
+    def _sum(self) -> Network:
+        """The model, or one whose logits are the sums of the models'."""
         networks = [one.classifier for one in self.center if isinstance(one.classifier, Network)]
         if len(networks) < len(self.center) or len({(len(net.hidden), net.activations) for net in networks}) > 1:
             raise InvalidInputError(
                 "models: expected networks with the same number of layers, for a generator that computes with them, "
                 f"got {[one.classifier for one in self.center]}; RNCE takes any"
             )
-        if self.center == [self.today]:
-            critic, amount = networks[0], self.changes.size
-        else:
-            critic, amount = _wide(networks), float(np.nextafter(len(networks) * self.changes.size, 0.0))
-        lowered = _moved(critic, target, -amount)
-        assert isinstance(lowered, Network)
-        return [lowered] if self.center == [self.today] else [lowered, self.today.classifier]  # type: ignore[list-item]
+        return networks[0] if len(networks) == 1 else _wide(networks)
 
 
 def _ends(models: list[Margins], points: Floats, target: int, shift: float) -> tuple[Floats, Floats]:
@@ -122,7 +126,7 @@ def _models_of(today: Model, changes: EnsembleShift) -> list[Classifier]:
     """The models, each as a classifier of what today's reads."""
     if not changes.models:
         raise InvalidInputError("models: expected the retrained models, got only their names from a file")
-    return [_beside(today, load_model(model)) for model in changes.models]
+    return [_beside(today, load_model(model, today.threshold)) for model in changes.models]
 
 
 def _beside(today: Model, one: Model) -> Classifier:

@@ -1,0 +1,195 @@
+"""Decision thresholds: one place, every verb, and whoever brings one of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+import holdfast as hf
+from holdfast import metrics
+from holdfast.importers.thresholds import offsets
+
+
+@pytest.fixture(scope="module")
+def table() -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    return X, (X["a"] + X["b"] - 0.5 * X["c"] + rng.normal(0.0, 0.5, 300) > 0).astype(int).to_numpy()
+
+
+def _models(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> dict[str, Any]:
+    return {
+        "regression": LogisticRegression().fit(X, y),
+        "network": make_pipeline(StandardScaler(), MLPClassifier((5,), max_iter=800, random_state=0, tol=1e-3)).fit(
+            X, y
+        ),
+        "forest": RandomForestClassifier(20, random_state=0).fit(X, y),
+    }
+
+
+@pytest.mark.parametrize("name", ["regression", "network", "forest"])
+@pytest.mark.parametrize("threshold", [0.3, 0.7])
+def test_what_is_promised_is_what_the_threshold_says(table, name, threshold) -> None:
+    X, y = table
+    model = _models(X, y)[name]
+    accepted = model.predict_proba(X)[:, 1] >= threshold
+    assert (hf.load_model(model, threshold).classifier.predict(hf.load_model(model).variables(X)) == accepted).all()
+    denied = X[~accepted].head(10)
+    space = hf.FeatureSpace.from_frame(X, scale="none") if name != "network" else None
+    result = hf.explain(
+        model, denied, target=1, changes=hf.PlausibleShift(0.2), generator=hf.RNCE(X), space=space, threshold=threshold
+    )
+    promised = result.counterfactuals[result.found]
+    assert result.robust.sum() == result.found.sum() > 0
+    assert (model.predict_proba(promised)[:, 1] >= threshold).all()
+    radius = hf.certified_radius(
+        model, promised, 1, changes=hf.PlausibleShift(0.0), space=result.space, threshold=threshold
+    )
+    odds = np.log(model.predict_proba(promised)[:, 1]) - np.log(model.predict_proba(promised)[:, 0])
+    expected = np.minimum(odds, math.log(2.0**53)) - math.log(threshold / (1.0 - threshold))
+    assert radius.lower == pytest.approx(expected, abs=1e-9)
+    again = metrics.Answers.of(
+        model, result.points[result.found], denied[result.found], target=1, space=result.space, threshold=threshold
+    )
+    assert metrics.validity(again) == 1.0
+    assert metrics.validity_retrained(result, [model]) == 1.0
+
+
+def test_bound_and_verdict_are_those_of_the_moved_bias(table) -> None:
+    X, y = table
+    network = hf.load_network(MLPClassifier((5, 4), max_iter=500, random_state=1, tol=1e-3).fit(X, y))
+    changes = hf.PlausibleChanges(0.02)
+    moved = network.with_parameters(network.weights, [*network.biases[:-1], network.biases[-1] - math.log(0.8 / 0.2)])
+    ours, theirs = (
+        hf.certify(network, X.to_numpy(), 1, changes, threshold=0.8), hf.certify(moved, X.to_numpy(), 1, changes)
+    )  # fmt: skip
+    assert (ours.verdict == theirs.verdict).all()
+    assert ours.margin_lower == pytest.approx(theirs.margin_lower)
+
+
+def test_thresholds_that_models_bring(table) -> None:
+    X, y = table
+    for inner in (LogisticRegression(), RandomForestClassifier(10, random_state=0), GaussianNB()):
+        for model in (FixedThresholdClassifier(inner, threshold=0.7), TunedThresholdClassifierCV(inner, cv=3)):
+            model.fit(X, y)
+            loaded = hf.load_model(model)
+            assert (loaded.classifier.predict(loaded.variables(X)) == model.predict(X)).all()
+            assert loaded.threshold == pytest.approx(getattr(model, "best_threshold_", 0.7))
+    other = FixedThresholdClassifier(LogisticRegression(), threshold=0.7, pos_label=0).fit(X, y)
+    assert (hf.load_model(other).classifier.predict(X.to_numpy()) == other.predict(X)).all()
+    with pytest.raises(hf.HoldfastError, match=r"expected the model's own"):
+        hf.load_model(other, 0.6)
+    piped = make_pipeline(StandardScaler(), FixedThresholdClassifier(LogisticRegression(), threshold=0.6)).fit(X, y)
+    loaded = hf.load_model(piped)
+    assert (loaded.network.predict(loaded.variables(X)) == piped.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    "inner", [LogisticRegression(), MLPClassifier((4,), max_iter=600, random_state=0, tol=1e-3), LinearSVC()]
+)
+def test_a_sigmoid_over_one_classifier(table, inner) -> None:
+    X, y = table
+    model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X[:150], y[:150])), method="sigmoid").fit(X[150:], y[150:])
+    for threshold in (None, 0.35, 0.8):
+        loaded = hf.load_model(model, threshold)
+        expected = model.predict_proba(X)[:, 1] >= (0.5 if threshold is None else threshold)
+        assert (loaded.network.predict(X.to_numpy()) == expected).all()
+    for refused in (
+        CalibratedClassifierCV(LogisticRegression(), method="sigmoid", cv=3).fit(X, y),
+        CalibratedClassifierCV(FrozenEstimator(inner), method="isotonic").fit(X, y),
+    ):
+        with pytest.raises(hf.HoldfastError, match="CalibratedClassifierCV"):
+            hf.load_network(refused)
+
+
+@pytest.mark.parametrize("model", [SGDClassifier(random_state=0), RidgeClassifier(), LinearSVC(), Perceptron()])
+@pytest.mark.parametrize("several", [False, True])
+def test_linear_classifiers_with_a_margin(table, model, several) -> None:
+    X, y = table
+    labels = np.where(X["a"] > 1.0, 2, y) if several else y
+    model.fit(X, labels)
+    network = hf.load_network(model)
+    assert network.hidden == ()
+    assert (network.predict(X.to_numpy()) == model.predict(X)).all()
+
+
+def test_several_classes_by_label(table) -> None:
+    X, y = table
+    labels = np.where(X["a"] > 1.0, "c", np.where(y == 1, "b", "a"))
+    model = LogisticRegression().fit(X, labels)
+    cut = {"a": 0.2, "b": 0.5, "c": 0.3}
+    loaded = hf.load_model(model, cut)
+    expected = model.classes_[(model.predict_proba(X) / np.array([0.2, 0.5, 0.3])).argmax(axis=1)]
+    assert (loaded.classifier.predict(X.to_numpy()) == expected).all()
+    assert offsets((0.2, 0.5, 0.3)) == [math.log(0.2), math.log(0.5), math.log(0.3)]
+    with pytest.raises(hf.HoldfastError, match="a probability for each of the classes"):
+        hf.load_model(model, 0.7)
+
+
+@pytest.mark.parametrize("kind", ["parameters", "shift", "ellipsoid"])
+def test_a_promise_that_survives_a_change_of_policy(table, kind) -> None:
+    X, y = table
+    model = LogisticRegression().fit(X, y)
+    make = {
+        "parameters": lambda **given: hf.PlausibleChanges(0.01, **given),
+        "shift": lambda **given: hf.PlausibleShift(0.1, **given),
+        "ellipsoid": lambda **given: hf.Ellipsoid(np.eye(4) * 1e4, 1.0, **given),
+    }[kind]
+    for target, hardest in ((1, 0.8), (0, 0.4)):
+        moving = hf.certify(model, X, target, make(threshold=(0.4, 0.8)), threshold=0.6)
+        still = hf.certify(model, X, target, make(), threshold=hardest)
+        assert (moving.verdict == still.verdict).all()
+        assert 0 < moving.robust.sum() < hf.certify(model, X, target, make(), threshold=0.6).robust.sum()
+        radii = [
+            hf.certified_radius(model, X[:50], target, changes=c, threshold=t).lower
+            for c, t in ((make(threshold=(0.4, 0.8)), 0.6), (make(), hardest))
+        ]
+        assert (radii[0] == radii[1]).all()
+    changes = make(threshold=(0.4, 0.8))
+    assert "whichever threshold from 0.4 to 0.8 is used" in changes.every_model
+    assert type(changes).from_dict(changes.to_dict()) == changes
+    assert changes.resized(changes.size).threshold == (0.4, 0.8)
+    denied = X[model.predict_proba(X)[:, 1] < 0.6].head(4)
+    result = hf.explain(model, denied, target=1, changes=changes, generator=hf.Closest(), threshold=0.6)
+    assert (model.predict_proba(result.counterfactuals[result.found])[:, 1] >= 0.8).all()
+    with pytest.raises(hf.HoldfastError, match="one class for all rows"):
+        hf.certify(model, X, y, changes)
+
+
+def test_the_ledger_keeps_the_threshold_of_the_advice(table, tmp_path) -> None:
+    X, y = table
+    model = LogisticRegression().fit(X, y)
+    denied = X[model.predict_proba(X)[:, 1] < 0.7].head(5)
+    result = hf.explain(
+        model, denied, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.Closest(), threshold=0.7
+    )
+    ledger = hf.Ledger(tmp_path / "promises.ledger")
+    ledger.add(result)
+    assert [terms.threshold for terms in ledger.terms] == [0.7]
+    assert hf.audit(ledger, model, threshold=0.7).to_frame()["status"].str.startswith("KEPT").all()
+    assert not hf.audit(ledger, model, threshold=0.95).to_frame()["status"].str.startswith("KEPT").all()
+    own = FixedThresholdClassifier(LogisticRegression(), threshold=0.7).fit(X, y)
+    assert hf.audit(ledger, own).to_frame()["status"].str.startswith("KEPT").all()
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, -1, math.nan, True, "half", (0.1, 0.2)])
+def test_what_is_no_threshold(table, threshold) -> None:
+    X, y = table
+    with pytest.raises(hf.HoldfastError, match="threshold: expected"):
+        hf.certify(LogisticRegression().fit(X, y), X, 1, hf.PlausibleChanges(0.01), threshold=threshold)
+    with pytest.raises(hf.HoldfastError, match="threshold: expected"):
+        hf.PlausibleShift(0.1, threshold=threshold if threshold != (0.1, 0.2) else (0.2, 0.1))
