@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.changes import Changes
+from holdfast.drawing import at_most
 
 SHOWN = 5
 
@@ -53,7 +54,7 @@ def show_radii(
     far = "the margin may fall" if changes.unit == "margin" else moves
     console.print(f"How far {far} before each row loses class {escape(target)}:")
     if size is not None:
-        console.print(f"{int((result['radius_lower'] > size).sum()):,} of {len(result):,} rows allow {size:g}.")
+        console.print(f"{int((result['radius_lower'] > size).sum()):,} of {len(result):,} rows allow {at_most(size)}.")
     table = Table(title="certified radius", title_justify="left")
     table.add_column("of the rows")
     table.add_column("radius at least", justify="right")
