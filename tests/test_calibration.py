@@ -514,7 +514,7 @@ BAD = {
     ),
     "ragged": (lambda: delta_calibrated([[1.0], [1.0, 2.0]], coverage=0.5), "history: expected distances"),
     "no models": (lambda: delta_validation(MODEL, X, retrained=[]), "retrained: expected at least one"),
-    "a model alone": (lambda: delta_validation(MODEL, X, retrained=MODEL), "retrained: expected a list of models"),
+    "a model alone": (lambda: delta_validation(MODEL, X, retrained=MODEL), "retrained: expected several models"),
     "required": (lambda: delta_validation(MODEL, X, retrained=[MODEL], required=0), "required: expected a share"),
     "found": (lambda: delta_validation(MODEL, X, retrained=[MODEL], coverage=2), "coverage: expected a share"),
     "order": (lambda: delta_validation(MODEL, X, retrained=[MODEL], deltas=[2, 1]), "deltas: expected some, in rising"),

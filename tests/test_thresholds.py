@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import holdfast as hf
-from holdfast import metrics
+from holdfast import checker, metrics
 from holdfast.importers.thresholds import offsets
 
 
@@ -193,3 +193,36 @@ def test_what_is_no_threshold(table, threshold) -> None:
         hf.certify(LogisticRegression().fit(X, y), X, 1, hf.PlausibleChanges(0.01), threshold=threshold)
     with pytest.raises(hf.HoldfastError, match="threshold: expected"):
         hf.PlausibleShift(0.1, threshold=threshold if threshold != (0.1, 0.2) else (0.2, 0.1))
+
+
+@pytest.mark.parametrize("kind", ["parameters", "shift", "ensemble", "ellipsoid"])
+def test_certificates_state_the_threshold_and_the_checker_minds_it(table, kind) -> None:
+    X, y = table
+    model = LogisticRegression().fit(X, y)
+    network = hf.load_network(model)
+    changes = {
+        "parameters": hf.PlausibleChanges(0.01, threshold=(0.6, 0.8)),
+        "shift": hf.PlausibleShift(0.1, threshold=(0.6, 0.8)),
+        "ensemble": hf.EnsembleShift([LogisticRegression(C=0.5).fit(X, y)], 0.1),
+        "ellipsoid": hf.Ellipsoid(np.eye(4) * 1e4, 1.0),
+    }[kind]
+    certs = hf.certify(model, X, 1, changes, threshold=0.7)
+    rows = [int(np.flatnonzero(certs.robust == holds)[0]) for holds in (True, False)]
+    for row in rows:
+        document = hf.certificate(certs, row)
+        hardest = 0.8 if changes.threshold else 0.7
+        assert document["threshold"]["probability"] == hardest
+        assert f"at the threshold {hardest}" in document["statement"]
+        assert hf.check_certificate(document, network).accepted
+        for forged in (
+            {**document, "threshold": {"probability": 0.5, "offsets": [0.0]}},
+            {**document, "threshold": {**document["threshold"], "probability": 0.9}},
+            {**document, "threshold": {**document["threshold"], "offsets": [0.1]}},
+            {key: part for key, part in document.items() if key != "threshold"},
+        ):
+            forged = forged | {"statement": checker.statement(forged), "id": ""}
+            forged["id"] = checker.sha256(forged)
+            accepted = hf.check_certificate(forged, network).accepted
+            # Without any threshold a certificate may still be true, of another statement.
+            assert not accepted or "threshold" not in forged or forged["threshold"]["offsets"] == [0.0]
+    assert hf.certificate(hf.certify(model, X, 1, hf.PlausibleShift(0.1)), rows[0]).get("threshold") is None

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from holdfast import datasets, metrics
-from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation
+from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation, risk_calibrated
 from holdfast.changes import Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
@@ -95,6 +95,7 @@ __all__ = [
     "prepare",
     "promise_expiry",
     "retrain",
+    "risk_calibrated",
     "save_witness",
     "scored",
     "write_certificates",

@@ -53,6 +53,8 @@ _KINDS: dict[Any, dict[str, Any]] = {
     "ensemble": {"kind": str, "margin": float, "models": [{**_PARAMETERS, "activations": list}]},
     "ellipsoid": {"kind": str, "radius": float, "shape": [[float]]},
 }
+# The probability from which on the model's user says class 1, or one for each class; and what it takes off each logit.
+_THRESHOLD = {"probability": Any, "offsets": [float]}
 _CHANCE = {"broken": float, "models": int, "probability": Any, "how": str}
 _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
@@ -96,7 +98,8 @@ def check(certificate: Any, model: Model, *, space: Any = None, row: Any = None)
 
 
 def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
-    parts = fit(certificate, {**_HEAD, **_BODY}, "certificate")
+    moved = {"threshold": _THRESHOLD} if isinstance(certificate, dict) and "threshold" in certificate else {}
+    parts = fit(certificate, {**_HEAD, **_BODY, **moved}, "certificate")
     hashes, point, index = parts["hashes"], parts["point"], parts["target"]["index"]
     same("format and version", [FORMAT, VERSION], [parts["format"], parts["version"]])
     same("id: the sha256 of the certificate with an empty id", sha256({**certificate, "id": ""}), parts["id"])
@@ -116,14 +119,18 @@ def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
         fit(changes.pop("chance"), _CHANCE, "changes.chance")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise CheckError(f"changes.kind: expected one of {list(_KINDS)}, got {kind!r:.80}")
+    if "threshold" in changes:
+        _check_hardest(fit(changes.pop("threshold"), [float], "changes.threshold"), parts.get("threshold"), index)
     changes = fit(changes, _KINDS[kind], "changes")
     same("statement", statement(certificate), parts["statement"])
+    model = model.at(parts.get("threshold"))
     if kind == "parameters":
         prove = _check_robust if parts["verdict"] == "ROBUST" else _check_not_robust
         prove(parts["proof"], model, read_changes(changes, model), point, index)
     else:
         same("proof", {"method": "closed form"}, parts["proof"])
-        verdict = "ROBUST" if closed_form(changes, model, point, index) else "NOT_ROBUST"
+        holds = closed_form(changes, model, point, index, parts.get("threshold"))
+        verdict = "ROBUST" if holds else "NOT_ROBUST"
         same("verdict: what the closed form says", verdict, parts["verdict"])
 
 
@@ -134,8 +141,24 @@ def statement(certificate: dict[str, Any]) -> str:
     who, gives = ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
     return (
         f"{who} {_which(certificate['changes'])} {gives} the point the class "
-        f"{json.dumps(certificate['target']['label'])}, in exact arithmetic."
+        f"{json.dumps(certificate['target']['label'])}{_policy(certificate)}, in exact arithmetic."
     )
+
+
+def _policy(certificate: dict[str, Any]) -> str:
+    """At which threshold, where it is not where the logits are equal."""
+    if "threshold" not in certificate:
+        return ""
+    chance, low_high = certificate["threshold"]["probability"], certificate["changes"].get("threshold")
+    where = f"its logits less {certificate['threshold']['offsets']}" if chance is None else f"the threshold {chance!r}"
+    return f" at {where}" + ("" if low_high is None else f", the hardest from {low_high[0]!r} to {low_high[1]!r}")
+
+
+def _check_hardest(ends: list[float], threshold: Any, index: int) -> None:
+    """A threshold that may move is stated at its hardest: the highest for class 1, the lowest for class 0."""
+    chance = threshold["probability"] if isinstance(threshold, dict) else 0.5
+    if len(ends) != 2 or not isinstance(chance, float) or not (chance >= ends[1] if index == 1 else chance <= ends[0]):
+        raise CheckError(f"threshold: expected the hardest of {ends!r:.80} for class {index}, got {chance!r:.80}")
 
 
 def _which(changes: dict[str, Any]) -> str:
@@ -239,6 +262,22 @@ class Model:
         """For each layer the weights of each neuron, followed by its bias."""
         pairs = zip(self.weights, self.biases, strict=True)
         return tuple(tuple((*row, b) for row, b in zip(*pair, strict=True)) for pair in pairs)
+
+    def at(self, threshold: Any) -> Model:
+        """The model that decides at a threshold, as a certificate states it: its logits less a constant."""
+        if threshold is None:
+            return self
+        chance, offsets = threshold["probability"], threshold["offsets"]
+        same("threshold.offsets: one for each logit", len(self.biases[-1]), len(offsets))
+        if chance is not None:
+            shares = fit(chance if isinstance(chance, list) else [chance], [float], "threshold.probability")
+            if len(shares) != len(offsets) or not all(0.0 < p < 1.0 for p in shares):
+                raise CheckError(f"threshold.probability: expected one between 0 and 1, or one a class, got {shares}")
+            logs = [math.log(p) - (0.0 if isinstance(chance, list) else math.log1p(-p)) for p in shares]
+            if any(abs(a - b) > 1e-12 * (1.0 + abs(b)) for a, b in zip(offsets, logs, strict=True)):
+                raise CheckError(f"threshold.offsets: expected the logits {logs} of the probability, got {offsets}")
+        last = [bias - offset for bias, offset in zip(self.biases[-1], offsets, strict=True)]
+        return Model(self.weights, [*self.biases[:-1], last], self.activations, self.classes)
 
     @cached_property
     def sha256(self) -> str:
@@ -485,8 +524,8 @@ def unmoved(model: Model, point: Sequence[float], target: int) -> tuple[Question
     return question, {c: question.bound({"method": "interval", "rival": c}) for c in rivals}
 
 
-def closed_form(changes: dict[str, Any], model: Model, point: list[float], target: int) -> bool:
-    """Whether no model that `changes` allows breaks the point; every kind but Δ."""
+def closed_form(changes: dict[str, Any], model: Model, point: list[float], target: int, threshold: Any = None) -> bool:
+    """Whether no model that `changes` allows breaks the point; every kind but Δ. The threshold is in the model."""
     question, today = unmoved(model, point, target)
     size = Fraction(changes["radius" if changes["kind"] == "ellipsoid" else "margin"])
     if size < 0:
@@ -500,7 +539,7 @@ def closed_form(changes: dict[str, Any], model: Model, point: list[float], targe
         for i, entry in enumerate(changes["models"]):
             one = Model.read({**entry, "classes": model.classes}, f"changes.models[{i}]")
             same(f"changes.models[{i}]: variables and logits", ends, [len(one.weights[0][0]), len(one.biases[-1])])
-            others.append(unmoved(one, point, target)[1])
+            others.append(unmoved(one.at(threshold), point, target)[1])
         center = {c: sum((other[c] for other in others), Fraction(0)) / count for c in today}
     # Nothing but its margin is known of a model: it may have it over any rival, so every tie has to be won.
     least = min(center.values()) - size

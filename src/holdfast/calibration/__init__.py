@@ -3,15 +3,18 @@
 incremental  delta_incremental    the distance that fine-tuning on new data covers (the paper's delta_inc)
 validation   delta_validation     the least delta whose recourse survives retrained models (the paper's delta_val)
 conformal    delta_calibrated     a delta that the next retraining respects with a stated probability
+risk         risk_calibrated      a setting, of any kind of change, at which the next model breaks few promises
 """
 
 from holdfast.calibration.conformal import CalibratedDelta, delta_calibrated, least_history
 from holdfast.calibration.incremental import IncrementalDelta, delta_incremental
 from holdfast.calibration.result import ChosenDelta
+from holdfast.calibration.risk import CalibratedRisk, risk_bounds, risk_calibrated
 from holdfast.calibration.validation import ValidationDelta, delta_validation
 
 __all__ = [
     "CalibratedDelta",
+    "CalibratedRisk",
     "ChosenDelta",
     "IncrementalDelta",
     "ValidationDelta",
@@ -19,4 +22,6 @@ __all__ = [
     "delta_incremental",
     "delta_validation",
     "least_history",
+    "risk_bounds",
+    "risk_calibrated",
 ]

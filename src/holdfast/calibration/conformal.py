@@ -41,7 +41,7 @@ from holdfast.retraining.result import SAME_PREPROCESSING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SHARED_ROWS = "these share rows with each other, so this speaks of further draws from the same rows only"
+SHARED_ROWS = "these share rows with each other, so this speaks of further draws from the same rows only"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,7 +121,7 @@ class CalibratedDelta(ChosenDelta):
                 f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
                 f"{self.guaranteed:.3g}, if it is exchangeable with these"
             )
-        caveats = [_SHARED_ROWS] * self.shared_rows + [SINGLE_STEP] * self.single_step
+        caveats = [SHARED_ROWS] * self.shared_rows + [SINGLE_STEP] * self.single_step
         return "; ".join([promise, *caveats])
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from holdfast.calibration.result import PICTURE, ChosenDelta
 from holdfast.changes import PlausibleChanges
@@ -16,12 +17,12 @@ from holdfast.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, Generator, Recourse, explain
-from holdfast.generators.reading import read_question
+from holdfast.generators.reading import Question, read_question
 from holdfast.importers import Model, load_model
 from holdfast.metrics import Answers
 from holdfast.metrics.rows import valid_rows
 from holdfast.progress import progress_bar
-from holdfast.retraining import RetrainedModels
+from holdfast.retraining import each_model
 from holdfast.verify.inputs import positive_number
 
 if TYPE_CHECKING:
@@ -175,15 +176,11 @@ for 2 of 2 people
     models = _models(retrained)
     if generator is None:
         generator = RNCE(X_validation if candidates is None else candidates)
-    question = read_question(
-        model, X_validation, target=target, changes=None, generator=generator, space=space, seed=seed,
+    question, asked, targets = people_to_ask(
+        model, X_validation, name="X_validation", target=target, generator=generator, space=space, seed=seed,
         time_limit=time_limit, n_jobs=n_jobs,
     )  # fmt: skip
-    task = question.task
-    asked = np.flatnonzero(task.classifier.predict_index(task.factuals) != task.targets)
-    if asked.size == 0:
-        raise InvalidInputError(f"X_validation: expected people whom the model does not give {target!r}, got none")
-    people, targets = question.table.iloc[asked], task.classifier.classes[task.targets[asked]]
+    task, people = question.task, question.table.iloc[asked]
     rows: list[dict[str, Any]] = []
     with progress_bar("delta_validation", len(grid), wanted=progress, long=_LONG) as advance:
         for delta in grid:
@@ -218,21 +215,21 @@ def _grid(deltas: Iterable[float] | None, start: float, step: float | None, stop
     return [float(f"{start * _GROWTH**k:.3g}") for k in range(n_steps + 1)]
 
 
+def people_to_ask(
+    model: Any, X: Any, *, name: str, target: Any, generator: Generator, **options: Any
+) -> tuple[Question, NDArray[np.intp], NDArray[Any]]:
+    """The question, the rows whom today's model does not give their target, and their targets; there must be some."""
+    question = read_question(model, X, target=target, changes=None, generator=generator, **options)
+    task = question.task
+    asked = np.flatnonzero(task.classifier.predict_index(task.factuals) != task.targets)
+    if asked.size == 0:
+        raise InvalidInputError(f"{name}: expected people whom the model does not give {target!r}, got none")
+    return question, asked, task.classifier.classes[task.targets[asked]]
+
+
 def _models(retrained: Any) -> list[Model]:
     """Every retrained model, out of however many collections of them."""
-
-    def flat(some: Any) -> Iterator[Any]:
-        for one in some:
-            if isinstance(one, RetrainedModels | list | tuple):
-                yield from flat(one)
-            else:
-                yield one
-
-    if not isinstance(retrained, RetrainedModels | list | tuple):
-        raise InvalidInputError(
-            f"retrained: expected a list of models, such as retrain makes, got {type(retrained).__name__}"
-        )
-    models = [load_model(one) for one in flat(retrained)]
+    models = [load_model(one) for one in each_model(retrained)]
     if not models:
         raise InvalidInputError("retrained: expected at least one retrained model, got none")
     return models

@@ -25,7 +25,7 @@ from holdfast.changes.parameters import (
     p_norm_above,
     parameter_distance,
 )
-from holdfast.changes.shift import EnsembleShift, PlausibleShift
+from holdfast.changes.shift import EnsembleShift, PlausibleShift, model_digest
 from holdfast.errors import FileFormatError
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "Radius",
     "changes_from_dict",
     "down_up",
+    "model_digest",
     "move_within",
     "p_norm",
     "p_norm_above",

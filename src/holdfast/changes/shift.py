@@ -125,7 +125,7 @@ class EnsembleShift(Changes):
         object.__setattr__(self, "models", tuple(models))
         object.__setattr__(self, "threshold", check_policy(self.threshold))
         object.__setattr__(self, "margin", check_size(self.margin, "margin"))
-        object.__setattr__(self, "digests", tuple(self.digests) or tuple(map(_digest, self.models)))
+        object.__setattr__(self, "digests", tuple(self.digests) or tuple(map(model_digest, self.models)))
         if not self.digests:
             raise InvalidInputError("models: expected at least one retrained model, got none")
 
@@ -165,7 +165,7 @@ class EnsembleShift(Changes):
         return f"EnsembleShift({len(self.digests)} models, {self.margin:g})"
 
 
-def _digest(model: Any) -> str:
+def model_digest(model: Any) -> str:
     """A name for the content of a model."""
     parts = model.__reduce__()[1] if isinstance(model, Network) else model
     try:

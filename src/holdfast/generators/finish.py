@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.deadline import Deadline
+from holdfast.features.codec import Rows
 from holdfast.generators.base import Proposals, Task
 from holdfast.network import Floats
 from holdfast.scored import Scored
@@ -51,6 +52,7 @@ def finish(task: Task, proposals: Proposals) -> Finished:
     rows = np.flatnonzero(proposed)
     people = task.people.take(rows)
     points, frame = task.space.settle(proposals.points[rows], people, index=task.frame.index[rows])
+    frame = _as_asked(task, points, frame, people)
     kept = task.space.satisfied(frame, people)
     for i in np.flatnonzero(~kept).tolist():
         broken = task.space.violations(frame.iloc[[i]], people.take(np.array([i])))[0]
@@ -66,6 +68,16 @@ def finish(task: Task, proposals: Proposals) -> Finished:
     good = np.flatnonzero(kept & ~other & (np.array(doubts) == ""))
     rows, points = rows[good], points[good]
     return Finished(rows, points, frame.iloc[good], reason, certify_rows(task, rows, points, task.seconds(rows.size)))
+
+
+def _as_asked(task: Task, points: Floats, frame: pd.DataFrame, people: Rows) -> pd.DataFrame:
+    """Of the rows that share an encoding, the one that a model which reads rows was asked about, where allowed."""
+    decode = task.classifier.decode if isinstance(task.classifier, Scored) else None
+    if decode is None or not len(points):
+        return frame
+    asked = decode(points).set_axis(frame.index, axis=0)
+    fine = task.space.satisfied(asked, people)
+    return asked if fine.all() else asked.where(pd.Series(fine, index=frame.index), frame)
 
 
 def certify_rows(

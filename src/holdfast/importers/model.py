@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Decoder
 from holdfast.given import given_array
-from holdfast.importers.thresholds import HALF, Threshold, at_threshold, check_threshold, lowered
+from holdfast.importers.thresholds import HALF, Threshold, at_threshold, check_threshold, lowered, offsets
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
 
@@ -76,6 +76,15 @@ class Model:
         if self.calibration is not None and isinstance(self.threshold, float):
             return 1.0 / (1.0 + math.exp(-self.calibration(self.threshold)))
         return self.threshold
+
+    @property
+    def offsets(self) -> tuple[float, ...]:
+        """What the threshold took off the logits of `trained`."""
+        if self.as_trained is None or self.threshold is None:
+            return ()
+        if self.calibration is not None and isinstance(self.threshold, float):
+            return (self.calibration(self.threshold),)
+        return tuple(offsets(self.threshold))
 
     @property
     def by_label(self) -> Any:

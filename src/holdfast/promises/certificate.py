@@ -21,7 +21,8 @@ from holdfast.changes import Changes, EnsembleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
-from holdfast.importers import load_network
+from holdfast.importers import Model, load_network
+from holdfast.importers.model import as_network
 from holdfast.network import Network
 from holdfast.progress import progress_bar
 from holdfast.verify import Certificates, Verdict
@@ -88,7 +89,10 @@ def certificate(
     target, label = int(certs.targets[place]), certs.classifier.classes.tolist()[int(certs.targets[place])]
     try:
         network, changes = certs.network, _changes_document(certs.changes)
-        model = checker_model(network)
+        threshold = _threshold_document(certs.decider.model)
+        # What is hashed is the model as it was trained; the threshold is stated.
+        trained = certs.decider.model.trained if threshold and certs.decider.model is not None else network
+        model = checker_model(as_network(trained))
     except (checker.CheckError, UnsupportedModelError) as error:
         raise NoCertificateError(
             f"row {row}: no certificate, for it takes a network, whose numbers others can check: {error}"
@@ -111,6 +115,7 @@ def certificate(
         "point": point,
         "proof": {},
         "about": dict(about or {}),
+        **({"threshold": threshold} if threshold else {}),
     }
     document["statement"] = checker.statement(document)
     try:
@@ -140,6 +145,14 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
     if source.certificates is None:
         raise NoCertificateError(f"row {row}: explain was given no changes (Δ) to certify against")
     return source.certificates, int(source.found[:row].sum())
+
+
+def _threshold_document(model: Model | None) -> dict[str, Any]:
+    """The threshold that decided, and what it takes off each logit; empty where it is where logits are equal."""
+    if model is None or not any(model.offsets):
+        return {}
+    said = list(model.threshold) if isinstance(model.threshold, tuple) else model.threshold
+    return {"probability": said if model.calibration is None else None, "offsets": list(model.offsets)}
 
 
 def _changes_document(changes: Changes) -> dict[str, Any]:

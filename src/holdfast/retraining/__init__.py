@@ -2,11 +2,12 @@
 
 retrain    retrain                  draws the rows and the seeds, and trains
 result     RetrainedModels          the models, and how far each lies from today's
+           each_model               one model after the other, out of whatever holds them
 trainers   fine_tune, train_anew    how a scikit-learn classifier is trained again, its preprocessing kept
 logistic   gradient_steps           a few passes of Adam over a logistic regression, which scikit-learn has not
 """
 
-from holdfast.retraining.result import RetrainedModels, layer_distances
+from holdfast.retraining.result import RetrainedModels, each_model, layer_distances
 from holdfast.retraining.retrain import Retrain, retrain
 
-__all__ = ["Retrain", "RetrainedModels", "layer_distances", "retrain"]
+__all__ = ["Retrain", "RetrainedModels", "each_model", "layer_distances", "retrain"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -119,6 +119,28 @@ class RetrainedModels(Sequence[Any]):
         ]
         notes = [] if self.comparable else ["They are no networks with today's preprocessing: there is no distance."]
         return show(f"{len(self)} retrained models{far}", facts, table, rows="models", notes=notes)
+
+
+def each_model(retrained: Any) -> Iterator[Any]:
+    """One model after the other, out of a list, a generator or what `retrain` made, or several of these in a list."""
+    if not isinstance(retrained, Iterable) or isinstance(retrained, str | bytes | Mapping) or _is_model(retrained):
+        raise InvalidInputError(
+            f"retrained: expected several models, such as retrain makes, got {type(retrained).__name__}"
+        )
+    return _flat(retrained)
+
+
+def _flat(some: Iterable[Any]) -> Iterator[Any]:
+    for one in some:
+        if isinstance(one, RetrainedModels | list | tuple):
+            yield from _flat(one)
+        else:
+            yield one
+
+
+def _is_model(thing: Any) -> bool:
+    """Whether it is a model that happens to be iterable, such as a pipeline, a forest or a torch.nn.Sequential."""
+    return hasattr(thing, "predict") or hasattr(thing, "forward")
 
 
 def layer_distances(a: Network, b: Network, norm: float = math.inf) -> Floats:

@@ -19,6 +19,7 @@ from holdfast.changes import Changes, PlausibleChanges
 from holdfast.classifier import Classifier
 from holdfast.deadline import Deadline
 from holdfast.errors import HoldfastError
+from holdfast.importers import Model
 from holdfast.network import Floats, Network
 from holdfast.verify.engine import Engine, by_target
 from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
@@ -32,6 +33,8 @@ class ClosedForm(ABC):
 
     classifier: Classifier
     changes: Changes
+    # Where the classifier comes from, with its threshold.
+    model: Model | None = None
 
     @abstractmethod
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:

@@ -39,6 +39,10 @@ def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
 
 
 def _decider(model: Model, changes: Changes, device: str | None = None) -> Engine | ClosedForm:
+    decider: Engine | ClosedForm
     if isinstance(changes, PlausibleChanges):
-        return Engine(model.network, changes, device)
-    return _CLOSED_FORMS[type(changes)](model, changes)
+        decider = Engine(model.network, changes, device)
+    else:
+        decider = _CLOSED_FORMS[type(changes)](model, changes)
+    decider.model = model
+    return decider

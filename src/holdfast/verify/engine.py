@@ -23,6 +23,7 @@ from holdfast.bounds.layers import IntervalPass, Layers, Margin, margins_for, re
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.importers import Model
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.search import WITNESS_SAFETY, Search
@@ -97,6 +98,8 @@ class Engine:
         self.box = replace(changes, norm=math.inf) if self.ball else changes
         self.radii = changes.layer_radii(network)
         self._prepared: dict[int, PreparedTarget] = {}
+        # Where the network comes from, with its threshold.
+        self.model: Model | None = None
 
     @property
     def classifier(self) -> Network:
@@ -104,7 +107,7 @@ class Engine:
         return self.network
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Engine, (self.network, self.changes, self.device)
+        return Engine, (self.network, self.changes, self.device), {"model": self.model}
 
     def witness(self, outcome: Outcome, row: int, point: Floats, target: int) -> Network | None:
         """A network inside Δ that breaks a row that is NOT_ROBUST, replayed; None where none was kept."""
