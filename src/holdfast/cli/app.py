@@ -27,6 +27,7 @@ from holdfast.cli import (
     letters,
     recourse,
     report,
+    risk,
     schema,
     screens,
     tables,
@@ -172,7 +173,7 @@ def _points(
 
 
 for command in (
-    schema.schema, delta.delta, recourse.explain, recourse.alternatives, recourse.methods, datasets.datasets,
+    schema.schema, delta.delta, risk.risk, recourse.explain, recourse.alternatives, recourse.methods, datasets.datasets,
     certificates.certificates, check.check, audit.audit, letters.letters, report.report,
 ):  # fmt: skip
     app.command()(spread(command))

@@ -130,9 +130,9 @@ class Constraints:
         }
         allowed: dict[str, list[list[object]]] = {}
         for column, text in _pairs(self.allowed, "--allowed COLUMN=FROM:TO"):
-            allowed.setdefault(column, []).append(_labels(space, column, text.split(":")))
+            allowed.setdefault(column, []).append(_labels(space, column, _ends(text, "--allowed COLUMN=FROM:TO")))
         ranges = {
-            column: tuple(_number(end, "--range") if end.strip() else None for end in text.split(":"))
+            column: tuple(_number(end, "--range") if end else None for end in _ends(text, "--range COLUMN=LOW:HIGH"))
             for column, text in _pairs(self.range, "--range COLUMN=LOW:HIGH")
         }
         steps = {column: _number(text, "--step") for column, text in _pairs(self.step, "--step COLUMN=NUMBER")}
@@ -176,6 +176,14 @@ def named(text: str, form: str) -> tuple[str, str]:
 
 def _pairs(texts: Sequence[str] | None, form: str) -> list[tuple[str, str]]:
     return [named(text, form) for text in texts or ()]
+
+
+def _ends(text: str, form: str) -> list[str]:
+    ends = [end.strip() for end in text.split(":")]
+    if len(ends) != 2:
+        option, _, wanted = form.partition(" ")
+        raise InvalidInputError(f"{option}: expected {wanted}, got {text!r} after the =")
+    return ends
 
 
 def _labels(space: hf.FeatureSpace, column: str, texts: Sequence[str]) -> list[object]:

@@ -23,6 +23,8 @@ def show_recourse(result: Recourse, *, target: str, method: str, seconds: float,
     console.print(f"{found:,} of {n:,} people can reach class {escape(target)} ({escape(method)}).")
     if result.changes is not None:
         console.print(f"{robust:,} of these promises hold under {escape(result.changes.every_model)}.")
+        if result.changes.chance is not None:
+            console.print(escape(f"Measured, not proven: {result.changes.chance}."))
     console.print(_summary(result, seconds))
     missing = pd.Series(result.reason)[~result.found]
     if len(missing):

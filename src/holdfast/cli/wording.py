@@ -24,12 +24,14 @@ _OPTIONS = {
     "names": "--name",
     "groups": "--group",
     "counterfactuals": "the advice",
+    "history": "the history",
+    "retrained": "the retrained models",
     "retrain": "--model",
 }
 # And those with the same.
 _ALIKE = (
     "target", "candidates", "method", "immutable", "increasing", "decreasing", "allowed", "fillable", "time_limit",
-    "seed", "norm", "delta", "margin", "history", "coverage", "confidence", "shape", "epochs", "how", "scale",
+    "seed", "norm", "delta", "margin", "coverage", "confidence", "shape", "epochs", "how", "scale",
     "threshold", "until", "date", "language", "templates", "period", "horizon", "outcome", "calibrated",
     "broken", "probability",
 )  # fmt: skip

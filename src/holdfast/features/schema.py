@@ -195,9 +195,12 @@ def _encoded(column: Mapping[str, Any], actionability: str) -> Feature:
     """A column with its encoding; whatever a person can change is the file's."""
     name, labels = column["name"], list(column["encoding"].get("categories", ()))
     ends = {"lower": 0.0, "upper": len(labels) - 1.0} if labels else {"lower": column["min"], "upper": column["max"]}
-    own = {"name": name, "kind": column["kind"], "step": column.get("step"), "direction": "free", "cost": 1.0}
+    step = column.get("step", 1.0 if column["kind"] in (Kind.INTEGER, Kind.ORDINAL) and not labels else None)
+    own = {"name": name, "kind": column["kind"], "step": step, "direction": "free", "cost": 1.0}
     try:
         feature = feature_from_dict({**column["encoding"], **ends, **own, "unit": column.get("unit", "")})
+    except InvalidInputError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"column {name!r}: expected the encoding as it was written, got: {error}") from error
     if bool(column.get("missing", False)) != bool(feature.missing):
