@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from holdfast import datasets, metrics
 from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation, risk_calibrated
 from holdfast.changes import Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift, parameter_distance
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
 from holdfast.generators import (
     GCE,
@@ -68,6 +68,7 @@ __all__ = [
     "EnsembleShift",
     "FeatureSpace",
     "HoldfastError",
+    "HoldfastWarning",
     "Ledger",
     "Network",
     "PlausibleChanges",
