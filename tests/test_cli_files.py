@@ -1,6 +1,7 @@
 """The shell from files alone: schema, delta, risk, recourse, alternatives, certificates."""
 
 import json
+import warnings
 
 import joblib
 import numpy as np
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
+from holdfast.cli.options import plain_errors
 from holdfast.cli.tables import read_table
 from holdfast.cli.wording import in_options
 
@@ -320,14 +322,36 @@ def test_what_is_no_argument_stays_as_it_is():
     assert in_options("column 'x': expected numbers") == "column 'x': expected numbers"
 
 
-def test_a_pipeline_as_onnx_is_refused_with_the_way_out(files, lender):
-    to_onnx = pytest.importorskip("skl2onnx").to_onnx
-    table, _ = lender
-    X = table[["age"]].astype(np.float32)
-    scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, table["paid"])
-    (files / "whole.onnx").write_bytes(to_onnx(scaled, X[:1].to_numpy()).SerializeToString())
-    line = "certify --data train.csv --index id --target good --delta 0.1 --model whole.onnx"
-    assert "give the scikit-learn pipeline itself" in run(files, line, code=2)
+def test_a_pipeline_as_onnx_is_refused_with_a_way_out_that_works(files, lender):
+    skl2onnx = pytest.importorskip("skl2onnx")
+    table, pipeline = lender
+    names = ["age", "contract"]
+    columns = make_column_transformer((StandardScaler(), ["age"]), (OneHotEncoder(), ["contract"]))
+    small = make_pipeline(columns, LogisticRegression()).fit(table[names], table["paid"])
+    kinds = skl2onnx.common.data_types
+    inputs = [("age", kinds.FloatTensorType([None, 1])), ("contract", kinds.StringTensorType([None, 1]))]
+    numbers = table[["age"]].to_numpy(np.float32)
+    scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(numbers, table["paid"])
+    variables = pipeline[:-1].transform(table[pipeline.feature_names_in_])[:1].astype(np.float32)
+    for name, model in {
+        "several.onnx": skl2onnx.to_onnx(small, initial_types=inputs),
+        "scaled.onnx": skl2onnx.to_onnx(scaled, numbers[:1]),
+        "last.onnx": skl2onnx.to_onnx(pipeline[-1], variables),
+    }.items():
+        (files / name).write_bytes(model.SerializeToString())
+    asked = f"explain {ADVICE} --changes changes.json --candidates train.csv --out advice.csv --rows 5"
+    for name in ("several.onnx", "scaled.onnx"):
+        assert "give the scikit-learn pipeline itself" in run(files, asked.replace("model.pkl", name), code=2)
+    run(files, asked.replace("model.pkl", "last.onnx"))
+    found = read_table(files / "advice.csv", index="id").query("found")
+    assert (pipeline.predict(found[pipeline.feature_names_in_]) == "good").all()
+
+
+def test_a_warning_is_one_line_in_the_words_of_the_shell(capsys):
+    with plain_errors(debug=False):
+        warnings.simplefilter("always")
+        warnings.warn("RNCE(X) and Closest(plausible=X) keep to rows", stacklevel=1)
+    assert capsys.readouterr().err == "warning: --method rnce keeps to rows\n"
 
 
 @pytest.mark.parametrize("command", ["schema", "delta", "risk", "explain", "alternatives", "certificates", "certify"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -227,11 +228,14 @@ def read_json(path: Path) -> Any:
 
 @contextmanager
 def plain_errors(debug: bool) -> Iterator[None]:
-    """What a user can mend is one line on stderr; a traceback is for what nobody foresaw, or on request."""
-    try:
-        yield
-    except hf.HoldfastError as error:
-        if debug:
-            raise
-        screens.complain(in_options(str(error)))
-        raise typer.Exit(BAD_INPUT) from None
+    """What a user can mend, or should know, is one line on stderr; a traceback is for the unforeseen, or on request."""
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.showwarning = lambda message, *_: screens.complain(in_options(str(message)), "warning")
+        try:
+            yield
+        except hf.HoldfastError as error:
+            if debug:
+                raise
+            screens.complain(in_options(str(error)))
+            raise typer.Exit(BAD_INPUT) from None

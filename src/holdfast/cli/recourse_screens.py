@@ -42,7 +42,8 @@ def show_alternatives(result: pd.DataFrame, people: int, *, target: str, seconds
     answers = result[result["advice"] != ""]
     console.print(f"{len(answers):,} answers for {people:,} people who want class {escape(target)}.")
     if len(answers):
-        console.print(shares(answers.groupby(level=0).size().map("{} answers".format), "people with"))
+        counts = answers.groupby(level=0).size().map(lambda n: f"{n} answer{'s' * (n != 1)}")
+        console.print(shares(counts, "people with"))
     verdict = next(name for name in ("recourse_verdict", "verdict") if name in result.columns)
     for key, row in answers[answers.index.isin(answers.index.unique()[:SHOWN])].iterrows():
         proven = f" [{row[verdict]}]" if isinstance(row[verdict], str) else ""

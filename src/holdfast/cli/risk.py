@@ -60,7 +60,7 @@ def risk(
         tables.check_output(out, table=False)
         tables.check_output(evidence)
         question = asked.question()
-        family = question.pop("changes")
+        family, _ = question.pop("changes"), question.pop("data")
         models: Iterable[Any] = (read_model(path, trust_pickle=asked.trust_pickle) for path in retrained or ())
         how = ""
         if not retrained:

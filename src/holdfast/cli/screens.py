@@ -16,10 +16,10 @@ from holdfast.drawing import at_most
 SHOWN = 5
 
 
-def complain(message: str) -> None:
+def complain(message: str, kind: str = "error") -> None:
     """One line on stderr."""
     Console(stderr=True, soft_wrap=True).print(
-        f"[bold]error:[/bold] {escape(' '.join(message.split()))}", highlight=False
+        f"[bold]{kind}:[/bold] {escape(' '.join(message.split()))}", highlight=False
     )
 
 

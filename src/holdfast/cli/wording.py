@@ -53,6 +53,7 @@ _PHRASES = {
         r"expected a scikit-learn model (.skops or a pickle) to retrain, got a \1; retrain it yourself and give "
         "`holdfast delta` the models"
     ),
+    r"RNCE\(X\) and Closest\(plausible=X\) keep to rows": "--method rnce keeps to rows",
     r"pass retrain=, a function .*": "retrain it yourself and give `holdfast delta` the models",
 }
 _ARGUMENT = re.compile(r"^(\w+)(\[[^]]*\])?(?= \(|: )")
