@@ -101,14 +101,22 @@ def test_a_schema_is_edited_by_hand(files, lender):
     document = json.loads((files / "schema.json").read_text(encoding="utf-8"))
     columns = {column["name"]: column for column in document["columns"]}
     columns["job"] |= {"categories": [{"value": job} for job in reversed(JOBS)], "actionability": "decrease_only"}
-    columns["income"] |= {"min": 500, "max": 4000, "fillable": True, "unit": "EUR", "label": "monthly income"}
+    columns["income"] |= {
+        "min": 500,
+        "max": 4000,
+        "fillable": True,
+        "unit": "EUR",
+        "label": {"en": "monthly income", "de": "Monatseinkommen"},
+    }
+    columns["job"]["words"] = {"head": "in charge"}
     columns["contract"] |= {"ordered": True, "actionability": "increase_only", "allowed": [["permanent", "temporary"]]}
     (files / "schema.json").write_text(json.dumps(document), encoding="utf-8")
     space = hf.FeatureSpace.from_schema(files / "schema.json")
     np.testing.assert_array_equal(space.encode(table), before)
     assert space["job"].categories == tuple(reversed(JOBS))
     assert (space["income"].lower, space["income"].upper, space["income"].fillable) == (500.0, 4000.0, True)
-    assert space.label("income") == "monthly income"
+    assert (space.label("income"), space.label("income", "de")) == ("monthly income", "Monatseinkommen")
+    assert space.notes.word("job", "head") == "in charge"
     assert not space["contract"].moves[1, 0]
 
 

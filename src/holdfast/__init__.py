@@ -37,6 +37,7 @@ from holdfast.generators import (
     Robust,
     alternatives,
     explain,
+    main_reasons,
 )
 from holdfast.importers import load_model, load_network
 from holdfast.network import Network
@@ -90,6 +91,7 @@ __all__ = [
     "explain",
     "load_model",
     "load_network",
+    "main_reasons",
     "metrics",
     "output_bounds",
     "parameter_distance",

@@ -22,6 +22,12 @@ AdviceFile = Annotated[
     Path, typer.Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
 ]
 Promised = Annotated[str, typer.Option(help="The class that the people were promised.")]
+Accepted = Annotated[
+    Path | None,
+    typer.Option(
+        help="A table of people, to learn from what accepted ones have which details count against someone.", **FILE
+    ),
+]
 
 
 @dataclass(frozen=True)

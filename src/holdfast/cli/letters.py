@@ -15,7 +15,7 @@ from rich.markup import escape
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.advice import AdviceFile, AdviceReader, Promised
+from holdfast.cli.advice import Accepted, AdviceFile, AdviceReader, Promised
 from holdfast.cli.options import (
     FILE,
     DataFile,
@@ -77,11 +77,14 @@ def letters(
         Path | None, typer.Option(help="A folder with templates of your own, see --write-templates.", **FOLDER)
     ] = None,
     sender: Annotated[str | None, typer.Option(help="Who writes; \\n begins a new line.")] = None,
-    subject: Annotated[str | None, typer.Option(help='What about: "your loan application".')] = None,
+    subject: Annotated[
+        str | None, typer.Option(help='What about: "your loan application"; in German "Ihren Kreditantrag".')
+    ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column of --data with people's names.")
     ] = None,
     date: Annotated[str | None, typer.Option(help="The letters' date, 2026-11-16; today if not given.")] = None,
+    accepted: Accepted = None,
     no_certificates: Annotated[
         bool, typer.Option("--no-certificates", help="Do not make a certificate for each guarantee and quote its id.")
     ] = False,
@@ -128,6 +131,7 @@ def letters(
             told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
             date=date, until=until, expiry=expiry, language=language, templates=templates,
             certified=not no_certificates,
+            accepted=None if accepted is None else tables.read_table(accepted, space=space),
         )  # fmt: skip
         _show(manifest, out)
 

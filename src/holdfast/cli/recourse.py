@@ -77,7 +77,8 @@ class Asked(MayChange, Constraints):
             frame = _first_without(frame, classifier, space, label, self.rows)
         return {
             "model": classifier, "X": frame, "target": label, "changes": changes, "generator": generator,
-            "space": space, "seed": self.seed, "time_limit": self.time_limit, "data": others,
+            "space": space, "seed": self.seed, "time_limit": self.time_limit,
+            "data": others if generator.example_table() is None else None,
         }  # fmt: skip
 
 

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from holdfast.cli import tables
-from holdfast.cli.advice import AdviceFile, AdviceReader, Promised
+from holdfast.cli.advice import Accepted, AdviceFile, AdviceReader, Promised
 from holdfast.cli.options import (
+    FILE,
     DataFile,
     Debug,
     Drop,
@@ -59,6 +60,19 @@ def report(
     no_radius: Annotated[
         bool, typer.Option("--no-radius", help="Do not compute certified radii, which takes long for large models.")
     ] = False,
+    accepted: Accepted = None,
+    retrained: Annotated[
+        list[Path] | None,
+        typer.Option(help="A model retrained in fact, to say whether it keeps the promises; may be repeated.", **FILE),
+    ] = None,
+    certificates: Annotated[
+        Path | None,
+        typer.Option(help="The promises' certificates, a folder or .jsonl: the page quotes ids.", exists=True),
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The promises' ledger: the page states its head.", **FILE)] = None,
+    letters: Annotated[
+        Path | None, typer.Option(help="What `holdfast letters` wrote: the page leads to them.", exists=True)
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
     date: Annotated[str | None, typer.Option(help="When it was written, 2026-11-16; today if not given.")] = None,
     index: Index = None,
@@ -67,6 +81,7 @@ def report(
     debug: Debug = False,
 ) -> None:
     """What was promised and how sure it is, as one page; the advice is certified anew."""
+    from holdfast.promises import Ledger
     from holdfast.report import check_folder, write_report
 
     with plain_errors(debug):
@@ -87,8 +102,12 @@ def report(
             column: tables.rows_by_key(values.to_frame(), told.factuals, data, index or "row", "the recourse")[column]
             for column, values in groups.items()
         }
+        book = None if ledger is None else Ledger(ledger, create=False)
         written = write_report(
-            told, out, title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
+            told, out, accepted=None if accepted is None else tables.read_table(accepted, space=space), ledger=book,
+            certificates=certificates, letters=letters,
+            retrained=(read_model(path, trust_pickle=trust_pickle) for path in retrained or ()),
+            title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
             others={name: reader.read(path, told) for name, path in others}, radii=not no_radius,
         )  # fmt: skip
         console = Console(highlight=False)

@@ -1,7 +1,9 @@
 """Schema files: a data set's columns, kinds, ranges and what a person can change, as JSON.
 
-A column, of whatever role, may also say ``"protected": true``, ``"label": "number of missed payments"`` and
-``"reason": {"code": "38", "text": "Serious delinquency"}``: see `holdfast.features.notes`.
+A column, of whatever role, may also say ``"protected": true``, ``"label": "number of missed payments"``,
+``"words": {"A151": "rented"}`` of its values or its unit, and ``"reason": {"code": "38", "text": "Serious
+delinquency"}``; each text may be one for each language, ``{"en": "rented", "de": "gemietet"}``: see
+`holdfast.features.notes`.
 
 How the model sees a column follows from its kind and range, unless it has an ``"encoding"``: then that is fixed, and
 whatever else people edit in the file changes no variable of the model.
@@ -42,7 +44,8 @@ _HELP = {
     "allowed": 'the moves that are possible, [["temporary", "permanent"], ...]; without it, every one',
     "fillable": "true: a person whose value is missing can state it",
     "cost, unit": "how much a change counts; what numbers are counted in",
-    "label, protected, reason": 'for letters: "card use", true, {"code": "38", "text": "Cards used too much"}',
+    "label, words": 'what people call the column and its values: {"en": "housing", "de": "Wohnen"}, {"A151": "rented"}',
+    "protected, reason": 'true: never named to a person; {"code": "38", "text": "Cards used too much"}',
     "rules": 'linear rules between columns: ["debt <= 2 * income"]',
     "encoding": "how the model sees the column: leave it as it is",
 }

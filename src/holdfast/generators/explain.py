@@ -121,7 +121,7 @@ def explain(
         proposals = _ask(generator, task)
     result = _recourse(question, rows, proposals, finish(task, proposals), reason)
     _warn_of_far_answers(question.task, result, generator, data)
-    return replace(result, calls=tally.since(before))
+    return replace(result, calls=tally.since(before), generator=generator)
 
 
 def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, data: Any) -> None:
@@ -148,7 +148,7 @@ def _settled_beforehand(task: Task) -> list[str]:
     """Rows that need no search: they have the target class already, or nothing about them can change."""
     reason = [""] * len(task)
     lower, upper = task.space.bounds_for(task.people)
-    fixed = [str(feature.name) for feature in task.space.features if feature.direction is Direction.IMMUTABLE]
+    fixed = [str(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
     for row in np.flatnonzero((lower == upper).all(axis=1)):
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
         reason[row] = f"proven: nothing may change{of_them}, and today's class is another"
