@@ -176,7 +176,7 @@ for command in (
     schema.schema, delta.delta, risk.risk, recourse.explain, recourse.alternatives, recourse.methods, datasets.datasets,
     certificates.certificates, check.check, audit.audit, letters.letters, report.report,
 ):  # fmt: skip
-    app.command()(spread(command))
+    app.command()(command)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(benchmark.app, name="benchmark")
 

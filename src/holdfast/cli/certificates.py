@@ -22,6 +22,7 @@ from holdfast.cli.options import (
     TrustPickle,
     label_of,
     plain_errors,
+    spread,
 )
 from holdfast.cli.recourse import read_people
 from holdfast.cli.screens import shares
@@ -29,6 +30,7 @@ from holdfast.importers.files import read_model
 from holdfast.promises.certificate import write_certificates
 
 
+@spread
 def certificates(
     recourse: AdviceFile,
     model: ModelFile,

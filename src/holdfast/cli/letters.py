@@ -28,6 +28,7 @@ from holdfast.cli.options import (
     TrustPickle,
     label_of,
     plain_errors,
+    spread,
 )
 from holdfast.cli.recourse import read_people
 from holdfast.errors import InvalidInputError
@@ -48,6 +49,7 @@ def _write_templates(folder: Path | None) -> None:
     raise typer.Exit
 
 
+@spread
 def letters(
     recourse: AdviceFile,
     model: ModelFile,
@@ -140,12 +142,12 @@ def _show(manifest: pd.DataFrame, out: Path) -> None:
     console = Console(highlight=False)
     count = manifest["outcome"].value_counts()
     written = int((manifest["file"] != "").sum())
-    console.print(
-        f"{written:,} letters: {count.get('guaranteed', 0):,} with a guarantee, "
-        f"{count.get('not_guaranteed', 0):,} with advice that is not guaranteed, {count.get('no_answer', 0):,} without "
-        "advice.",
-        soft_wrap=True,
-    )
+    kinds = {
+        "guaranteed": "with a guarantee", "chance": "with a chance",
+        "not_guaranteed": "with advice that is not guaranteed", "no_answer": "without advice",
+    }  # fmt: skip
+    listed = ", ".join(f"{count.get(outcome, 0):,} {words}" for outcome, words in kinds.items())
+    console.print(f"{written:,} letters: {listed}.", soft_wrap=True)
     if count.get("already_accepted", 0):
         console.print(f"{count['already_accepted']:,} people have the class already and get none.")
     console.print(f"letters and manifest.csv: {escape(str(out))}", soft_wrap=True)

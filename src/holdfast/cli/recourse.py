@@ -29,6 +29,7 @@ from holdfast.cli.options import (
     label_of,
     plain_errors,
     read_json,
+    spread,
 )
 from holdfast.errors import InvalidInputError
 from holdfast.features.schema import Schema as SchemaFile
@@ -82,6 +83,7 @@ class Asked(MayChange, Constraints):
         }  # fmt: skip
 
 
+@spread
 def explain(asked: Asked, *, out: Out = None, debug: Debug = False) -> None:
     """What could each person change to get the class, and does that survive retraining?"""
     with plain_errors(debug):
@@ -96,6 +98,7 @@ def explain(asked: Asked, *, out: Out = None, debug: Debug = False) -> None:
         recourse_screens.show_recourse(result, target=asked.target, method=asked.method, seconds=seconds, out=out)
 
 
+@spread
 def alternatives(
     asked: Asked,
     *,

@@ -27,12 +27,14 @@ from holdfast.cli.options import (
     label_of,
     named,
     plain_errors,
+    spread,
 )
 from holdfast.cli.recourse import read_people
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 
 
+@spread
 def report(
     recourse: AdviceFile,
     model: ModelFile,
@@ -111,8 +113,10 @@ def report(
             others={name: reader.read(path, told) for name, path in others}, radii=not no_radius,
         )  # fmt: skip
         console = Console(highlight=False)
-        proven = f", {int(told.robust.sum()):,} of them proven to survive Δ" if told.changes is not None else ""
-        console.print(f"{len(told):,} people, {int(told.found.sum()):,} with advice{proven}.")
+        console.print(f"{len(told):,} people, {int(told.found.sum()):,} with advice.")
+        if told.changes is not None:
+            held = f"{int(told.robust.sum()):,} of these promises hold under {told.changes.every_model}."
+            console.print(escape(held), soft_wrap=True)
         console.print(
             f"report: {escape(str(written))} ({written.stat().st_size / 1e6:.2g} MB, "
             f"{time.perf_counter() - started:.1f} s)",

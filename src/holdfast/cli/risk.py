@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, Debug, plain_errors
+from holdfast.cli.options import FILE, Debug, plain_errors, spread
 from holdfast.cli.recourse import Asked
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
@@ -24,6 +24,7 @@ from holdfast.network import Network
 from holdfast.retraining.retrain import run_seeds
 
 
+@spread
 def risk(
     asked: Asked,
     retrained: Annotated[

@@ -13,7 +13,18 @@ from rich.markup import escape
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, MODELS, Constraints, DataFile, Debug, Drop, Index, TrustPickle, plain_errors
+from holdfast.cli.options import (
+    FILE,
+    MODELS,
+    Constraints,
+    DataFile,
+    Debug,
+    Drop,
+    Index,
+    TrustPickle,
+    plain_errors,
+    spread,
+)
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Direction
 from holdfast.features.schema import schema_document
@@ -21,6 +32,7 @@ from holdfast.generators.reading import find_space
 from holdfast.importers.files import read_model
 
 
+@spread
 def schema(
     data: DataFile,
     out: Annotated[Path, typer.Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")],
