@@ -849,7 +849,8 @@ def test_the_command_writes_what_the_library_writes(files, case):
     assert done.exit_code == 0, done.output
     people = case.people.assign(sex=["f", "m"] * 20).set_axis(pd.Index([f"0{i}" for i in range(40)], name="id"))
     told, other = (advice(case, generator(case.candidates), people=people) for generator in (hf.RNCE, hf.NNCE))
-    assert f"40 people, {told.found.sum()} with advice, {told.robust.sum()} of them proven" in done.output
+    assert f"40 people, {told.found.sum()} with advice." in done.output
+    assert f"{told.robust.sum()} of these promises hold under every model within" in done.output
     written = dataclasses.replace(told, generator=None).report(
         files / "library.html", name="rnce", others={"nnce": other}, calibrated=0.004, groups=["sex"], title="Loans",
         date=DATE,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +16,6 @@ from holdfast.cli import screens, tables
 from holdfast.cli.ledger import LedgerFile, Threshold
 from holdfast.cli.options import BROKEN, FILE, Debug, Out, TrustPickle, plain_errors
 from holdfast.cli.recourse import read_schema
-from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers.files import read_model
 from holdfast.network import Network
@@ -114,14 +111,7 @@ def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) ->
             "retrainings_needed": expiry.needed.tolist(),
             "retrainings_in_history": int(expiry.windows[0]),
         }
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    tables.write_json(document, path)
 
 
 def _show(result: Audit, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.changes import PlausibleShift
 from holdfast.cli import screens, tables
-from holdfast.cli.advice import AdviceFile, Promised, Schema
+from holdfast.cli.advice import AdviceFile, Promised
 from holdfast.cli.options import (
     BROKEN,
     FILE,
@@ -24,16 +22,15 @@ from holdfast.cli.options import (
     Debug,
     Drop,
     Index,
+    MayChange,
     ModelFile,
-    NoBiases,
-    Norm,
+    Schema,
     TrustPickle,
-    changes_of,
     label_of,
     plain_errors,
+    spread,
 )
 from holdfast.cli.recourse import read_people
-from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import BATCH
@@ -47,21 +44,16 @@ Threshold = Annotated[float, typer.Option(metavar="PROBABILITY", help="Class 1 f
 
 
 @app.command()
+@spread
 def add(
     recourse: AdviceFile,
     ledger: Annotated[Path, typer.Option("--ledger", dir_okay=False, help="The ledger; created if it is not there.")],
     model: ModelFile,
     data: DataFile,
     target: Promised,
+    may: MayChange,
+    *,
     schema: Schema = None,
-    delta: Annotated[
-        list[float] | None, typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
-    ] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="Instead of --delta: how far the margin may fall, for any model.")
-    ] = None,
-    norm: Norm = math.inf,
-    no_biases: NoBiases = False,
     threshold: Threshold = 0.5,
     date: Annotated[
         str | None, typer.Option(help="When the promises were made, 2026-11-16; today if not given.")
@@ -80,9 +72,6 @@ def add(
 ) -> None:
     """Record the promises that `explain` made: all of them, or none if anything is wrong."""
     with plain_errors(debug):
-        if delta and margin is not None:
-            raise InvalidInputError("--margin: expected it instead of --delta, got both")
-        shift = None if margin is None else PlausibleShift(margin)
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, people = read_people(data, schema, index, drop)
         advice = tables.read_table(recourse, index=index or "row", space=space)
@@ -96,7 +85,7 @@ def add(
                 tables.rows_by_key(people, answered, data, index or "row", "the recourse"),
                 answered,
                 target=label_of(target, classifier.classifier),
-                changes=changes_of(delta, norm, no_biases) if delta else shift,
+                changes=may.read(),
                 space=space,
                 date=date,
                 threshold=threshold,

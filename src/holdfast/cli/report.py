@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,39 +13,37 @@ from rich.console import Console
 from rich.markup import escape
 
 from holdfast.cli import tables
-from holdfast.cli.advice import Accepted, AdviceFile, AdviceReader, Promised, Schema, column_of
+from holdfast.cli.advice import Accepted, AdviceFile, AdviceReader, Promised
 from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
-    Delta,
     Drop,
     Index,
-    Margin,
+    MayChange,
     ModelFile,
-    NoBiases,
-    Norm,
+    Schema,
     TrustPickle,
-    changes_of,
     label_of,
+    named,
     plain_errors,
+    spread,
 )
 from holdfast.cli.recourse import read_people
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 
 
+@spread
 def report(
     recourse: AdviceFile,
     model: ModelFile,
     data: DataFile,
     target: Promised,
     out: Annotated[Path, typer.Option(help="Where the page goes: one HTML file that needs nothing else.")],
+    may: MayChange,
+    *,
     schema: Schema = None,
-    delta: Delta = None,
-    margin: Margin = None,
-    norm: Norm = math.inf,
-    no_biases: NoBiases = False,
     name: Annotated[str | None, typer.Option(help="What the method is called that gave the advice.")] = None,
     outcome: Annotated[
         str | None, typer.Option(help='What the promised class gives people, in words: "a loan".')
@@ -95,12 +92,12 @@ def report(
         others = [_named_file(text) for text in compare or []]
         classifier = read_model(model, trust_pickle=trust_pickle)
         space, people = read_people(data, schema, index, drop)
-        groups = {column: column_of(people, column, data, "--group") for column in group or []}
+        groups = {column: tables.column_of(people, column, data, "--group") for column in group or []}
         if space is None and classifier.preprocess is None:
             people = _without_groups(people, groups, classifier.classifier.n_features)
         reader = AdviceReader(
             classifier, space, people, data, index or "row", label_of(target, classifier.classifier),
-            changes_of(delta, norm, no_biases, margin),
+            may.read(),
         )  # fmt: skip
         told = reader.read(recourse)
         aligned = {
@@ -116,8 +113,10 @@ def report(
             others={name: reader.read(path, told) for name, path in others}, radii=not no_radius,
         )  # fmt: skip
         console = Console(highlight=False)
-        proven = f", {int(told.robust.sum()):,} of them proven to survive Δ" if told.changes is not None else ""
-        console.print(f"{len(told):,} people, {int(told.found.sum()):,} with advice{proven}.")
+        console.print(f"{len(told):,} people, {int(told.found.sum()):,} with advice.")
+        if told.changes is not None:
+            held = f"{int(told.robust.sum()):,} of these promises hold under {told.changes.every_model}."
+            console.print(escape(held), soft_wrap=True)
         console.print(
             f"report: {escape(str(written))} ({written.stat().st_size / 1e6:.2g} MB, "
             f"{time.perf_counter() - started:.1f} s)",
@@ -131,9 +130,7 @@ def _without_groups(people: pd.DataFrame, groups: Iterable[str], features: int) 
 
 
 def _named_file(text: str) -> tuple[str, Path]:
-    name, sign, path = text.partition("=")
-    if not (name and sign and path):
-        raise InvalidInputError(f"--compare: expected NAME=FILE, got {text!r}")
+    name, path = named(text, "--compare NAME=FILE")
     if not Path(path).is_file():
         raise InvalidInputError(f"--compare: expected a file, got {path!r}, which is not there")
     return name, Path(path)

@@ -287,6 +287,7 @@ class FeatureSpace(MeasuredView):
         increasing: Names = (),
         decreasing: Names = (),
         free: Names = (),
+        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
         allowed: Mapping[Name, Moves] = NOTHING,
         fillable: Names = (),
         ranges: Mapping[Name, Range] = NOTHING,
@@ -300,7 +301,7 @@ class FeatureSpace(MeasuredView):
     ) -> FeatureSpace:
         """The same encoding with other constraints; what is not named stays, `rules` replaces the rules."""
         constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, units)
-        features = constrain(self.features, free=free, **constraints)
+        features = constrain(self.features, free=free, ordinal=ordinal, **constraints)
         notes = self.notes.updated(Notes.of(protected, labels, reasons).about([*self.names, *self.protected]))
         return FeatureSpace(features, self.rules if rules is None else parse_rules(rules), notes)
 

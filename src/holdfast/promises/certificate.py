@@ -24,12 +24,15 @@ from holdfast.generators import Recourse
 from holdfast.importers import Model, load_network
 from holdfast.importers.model import as_network
 from holdfast.network import Network
+from holdfast.progress import progress_bar
 from holdfast.verify import Certificates, Verdict
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.exact import NoProofError, checker_model, parameters
 
 Source = Certificates | Recourse
 _MAX_CASES = 5000
+# With fewer rows one rarely waits.
+_LONG = 200
 
 
 class NoCertificateError(HoldfastError):
@@ -201,25 +204,34 @@ def write_certificate(document: Mapping[str, Any], path: str | PathLike[str]) ->
 
 
 def write_certificates(
-    source: Source, path: str | PathLike[str], *, rows: Iterable[int] | None = None, **options: Any
+    source: Source,
+    path: str | PathLike[str],
+    *,
+    rows: Iterable[int] | None = None,
+    progress: bool | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
     """The certificates of many rows into a folder (a file each, named by its id) or into one file of lines (.jsonl).
 
     Returns a table with the source's index: `verdict`, `certificate` (the id, None where there is none) and `reason`
-    (why there is none). `options` are those of `certificate`.
+    (why there is none). `options` are those of `certificate`. `progress` shows a bar on stderr, by default from two
+    hundred rows on if stderr is a terminal.
     """
     path = Path(path)
     chosen = range(len(source)) if rows is None else [int(np.arange(len(source))[row]) for row in rows]
     index = source.index if isinstance(source, Certificates) else source.factuals.index
     table, documents = [], []
-    for row in chosen:
-        try:
-            document = certificate(source, row, **options)
-        except NoCertificateError as error:
-            table.append((None if source.verdict[row] is None else str(source.verdict[row]), None, str(error)))
-            continue
-        documents.append(document)
-        table.append((document["verdict"], document["id"], ""))
+    with progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG) as advance:
+        for row in chosen:
+            try:
+                document = certificate(source, row, **options)
+            except NoCertificateError as error:
+                table.append((None if source.verdict[row] is None else str(source.verdict[row]), None, str(error)))
+            else:
+                documents.append(document)
+                table.append((document["verdict"], document["id"], ""))
+            if advance is not None:
+                advance(1)
     if path.suffix == ".jsonl":
         _write(path, "".join(_text(document) + "\n" for document in documents))
     else:

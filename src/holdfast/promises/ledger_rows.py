@@ -44,7 +44,10 @@ def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> list[str]:
     for i, feature in enumerate(space.features):
         column = numbers[:, i]
         if feature.labelled:
-            columns.append([feature.categories[int(code)] for code in column])
+            columns.append([None if np.isnan(code) else feature.categories[int(code)] for code in column])
+        elif feature.missing:
+            whole = int if feature.precision == "integer" else float
+            columns.append([None if np.isnan(number) else whole(number) for number in column])
         else:
             columns.append((column.astype(np.int64) if feature.precision == "integer" else column).tolist())
     return [encode_json(row) for row in zip(*columns, strict=True)]
