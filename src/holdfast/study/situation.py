@@ -18,8 +18,8 @@ from sklearn.model_selection import train_test_split
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
-from holdfast.importers.thresholds import at_threshold
 from holdfast.importers.model import as_network
+from holdfast.importers.thresholds import at_threshold
 from holdfast.metrics import Density
 from holdfast.network import Network
 from holdfast.retraining import retrain
