@@ -116,6 +116,22 @@ def test_a_sigmoid_over_one_classifier(table, inner) -> None:
             hf.load_network(refused)
 
 
+@pytest.mark.parametrize("inner", [LogisticRegression(C=100.0), MLPClassifier((4,), max_iter=600, random_state=0)])
+def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(table, tmp_path, inner) -> None:
+    X, y = table
+    noisy = np.where(np.arange(len(y)) % 4 == 0, 1 - y, y)
+    model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y)), method="sigmoid").fit(X, noisy)
+    chances, changes = model.predict_proba(X)[:, 1], hf.PlausibleChanges(1e-9, threshold=(0.4, 0.65))
+    assert (hf.certify(model, X, 1, changes).robust == (chances >= 0.65)).all()
+    assert (hf.certify(model, X, 0, changes).robust == (chances < 0.4)).all()
+    between = X[(chances > 0.51) & (chances < 0.64)]
+    assert len(between)
+    ledger = hf.Ledger(tmp_path / "promises.ledger")
+    ledger.add_frame(model, between, between, target=1, changes=changes)
+    promises = pd.concat([ledger.find(key) for key in between.index])
+    assert (promises["verdict"] == "NOT_ROBUST").all()
+
+
 @pytest.mark.parametrize("model", [SGDClassifier(random_state=0), RidgeClassifier(), LinearSVC(), Perceptron()])
 @pytest.mark.parametrize("several", [False, True])
 def test_linear_classifiers_with_a_margin(table, model, several) -> None:
