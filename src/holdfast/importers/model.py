@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Decoder
 from holdfast.given import given_array
-from holdfast.importers.thresholds import HALF, Threshold, at_threshold, check_threshold, lowered, offsets
+from holdfast.importers.thresholds import HALF, Sigmoid, Threshold, at_threshold, check_threshold, lowered, offsets
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
 
@@ -44,6 +44,8 @@ class Model:
     calibration
         From a threshold on the model's probabilities to the logit of the classifier inside that stands for it, where
         its own probabilities are others.
+    odds
+        Whether the logits are the log-odds of probabilities: only then does a threshold on these stand for a logit.
 
     Examples
     --------
@@ -61,7 +63,8 @@ class Model:
     decode: Decoder | None = field(default=None, compare=False, repr=False)
     threshold: Threshold | None = None
     as_trained: Classifier | None = field(default=None, compare=False, repr=False)
-    calibration: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
+    calibration: Sigmoid | None = field(default=None, compare=False, repr=False)
+    odds: bool = field(default=True, compare=False, repr=False)
 
     @property
     def trained(self) -> Classifier:
@@ -100,16 +103,21 @@ class Model:
         if threshold is None:
             # A calibrated model's own half is not that of the classifier inside.
             return self if self.calibration is None or self.as_trained is not None else self.at(HALF)
-        if self.threshold is not None and threshold != self.threshold:
+        checked = check_threshold(threshold, self.classifier)
+        if self.threshold is not None and checked != self.threshold:
             raise InvalidInputError(
                 f"threshold: expected the model's own {self.threshold}, got {threshold!r}; pass the model inside to "
                 "choose another"
             )
         if self.as_trained is not None:
             return self
-        checked = check_threshold(threshold, self.classifier)
         if self.calibration is not None and isinstance(checked, float):
             moved = lowered(self.classifier, [self.calibration(checked)])
+        elif not self.odds and checked != HALF:
+            raise InvalidInputError(
+                f"threshold: expected a model whose scores are log-odds of probabilities, got {threshold!r} for one "
+                "with other scores; CalibratedClassifierCV(FrozenEstimator(model)) gives it probabilities"
+            )
         else:
             moved = at_threshold(self.classifier, checked)
         return replace(self, classifier=moved, threshold=checked, as_trained=self.classifier)
