@@ -33,7 +33,7 @@ def audit(
         Path | None,
         typer.Option(help="How the new model reads raw values, if that has changed: FeatureSpace.to_dict().", **FILE),
     ] = None,
-    threshold: Threshold = 0.5,
+    threshold: Threshold = None,
     radius: Annotated[
         bool,
         typer.Option("--radius", help="Also how far the model may move from here before a kept promise can break."),

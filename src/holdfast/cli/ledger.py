@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger.", **FILE)]
-Threshold = Annotated[float, typer.Option(metavar="PROBABILITY", help="Class 1 from this probability on.")]
+Threshold = Annotated[float | None, typer.Option(metavar="PROBABILITY", help="Class 1 from this probability on.")]
 
 
 @app.command()
@@ -54,7 +54,7 @@ def add(
     may: MayChange,
     *,
     schema: Schema = None,
-    threshold: Threshold = 0.5,
+    threshold: Threshold = None,
     date: Annotated[
         str | None, typer.Option(help="When the promises were made, 2026-11-16; today if not given.")
     ] = None,

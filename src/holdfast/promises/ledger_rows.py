@@ -73,8 +73,9 @@ def restored_rows(space: FeatureSpace, raw: pd.DataFrame, index: pd.Index | None
     numbers = space.numbers(raw)
     restored = space.restore(numbers, index)
     # The promise is the number that was written: a column that cannot hold it (float32, int8) gives way.
-    for i, lost in enumerate((space.numbers(restored) != numbers).any(axis=0)):
-        if lost:
+    kept = space.numbers(restored)
+    for i in range(len(space.features)):
+        if not np.array_equal(kept[:, i], numbers[:, i], equal_nan=True):
             restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
     return restored
 
