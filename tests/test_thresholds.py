@@ -240,7 +240,7 @@ def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None
     asked = {"target": 1, "changes": hf.PlausibleShift(0.0), "generator": hf.NNCE(X), "space": space}
     advice = hf.explain(today, denied, **asked, threshold=0.8)
     kept = later.predict_proba(advice.counterfactuals)[:, 1] >= 0.8
-    assert not kept.all() and (later.predict(advice.counterfactuals)[~kept] == 1).any()
+    assert (later.predict(advice.counterfactuals)[~kept] == 1).any()
     with hf.Ledger(tmp_path / "promises.ledger") as ledger:
         ledger.add(advice)
         assert (hf.audit(ledger, later).broken == ~kept).all()
@@ -252,7 +252,7 @@ def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None
         for promises in (ledger, advice):
             assert promise_expiry(promises, [today, later], horizon=1).share[0] == pytest.approx(kept.mean())
         ledger.add(hf.explain(today, denied, **asked, threshold=0.9))
-        with pytest.raises(hf.HoldfastError, match="threshold: expected one, since promises were made at 0.8, 0.9"):
+        with pytest.raises(hf.HoldfastError, match=r"threshold: expected one, since promises were made at 0\.8, 0\.9"):
             hf.audit(ledger, later)
 
 
