@@ -117,6 +117,22 @@ def test_a_sigmoid_over_one_classifier(table, inner) -> None:
             hf.load_network(refused)
 
 
+@pytest.mark.parametrize("inner", [LogisticRegression(C=100.0), MLPClassifier((4,), max_iter=600, random_state=0)])
+def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(table, tmp_path, inner) -> None:
+    X, y = table
+    noisy = np.where(np.arange(len(y)) % 4 == 0, 1 - y, y)
+    model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y)), method="sigmoid").fit(X, noisy)
+    chances, changes = model.predict_proba(X)[:, 1], hf.PlausibleChanges(1e-9, threshold=(0.4, 0.65))
+    assert (hf.certify(model, X, 1, changes).robust == (chances >= 0.65)).all()
+    assert (hf.certify(model, X, 0, changes).robust == (chances < 0.4)).all()
+    between = X[(chances > 0.51) & (chances < 0.64)]
+    assert len(between)
+    ledger = hf.Ledger(tmp_path / "promises.ledger")
+    ledger.add_frame(model, between, between, target=1, changes=changes)
+    promises = pd.concat([ledger.find(key) for key in between.index])
+    assert (promises["verdict"] == "NOT_ROBUST").all()
+
+
 @pytest.mark.parametrize("model", [SGDClassifier(random_state=0), RidgeClassifier(), LinearSVC(), Perceptron()])
 @pytest.mark.parametrize("several", [False, True])
 def test_linear_classifiers_with_a_margin(table, model, several) -> None:
@@ -266,3 +282,18 @@ def test_a_calibrated_chance_is_about_the_threshold(table) -> None:
     denied = X[:60][today.predict_proba(X[:60])[:, 1] < 0.8]
     promised = hf.explain(today, denied, changes=hf.PlausibleShift(0.0), **asked).counterfactuals
     assert risk.losses[:, 0] == pytest.approx([(m.predict_proba(promised)[:, 1] < 0.8).mean() for m in later])
+
+
+def test_a_study_at_a_threshold() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(300, 2)), columns=["a", "b"])
+    y = (X["a"] + X["b"] + rng.normal(0.0, 0.2, 300) > 1.0).astype(int)
+    tables = {"mine": (X, y, hf.FeatureSpace.from_frame(X))}
+    found = {
+        threshold: hf.benchmark(
+            tables, models=LogisticRegression(), methods=["nnce"], deltas=[0.01], seeds=1, inputs=10,
+            retrained={"complete": 2}, threshold=threshold, progress=False,
+        ).results["cost_l1"].mean()
+        for threshold in (None, 0.5, 0.9)
+    }  # fmt: skip
+    assert found[None] == found[0.5] < found[0.9]

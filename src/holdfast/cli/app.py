@@ -37,6 +37,7 @@ from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
+    Deciding,
     Drop,
     Index,
     MayChange,
@@ -76,6 +77,7 @@ def certify(
     data: DataFile,
     target: Target,
     may: MayChange,
+    deciding: Deciding,
     *,
     schema: Schema = None,
     factuals: Annotated[
@@ -101,7 +103,7 @@ def certify(
     with plain_errors(debug):
         tables.check_output(out)
         changes = may.needed()
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, frame = _points(data, classifier, schema, index, drop)
         before = None
         if factuals is not None:
@@ -135,6 +137,7 @@ def radius(
     data: DataFile,
     target: Target,
     may: MayChange,
+    deciding: Deciding,
     *,
     schema: Schema = None,
     index: Index = None,
@@ -151,7 +154,7 @@ def radius(
         tables.check_output(out)
         asked = may.read()
         changes: Changes = hf.PlausibleChanges(1.0, may.norm, not may.no_biases) if asked is None else asked
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, frame = _points(data, classifier, schema, index, drop)
         started = time.perf_counter()
         label = label_of(target, classifier.classifier)

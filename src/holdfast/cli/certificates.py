@@ -14,6 +14,7 @@ from holdfast.cli.advice import AdviceFile, AdviceReader, Promised
 from holdfast.cli.options import (
     DataFile,
     Debug,
+    Deciding,
     Drop,
     Index,
     MayChange,
@@ -38,6 +39,7 @@ def certificates(
     target: Promised,
     out: Annotated[Path, typer.Option(help="A folder, for a file each, or one file of lines: promises.jsonl.")],
     may: MayChange,
+    deciding: Deciding,
     *,
     schema: Schema = None,
     table: Annotated[
@@ -52,7 +54,7 @@ def certificates(
     with plain_errors(debug):
         tables.check_output(table)
         changes = may.needed()
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, people = read_people(data, schema, index, drop)
         label = label_of(target, classifier.classifier)
         told = AdviceReader(classifier, space, people, data, index or "row", label, changes).read(recourse)

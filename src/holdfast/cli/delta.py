@@ -13,7 +13,7 @@ from rich.markup import escape
 import holdfast as hf
 from holdfast.calibration import least_history
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, MODELS, Debug, Drop, Index, Norm, Schema, TrustPickle, plain_errors
+from holdfast.cli.options import FILE, Debug, Drop, Index, Norm, Schema, TrustPickle, plain_errors
 from holdfast.cli.recourse import read_schema
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model, read_object
@@ -31,7 +31,9 @@ def delta(
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(help=f"Without a history: today's scikit-learn model, to be retrained: {MODELS}", **FILE),
+        typer.Option(
+            help="Without a history: today's scikit-learn model, to be retrained: .skops or a pickle.", **FILE
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="With --model: the table that it is retrained on.", **FILE)] = None,
     label: Annotated[

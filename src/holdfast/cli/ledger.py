@@ -20,6 +20,7 @@ from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
+    Deciding,
     Drop,
     Index,
     MayChange,
@@ -34,13 +35,13 @@ from holdfast.cli.recourse import read_people
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import BATCH
+from holdfast.promises.ledger_terms import Terms
 
 app = typer.Typer(
     help="Every promise that was made, in a file that shows when it was tampered with.", no_args_is_help=True
 )
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger.", **FILE)]
-Threshold = Annotated[float | None, typer.Option(metavar="PROBABILITY", help="Class 1 from this probability on.")]
 
 
 @app.command()
@@ -52,9 +53,9 @@ def add(
     data: DataFile,
     target: Promised,
     may: MayChange,
+    deciding: Deciding,
     *,
     schema: Schema = None,
-    threshold: Threshold = None,
     date: Annotated[
         str | None, typer.Option(help="When the promises were made, 2026-11-16; today if not given.")
     ] = None,
@@ -72,7 +73,7 @@ def add(
 ) -> None:
     """Record the promises that `explain` made: all of them, or none if anything is wrong."""
     with plain_errors(debug):
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, people = read_people(data, schema, index, drop)
         advice = tables.read_table(recourse, index=index or "row", space=space)
         found = advice.get("recourse_found", advice.get("found"))
@@ -88,7 +89,6 @@ def add(
                 changes=may.read(),
                 space=space,
                 date=date,
-                threshold=threshold,
                 radius=not no_radius,
                 once=once,
             )
@@ -100,6 +100,11 @@ def add(
         console.print(f"{receipt.total:,} promises in {escape(str(ledger))}", soft_wrap=True)
         console.print(f"head {receipt.head}", soft_wrap=True)
         console.print("Keep the head elsewhere: with it, `ledger verify --head` also sees entries cut off at the end.")
+
+
+def _threshold(terms: Terms) -> str:
+    parts = terms.threshold if isinstance(terms.threshold, tuple) else (terms.threshold,)
+    return ", ".join(f"{part:g}" for part in parts)
 
 
 @app.command()
@@ -126,7 +131,7 @@ def show(
                 count, robust, dates = count + len(part), robust + int(part.robust.sum()), [min(days), max(days)]
             words = "none" if terms.changes is None else terms.changes.words.removeprefix("delta = ")
             table.add_row(
-                terms.model_hash[:12], escape(words), f"{terms.threshold:g}", f"{count:,}", f"{robust:,}",
+                terms.model_hash[:12], escape(words), _threshold(terms), f"{count:,}", f"{robust:,}",
                 dates[0], dates[-1],
             )  # fmt: skip
         console.print(f"{last:,} promises")

@@ -20,6 +20,7 @@ from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
+    Deciding,
     Drop,
     Index,
     MayChange,
@@ -57,6 +58,7 @@ def letters(
     target: Promised,
     out: Annotated[Path, typer.Option(help="A new or empty folder for the letters and their manifest.csv.")],
     may: MayChange,
+    deciding: Deciding,
     *,
     schema: Schema = None,
     until: Annotated[
@@ -112,7 +114,7 @@ def letters(
             raise InvalidInputError(
                 f"--history: expected --delta beside it, because it says how far models move, got {changes.words}"
             )
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, people = read_people(data, schema, index, drop)
         names = None
         if name is not None:

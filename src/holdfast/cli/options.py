@@ -21,6 +21,7 @@ from holdfast.classifier import Classifier
 from holdfast.cli import screens
 from holdfast.cli.wording import in_options
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.importers import Model
 
 BAD_INPUT = 2
 BROKEN = 3
@@ -65,9 +66,21 @@ class MayChange:
     ] = None
     norm: Norm = math.inf
     no_biases: Annotated[bool, typer.Option("--no-biases", help="Only the weights move.")] = False
+    threshold_range: Annotated[
+        str | None, typer.Option(metavar="LOW:HIGH", help="Between which probabilities the threshold may move, too.")
+    ] = None
 
     def read(self) -> Changes | None:
         """What the options describe; None where they say nothing of it."""
+        found = self._read()
+        if self.threshold_range is None:
+            return found
+        if found is None:
+            raise InvalidInputError("--threshold-range: expected --delta, --margin or --changes beside it, got none")
+        form = "--threshold-range LOW:HIGH"
+        return found.moving(tuple(_number(end, "--threshold-range") for end in _ends(self.threshold_range, form)))
+
+    def _read(self) -> Changes | None:
         alone = "--changes" if self.changes is not None else "--margin" if self.margin is not None else ""
         beside = ["--delta"] * bool(self.delta) + ["--margin"] * (alone == "--changes" and self.margin is not None)
         beside += ["--norm"] * (self.norm != math.inf) + ["--no-biases"] * self.no_biases
@@ -96,6 +109,29 @@ class MayChange:
         if changes is None:
             raise InvalidInputError("expected --delta or --margin, got neither (nor --changes)")
         return changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deciding:
+    """From which probability on the model's user says yes."""
+
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PROBABILITY",
+            help="Class 1 from this probability on; of several classes CLASS=PROBABILITY for each, repeated. "
+            "By default as the model itself predicts.",
+        ),
+    ] = None
+
+    def at(self, model: Model) -> Model:
+        """The model that decides so."""
+        if not self.threshold:
+            return model
+        if len(self.threshold) == 1 and "=" not in self.threshold[0]:
+            return model.at(_number(self.threshold[0], "--threshold"))
+        pairs = _pairs(self.threshold, "--threshold CLASS=PROBABILITY")
+        return model.at({label_of(name, model.classifier): _number(text, "--threshold") for name, text in pairs})
 
 
 def _column(text: str, metavar: str = "COLUMN") -> Any:

@@ -19,6 +19,7 @@ from holdfast.cli.options import (
     Constraints,
     DataFile,
     Debug,
+    Deciding,
     Drop,
     Index,
     MayChange,
@@ -43,7 +44,7 @@ from holdfast.importers.files import read_model
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(MayChange, Constraints):
+class Asked(MayChange, Deciding, Constraints):
     """Who asks for what, and how it is to be looked for."""
 
     model: ModelFile
@@ -71,7 +72,7 @@ class Asked(MayChange, Constraints):
         if others is None and any(known.name == self.method and known.needs_candidates for known in METHODS):
             raise InvalidInputError(f"--method {self.method}: expected --candidates with a table of people, got none")
         generator = make_generator(self.method, others)
-        classifier = read_model(self.model, trust_pickle=self.trust_pickle)
+        classifier = self.at(read_model(self.model, trust_pickle=self.trust_pickle))
         space = self.over(find_space(classifier, frame, given, others))
         label = label_of(self.target, classifier.classifier)
         if self.rows is not None:

@@ -18,6 +18,7 @@ from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
+    Deciding,
     Drop,
     Index,
     MayChange,
@@ -42,6 +43,7 @@ def report(
     target: Promised,
     out: Annotated[Path, typer.Option(help="Where the page goes: one HTML file that needs nothing else.")],
     may: MayChange,
+    deciding: Deciding,
     *,
     schema: Schema = None,
     name: Annotated[str | None, typer.Option(help="What the method is called that gave the advice.")] = None,
@@ -90,7 +92,7 @@ def report(
         check_folder(out)
         started = time.perf_counter()
         others = [_named_file(text) for text in compare or []]
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, people = read_people(data, schema, index, drop)
         groups = {column: tables.column_of(people, column, data, "--group") for column in group or []}
         if space is None and classifier.preprocess is None:

@@ -73,9 +73,11 @@ class Model:
         """The threshold on the probabilities of `trained`."""
         if self.as_trained is None or self.threshold is None:
             return HALF
-        if self.calibration is not None and isinstance(self.threshold, float):
-            return 1.0 / (1.0 + math.exp(-self.calibration(self.threshold)))
-        return self.threshold
+        return self.inside(self.threshold) if isinstance(self.threshold, float) else self.threshold
+
+    def inside(self, threshold: float) -> float:
+        """A threshold on the model's probabilities as one on those of `trained`."""
+        return threshold if self.calibration is None else 1.0 / (1.0 + math.exp(-self.calibration(threshold)))
 
     @property
     def offsets(self) -> tuple[float, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +23,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import find_space, model_points
 from holdfast.generators.stated import answered
-from holdfast.importers import load_model
+from holdfast.importers import Model, load_model
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_export import export
 from holdfast.promises.ledger_read import BATCH, Reader, TermsReader
@@ -155,7 +156,7 @@ class Ledger:
             raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
         rows = np.flatnonzero(recourse.found)
         model = recourse.model.at(threshold)
-        terms = Terms(model.trained, recourse.space, recourse.changes, model.own_threshold)
+        terms = _terms(model, recourse.space, recourse.changes)
         names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
         answers = recourse.counterfactuals.iloc[rows]
         if rows.size and not same_bits(recourse.points[rows], terms.space.encode(answers)):
@@ -212,7 +213,7 @@ class Ledger:
         if changes is not None:
             check_changes(changes)
         targets = read_targets(loaded.classifier, target, len(counterfactuals))
-        terms = Terms(loaded.trained, space, changes, loaded.own_threshold)
+        terms = _terms(loaded, space, changes)
         draft = Draft(terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date)
         return record(self._store, draft, skipped=len(counterfactuals) - rows.size, radius=radius, once=once)
 
@@ -261,3 +262,11 @@ class Ledger:
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
         return export(self.promises(), path)
+
+
+def _terms(model: Model, space: FeatureSpace, changes: Changes | None) -> Terms:
+    """Thresholds are kept as probabilities of the model as it was trained, which is what the ledger has of it."""
+    if changes is not None and changes.threshold is not None:
+        low, high = changes.threshold
+        changes = replace(changes, threshold=(model.inside(low), model.inside(high)))  # type: ignore[type-var]
+    return Terms(model.trained, space, changes, model.own_threshold)

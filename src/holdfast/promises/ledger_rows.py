@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import differs
 from holdfast.network import Floats
 from holdfast.promises.ledger_terms import Terms
 
@@ -73,9 +74,8 @@ def restored_rows(space: FeatureSpace, raw: pd.DataFrame, index: pd.Index | None
     numbers = space.numbers(raw)
     restored = space.restore(numbers, index)
     # The promise is the number that was written: a column that cannot hold it (float32, int8) gives way.
-    kept = space.numbers(restored)
-    for i in range(len(space.features)):
-        if not np.array_equal(kept[:, i], numbers[:, i], equal_nan=True):
+    for i, lost in enumerate(np.any(differs(space.numbers(restored), numbers), axis=0).tolist()):
+        if lost:
             restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
     return restored
 
