@@ -23,6 +23,7 @@ from sklearn.svm import SVC, LinearSVC
 import holdfast as hf
 from holdfast import checker, metrics
 from holdfast.importers.thresholds import offsets
+from holdfast.promises import promise_expiry
 from holdfast.report.beside import chances
 
 
@@ -244,6 +245,45 @@ def test_certificates_state_the_threshold_and_the_checker_minds_it(table, kind) 
             # Without any threshold a certificate may still be true, of another statement.
             assert not accepted or "threshold" not in forged or forged["threshold"]["offsets"] == [0.0]
     assert hf.certificate(hf.certify(model, X, 1, hf.PlausibleShift(0.1)), rows[0]).get("threshold") is None
+
+
+def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None:
+    X, y = table
+    today, later = (
+        RandomForestClassifier(20, random_state=0).fit(X, y),
+        RandomForestClassifier(20, random_state=1).fit(X, y),
+    )
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    denied = X[today.predict_proba(X)[:, 1] < 0.8].head(60)
+    asked = {"target": 1, "changes": hf.PlausibleShift(0.0), "generator": hf.NNCE(X), "space": space}
+    advice = hf.explain(today, denied, **asked, threshold=0.8)
+    kept = later.predict_proba(advice.counterfactuals)[:, 1] >= 0.8
+    assert (later.predict(advice.counterfactuals)[~kept] == 1).any()
+    with hf.Ledger(tmp_path / "promises.ledger") as ledger:
+        ledger.add(advice)
+        assert (hf.audit(ledger, later).broken == ~kept).all()
+        # A model that brings a threshold of its own decides at that one.
+        moved = FixedThresholdClassifier(FrozenEstimator(later), threshold=0.6, response_method="predict_proba").fit(
+            X, y
+        )
+        assert (hf.audit(ledger, moved).broken == (moved.predict(advice.counterfactuals) != 1)).all()
+        for promises in (ledger, advice):
+            assert promise_expiry(promises, [today, later], horizon=1).share[0] == pytest.approx(kept.mean())
+        ledger.add(hf.explain(today, denied, **asked, threshold=0.9))
+        with pytest.raises(hf.HoldfastError, match=r"threshold: expected one, since promises were made at 0\.8, 0\.9"):
+            hf.audit(ledger, later)
+
+
+def test_a_calibrated_chance_is_about_the_threshold(table) -> None:
+    X, y = table
+    today = RandomForestClassifier(20, random_state=0).fit(X, y)
+    later = [RandomForestClassifier(20, random_state=i).fit(X, y) for i in range(1, 12)]
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    asked: dict[str, Any] = {"target": 1, "generator": hf.NNCE(X), "space": space, "threshold": 0.8}
+    risk = hf.risk_calibrated(today, X[:60], retrained=later, **asked, settings=[0.0], coverage=0.1)
+    denied = X[:60][today.predict_proba(X[:60])[:, 1] < 0.8]
+    promised = hf.explain(today, denied, changes=hf.PlausibleShift(0.0), **asked).counterfactuals
+    assert risk.losses[:, 0] == pytest.approx([(m.predict_proba(promised)[:, 1] < 0.8).mean() for m in later])
 
 
 def test_a_study_at_a_threshold() -> None:

@@ -186,7 +186,9 @@ class Scored(Classifier):
             raise
         # The model may be anyone's code and raise anything; to the caller it is the table that did not fit.
         except Exception as error:
-            raise InvalidInputError(f"X: expected a table that the model can score, got {error}") from error
+            raise InvalidInputError(
+                f"X: expected a table that the model can score, got {type(error).__name__}: {error}"
+            ) from error
         scores = scores.reshape(n, -1) if scores.size == n * self.n_outputs else scores
         if scores.shape != (n, self.n_outputs) or not np.isfinite(scores).all():
             raise InvalidInputError(

@@ -98,6 +98,16 @@ class Model:
             return self.threshold
         return dict(zip(self.classifier.classes.tolist(), self.threshold, strict=True))
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """The columns that the preprocessing drops, so that a table may go without them."""
+        return getattr(self.preprocess, "unread", frozenset())
+
+    def with_unread(self, table: Any) -> Any:
+        """The table, with something in the columns that are dropped anyway."""
+        gone = [name for name in self.unread if name not in table.columns]
+        return table.assign(**dict.fromkeys(gone, 0.0)) if gone and isinstance(table, pd.DataFrame) else table
+
     def at(self, threshold: Any) -> Model:
         """The model that decides at a threshold; None leaves it as it is."""
         if threshold is None:
@@ -144,7 +154,8 @@ class Model:
         scored = self.classifier
         if isinstance(scored, Network) and self.preprocess is not None:
             # Its preprocessing may be its own, so it reads the rows that the points stand for.
-            scored = Scored(self.logits, tuple(scored.classes.tolist()), self.feature_names)
+            read = tuple(name for name in self.feature_names or () if name not in self.unread)
+            scored = Scored(self.logits, tuple(scored.classes.tolist()), read or None)
         if not isinstance(scored, Scored):
             return scored
         if today.decode is not None:
@@ -204,7 +215,7 @@ class Model:
             X = given_array(X, "X")
         self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
-            X = _in_order(X, self.feature_names)
+            X = _in_order(self.with_unread(X), self.feature_names)
         if self.preprocess is not None:
             if self.feature_names is not None and not hasattr(X, "columns"):
                 X = _named(X, self.feature_names)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Perceptron, RidgeClassifier, SGDClassifier
 from sklearn.model_selection import (
@@ -26,6 +27,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.features.pipeline import column_positions
 from holdfast.importers.chain import Chain
 from holdfast.importers.model import Model
 from holdfast.importers.objects import qualified_name
@@ -45,6 +47,16 @@ class Steps:
         for transformer in self.transformers:
             X = transformer.transform(X)
         return X
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The columns that a `ColumnTransformer` drops."""
+        first, names = _first_step(self.transformers[0]), list(_columns(self.transformers[0]) or ())
+        if not isinstance(first, ColumnTransformer):
+            return frozenset()
+        parts = (columns for _, part, columns in first.transformers_ if part != "drop")
+        read = {place for columns in parts for place in column_positions(columns, names, len(names))}
+        return frozenset(name for place, name in enumerate(names) if place not in read)
 
 
 def import_model(model: Any) -> Model:

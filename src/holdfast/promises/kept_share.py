@@ -27,7 +27,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import own_columns
-from holdfast.importers import load_model
+from holdfast.importers import Model, load_model
 from holdfast.importers.thresholds import HALF
 from holdfast.network import Floats
 from holdfast.promises.ledger import Ledger
@@ -154,7 +154,8 @@ def _parts(promises: Recourse | Ledger) -> Iterator[_Part]:
         # Without its models an ensemble asks what the row was recorded for already, and that the model accepts.
         known = None if isinstance(changes, EnsembleShift) else changes
         # A ledger knows no other half than where logits are equal.
-        threshold = None if batch.terms.threshold == HALF else batch.terms.threshold
+        own = Model(batch.terms.classifier, threshold=batch.terms.threshold)
+        threshold = None if batch.terms.threshold == HALF else own.by_label
         yield _Part(batch.counterfactuals, batch.targets, known, batch.terms.space, threshold)
 
 

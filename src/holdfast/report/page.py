@@ -77,7 +77,8 @@ def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
         of = (
             f"{numbers.part_of(first.robust, first.found)} of those with advice" if first.found else "nobody has advice"
         )
-        result.append(("Proven to survive", numbers.count(first.robust), of))
+        name = "Clear by the margin" if contents.symbol == "margin" else "Proven to survive"
+        result.append((name, numbers.count(first.robust), of))
     if contents.refits is not None:
         many, worst = numbers.count(contents.refits.models), numbers.share(contents.refits.worst)
         beside = f"of the promises by {many} real refits; by the worst {worst}"
