@@ -21,15 +21,19 @@ from holdfast.changes import Changes, EnsembleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
+from holdfast.given import given_row
 from holdfast.importers import Model, load_network
 from holdfast.importers.model import as_network
 from holdfast.network import Network
+from holdfast.progress import progress_bar
 from holdfast.verify import Certificates, Verdict
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.exact import NoProofError, checker_model, parameters
 
 Source = Certificates | Recourse
 _MAX_CASES = 5000
+# With fewer rows all certificates are written before a bar could be read.
+_LONG = 200
 
 
 class NoCertificateError(HoldfastError):
@@ -75,7 +79,7 @@ def certificate(
     >>> check_certificate(document, certs.network).accepted
     True
     """
-    row = int(np.arange(len(source))[row])
+    row = given_row(row, len(source))
     certs, place = _certificates_of(source, row)
     if isinstance(source, Recourse):
         space = source.space if space is None else space
@@ -201,25 +205,33 @@ def write_certificate(document: Mapping[str, Any], path: str | PathLike[str]) ->
 
 
 def write_certificates(
-    source: Source, path: str | PathLike[str], *, rows: Iterable[int] | None = None, **options: Any
+    source: Source,
+    path: str | PathLike[str],
+    *,
+    rows: Iterable[int] | None = None,
+    progress: bool | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
     """The certificates of many rows into a folder (a file each, named by its id) or into one file of lines (.jsonl).
 
     Returns a table with the source's index: `verdict`, `certificate` (the id, None where there is none) and `reason`
-    (why there is none). `options` are those of `certificate`.
+    (why there is none). `progress` shows a bar on stderr, by default for many rows if that is a terminal; `options` are
+    those of `certificate`.
     """
     path = Path(path)
-    chosen = range(len(source)) if rows is None else [int(np.arange(len(source))[row]) for row in rows]
+    chosen = range(len(source)) if rows is None else [given_row(row, len(source)) for row in rows]
     index = source.index if isinstance(source, Certificates) else source.factuals.index
     table, documents = [], []
-    for row in chosen:
-        try:
-            document = certificate(source, row, **options)
-        except NoCertificateError as error:
-            table.append((None if source.verdict[row] is None else str(source.verdict[row]), None, str(error)))
-            continue
-        documents.append(document)
-        table.append((document["verdict"], document["id"], ""))
+    with progress_bar("certificates", len(chosen), wanted=progress, long=_LONG) as advance:
+        for row in chosen:
+            try:
+                document = certificate(source, row, **options)
+                documents.append(document)
+                table.append((document["verdict"], document["id"], ""))
+            except NoCertificateError as error:
+                table.append((None if source.verdict[row] is None else str(source.verdict[row]), None, str(error)))
+            if advance is not None:
+                advance(1)
     if path.suffix == ".jsonl":
         _write(path, "".join(_text(document) + "\n" for document in documents))
     else:

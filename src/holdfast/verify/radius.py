@@ -8,6 +8,7 @@ search goes on from there. Every row has its own radius all along, so the whole 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from holdfast.deadline import Deadline
 from holdfast.importers import Model, load_model
 from holdfast.network import CHUNK, Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
+from holdfast.progress import progress_bar
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.deciders import decider_for, toward
@@ -39,6 +41,8 @@ Rows = NDArray[np.intp]
 _ROUNDS = 12
 # Branches that a proof may take, and values of searched layers that are searched together.
 _PROOF_NODES, _WIDE = 50_000, 2**15
+# A table shorter than this is done before a progress bar could be read, and so many rows are looked at together.
+_LONG_TABLE, _TOGETHER = 500, 256
 # Seconds in which a stubborn row's bounds are halved; in a p-norm, where that is all there is, more.
 _PATIENCE, _BALL_PATIENCE = 0.3, 2.0
 # Where no counter-model is met up to this radius (times the largest parameter), what is proven there is all there is.
@@ -115,6 +119,7 @@ def certified_radius(
     space: Space | None = None,
     changes: Changes | None = None,
     threshold: Any = None,
+    progress: bool | None = None,
 ) -> CertifiedRadius:
     """The largest delta for which each row keeps its class, to within `tol`.
 
@@ -129,6 +134,8 @@ def certified_radius(
         an `EnsembleShift`, the largest radius of an `Ellipsoid`.
     tol
         The greatest `upper - lower` wanted; `met` says where rounding, or the budget of a search, was in the way.
+    progress
+        Show a progress bar on stderr; by default on long tables if stderr is a terminal.
 
     Examples
     --------
@@ -141,7 +148,8 @@ def certified_radius(
     targets = read_targets(table.model.classifier, target, table.points.shape[0])
     kind = PlausibleChanges(1.0, norm, biases) if changes is None else changes
     check_changes(kind)
-    return radius_of_points(table.model, table.points, targets, kind, tol=tol, index=table.index)
+    with progress_bar("radius", len(targets), wanted=progress, long=_LONG_TABLE) as advance:
+        return radius_of_points(table.model, table.points, targets, kind, tol=tol, index=table.index, advance=advance)
 
 
 def radius_of_points(
@@ -152,6 +160,7 @@ def radius_of_points(
     *,
     tol: float = 1e-6,
     index: pd.Index | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> CertifiedRadius:
     """`certified_radius` for whoever has points and class indices already; None stands for Δ in norm inf.
 
@@ -177,19 +186,23 @@ def radius_of_points(
     if n:
         engine.check_scale(points)
     lower, upper = np.empty(n), np.empty(n)
-    for k in np.unique(targets):
-        rows = np.flatnonzero(targets == k)
+    # All together, unless somebody watches.
+    together = max(n, 1) if advance is None else 1 if engine.ball else _TOGETHER
+    every = [(k, np.flatnonzero(targets == k)) for k in np.unique(targets).tolist()]
+    for k, rows in ((k, part[i : i + together]) for k, part in every for i in range(0, part.size, together)):
         if not network.hidden:
-            found = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, int(k)))
+            found = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, k))
             lower[rows], upper[rows] = (end.min(axis=1) for end in found)
         elif engine.ball:
-            pairs = [_bisected(engine, points[row : row + 1], int(k), tol, 0.0, math.inf) for row in rows]
+            pairs = [_bisected(engine, points[row : row + 1], k, tol, 0.0, math.inf) for row in rows]
             lower[rows], upper[rows] = np.array(pairs).T
         else:
-            lower[rows], upper[rows] = _Rays(engine, int(k), points[rows], tol).run()
+            lower[rows], upper[rows] = _Rays(engine, k, points[rows], tol).run()
             for row in rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]:
                 ends = float(lower[row]), float(upper[row])
-                lower[row], upper[row] = _bisected(engine, points[row : row + 1], int(k), tol, *ends)
+                lower[row], upper[row] = _bisected(engine, points[row : row + 1], k, tol, *ends)
+        if advance is not None:
+            advance(rows.size)
     return CertifiedRadius(lower, upper, index, tol)
 
 
