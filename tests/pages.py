@@ -33,8 +33,8 @@ from typer.testing import CliRunner
 from holdfast.cli import app
 
 RUN, SHOWN, DIRECTIVES = {"python", "sh"}, {"console", "text", "json"}, {"{toctree}", "{eval-rst}", "{include}"}
-# Minutes to hours; tests/test_paper_study.py and tests/test_benchmark.py run both on tiny tables.
-PARSED_ONLY = ("holdfast benchmark paper", "holdfast benchmark run --datasets")
+# Minutes to hours; tests/test_paper_study.py, test_recipes.py and test_benchmark.py run them on tiny tables.
+PARSED_ONLY = ("holdfast benchmark paper", "holdfast benchmark changes", "holdfast benchmark run --datasets")
 INSTALLS = ("git clone", "export HOLDFAST=", "python3 -m venv", ". .venv/bin/activate", "pip install", "mkdir", "cd ")
 
 

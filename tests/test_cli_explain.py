@@ -126,7 +126,7 @@ BAD = {
     "unknown immutable": (["--immutable", "height"], "expected columns of the table, got 'height'"),
     "delta is zero": (["--delta", "0"], "expected delta > 0"),
     "missing column": (["--drop", "b"], "expected the column 'b'"),
-    "closest without delta": (["--method", "closest"], "expected PlausibleChanges"),
+    "closest without delta": (["--method", "closest"], "--delta, --margin or --changes: expected one of them"),
     "nowhere to write": (["--out", "nowhere/recourse.csv"], "existing folder"),
     "no such schema": (["--schema", "nowhere.json"], "does not exist"),
     "no such candidates": (["--candidates", "nowhere.csv"], "does not exist"),

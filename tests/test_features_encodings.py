@@ -255,3 +255,14 @@ def test_an_order_in_a_pipeline_has_to_be_of_its_labels() -> None:
     pipeline = _pipeline("standard", "one-hot").fit(people, y)
     with pytest.raises(hf.HoldfastError, match=r"ordinal\['job'\]: expected the labels"):
         hf.FeatureSpace.from_pipeline(pipeline, people, ordinal={"job": ["low", "high"]})
+
+
+def test_a_missing_value_may_be_stated_as_what_stood_for_it() -> None:
+    people = pd.DataFrame({"savings": [np.nan, 2000.0, 5000.0], "debt": [1.0, 2.0, 3.0]})
+    space = hf.FeatureSpace.from_frame(people, missing={"savings": 2000.0}, fillable=["savings"])
+    stated = people.head(1).assign(savings=2000.0)
+    point = space.encode(stated)
+    for points in (space.settle(point, people.head(1))[0], space.project(point, people.head(1))):
+        assert np.array_equal(points, point)
+    kept = space.encode(people.head(1))
+    assert np.array_equal(space.settle(kept, people.head(1))[0], kept)

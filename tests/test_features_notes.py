@@ -209,3 +209,69 @@ def test_a_schema_of_ones_own_passes_its_notes_on(tmp_path: Path, monkeypatch: p
 def test_two_columns_may_swap_their_names() -> None:
     space = FeatureSpace.from_frame(PEOPLE, labels={"late": "use", "use": "late"})
     assert (space.label("late"), space.label("use")) == ("use", "late")
+
+
+WORDS: dict[Any, Any] = {
+    "home": {"en": "housing", "de": "Wohnen"},
+    ("home", "A151"): {"en": "rented", "de": "gemietet"},
+    ("rooms", 2): "two",
+    ("rent", "EUR"): {"de": "Euro", "fr": "euros"},
+}
+HOMES = pd.DataFrame({"home": ["A151", "A152"], "rooms": [1, 2], "rent": [500.0, 900.0]})
+
+
+def homes(labels: dict[Any, Any]) -> FeatureSpace:
+    return FeatureSpace.from_frame(HOMES, categorical=["home", "rooms"], units={"rent": "EUR"}, labels=labels)
+
+
+def test_words_for_values_and_units_in_each_language() -> None:
+    space = homes(WORDS)
+    again = FeatureSpace.from_dict(json.loads(json.dumps(space.to_dict())))
+    assert again == space
+    for notes in (space.notes, again.notes):
+        assert [notes.label("home", code) for code in ("en", "de", "de-AT", "fr")] == [
+            "housing",
+            "Wohnen",
+            "Wohnen",
+            "housing",
+        ]
+        assert (notes.word("home", "A151", "de"), notes.word("home", "A152", "de")) == ("gemietet", "A152")
+        assert (notes.word("rooms", 2), notes.word("rooms", 1)) == ("two", "1")
+        assert [notes.word("rent", "EUR", code) for code in ("de", "fr", "en")] == ["Euro", "euros", "Euro"]
+    moved = {"home": "A152", "rooms": 2, "rent": 900.0}
+    assert space.describe_change(HOMES.iloc[0], moved) == [
+        "change housing from rented to A152", "change rooms from 1 to two", "raise rent from 500 to 900 Euro",
+    ]  # fmt: skip
+    assert space.to_dict(notes=False) == homes({}).to_dict(notes=False)
+
+
+def test_a_schema_says_words_for_values(tmp_path: Path) -> None:
+    columns = [
+        {
+            "name": "home", "role": "feature", "kind": "categorical", "actionability": "mutable",
+            "categories": [{"value": "A151"}, {"value": "A152"}], "words": {"A151": {"en": "rented", "de": "gemietet"}},
+        },
+        {"name": "paid", "role": "target", "kind": "binary", "min": 0, "max": 1},
+    ]  # fmt: skip
+    path = tmp_path / "loans.schema.json"
+    path.write_text(json.dumps({"name": "loans", "target": {"column": "paid"}, "columns": columns}))
+    assert FeatureSpace.from_schema(path).notes.word("home", "A151", "de") == "gemietet"
+
+
+@pytest.mark.parametrize(
+    ("labels", "complaint"),
+    [
+        ({("home", "A999"): "castle"}, "expected a value of the column or its unit"),
+        ({("home", "A151"): "A152"}, "a label of its own for each value of 'home'"),
+        ({("home", "A151"): {"en": "rented", "de": "x"}, ("home", "A152"): {"en": "owned", "de": "x"}}, "'x' for two"),
+        ({"home": {"de": "Miete"}, "rent": {"de": "Miete"}}, "'Miete' for two"),
+        ({"home": {"de": "rent"}}, "'rent' for two"),
+        ({("home",): "rented"}, "expected a column, or a column and a value of it"),
+        ({"home": {}}, "expected a text for each language"),
+        ({"home": {"en": 3}}, "expected one line of text"),
+        ({("castle", "A151"): "rented"}, "castle"),
+    ],
+)  # fmt: skip
+def test_words_that_nobody_could_tell_apart_are_refused(labels: dict[Any, Any], complaint: str) -> None:
+    with pytest.raises(InvalidInputError, match=complaint):
+        homes(labels)

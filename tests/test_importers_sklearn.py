@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
@@ -117,7 +116,6 @@ def test_multi_label_is_refused():
     [
         RandomForestClassifier(n_estimators=2),
         SVC(),
-        CalibratedClassifierCV(LogisticRegression(), cv=2),
         OneVsRestClassifier(LogisticRegression()),
         make_pipeline(StandardScaler(), SVC()),
     ],

@@ -151,7 +151,6 @@ BAD: list[tuple[Callable[[], object], str]] = [
         lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.EnsembleShift([hf.Network([[[1.0]]], [[0.0]])], 0.5)),
         "of 2 variables",
     ),
-    (lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.EnsembleShift([SCORES], 0.5)), "expected networks, .* hf.scored"),
     (lambda: hf.certify(NAMED, [[1.0, 2.0]], 1, hf.EnsembleShift([OTHERS], 0.5)), r"columns \['a', 'b'\], got"),
     (lambda: hf.certify(NET, [[1.0, 2.0]], 1, changes_from_dict(VALUES[2].to_dict())), "got only their names"),
     (lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.EnsembleShift(["model"], 0.5)), "expected"),

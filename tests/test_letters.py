@@ -224,7 +224,9 @@ def test_a_row_without_an_answer_is_told_so(reason: str, kind: str, words: str) 
     )
     letter = advice.letter(0, until="2031-05-07")
     assert letter.contents.why_none == kind
-    assert (letter.contents.changes, letter.contents.reasons) == ((), ())
+    assert letter.contents.changes == ()
+    # In the middle of its range each of them would bring a yes closer, by its weight and its distance from there.
+    assert [reason.text for reason in letter.contents.reasons] == ["income", "late", "use", "score"]
     for text in (letter.text, letter.html):
         flat = " ".join(text.split())
         assert words in flat
@@ -248,20 +250,86 @@ def test_advice_that_nobody_may_be_given_is_refused() -> None:
 # ---------------------------------------------------------------------- reasons, time, limits
 
 
-def test_reasons_come_from_what_changes_the_largest_share_first() -> None:
+def test_reasons_of_one_code_stand_together_the_largest_share_first() -> None:
     advice = loans(
         reasons={"late": ("38", "Serious delinquency"), "use": ("10", "Card use"), "income": ("10", "Card use")}
     )
     letter = advice.letter(0)
+    # Nobody but A-1 is known: what is usual is what A-1 is told.
     moved = np.abs(advice.points[0] - advice.space.encode(advice.factuals)[0])
-    shares = dict(zip(["income", "late", "use", "score"], moved / moved.sum(), strict=False))
-    expected = [("10", "Card use", shares["income"] + shares["use"]), ("38", "Serious delinquency", shares["late"])]
+    won = dict(zip(["income", "late", "use", "score"], moved * np.abs(NETWORK.weights[0][0]), strict=False))
+    total = sum(won.values())
+    expected = [
+        ("10", "Card use", won["income"] + won["use"]), ("38", "Serious delinquency", won["late"]),
+        ("", "score", won["score"]),
+    ]  # fmt: skip
     found = [(reason.code, reason.text, reason.share) for reason in letter.contents.reasons]
-    assert found[:2] == [(code, text, pytest.approx(share)) for code, text, share in expected]
-    assert found[2] == ("", "score", pytest.approx(shares["score"]))
-    assert [change.share for change in letter.contents.changes] == sorted(shares.values(), reverse=True)
+    assert found == [(code, text, pytest.approx(share / total)) for code, text, share in expected]
+    costs = sorted((moved / moved.sum())[:4], reverse=True)
+    assert [change.share for change in letter.contents.changes] == pytest.approx(costs)
     assert letter.text.index("1. Card use (code 10)") < letter.text.index("2. Serious delinquency (code 38)")
+    assert "that people with a yes usually have" in " ".join(letter.text.split())
+
+
+def test_where_nothing_counts_by_itself_the_reasons_are_what_the_advice_changes() -> None:
+    people = pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 1.0]})
+    space = hf.FeatureSpace.from_frame(people)
+    # Only both together bring a yes.
+    both = hf.Network([[[1.0, 1.0]], [[1.0]]], [[-1.0], [-0.5]])
+    advice = hf.explain(both, people.head(1), target=1, generator=hf.NNCE(people), space=space)
+    letter = advice.letter(0)
+    assert (letter.contents.derived, [reason.text for reason in letter.contents.reasons]) == ("advice", ["a", "b"])
     assert "does not say how much each detail counted" in " ".join(letter.text.split())
+    nobody = hf.explain(both, people.head(1), target=1, generator=hf.NNCE(people.head(1)), space=space)
+    letter = nobody.letter(0, accepted=people)
+    assert (letter.contents.derived, letter.contents.reasons) == ("", ())
+    for language, words in (("en", "a person will look at the decision"), ("de", "sieht sich ein Mensch")):
+        assert words in " ".join(nobody.letter(0, accepted=people, language=language).text.split())
+
+
+def test_protected_attributes_are_not_named_to_anyone() -> None:
+    letter = loans(protected=["sex"], labels={"sex": "sex as registered"}).letter(0, date=DAY)
+    assert (letter.contents.unchanged, letter.contents.unlisted) == ((), 1)
+    for text in (letter.text, letter.html):
+        assert "registered" not in text
+        assert "All other details must be as they were" in " ".join(text.split())
+
+
+def test_a_german_letter_is_german() -> None:
+    labels: dict[Any, Any] = {
+        "income": {"en": "net income", "de": "Nettoeinkommen"},
+        ("income", "EUR a month"): {"en": "EUR a month", "de": "EUR im Monat"},
+        "late": {"en": "missed payments", "de": "verpasste Raten"},
+        ("late", "payments"): {"de": "Raten", "en": "payments"},
+        "sex": {"en": "sex", "de": "Geschlecht"},
+        ("sex", "f"): {"en": "female", "de": "weiblich"},
+    }
+    advice = loans(labels=labels, reasons={"late": ("38", {"en": "Serious delinquency", "de": "Zahlungsverzug"})})
+    german = advice.letter(0, language="de", date=DAY).text
+    for words in (
+        "* Nettoeinkommen (EUR im Monat): von 1.800 auf 3.950 erhöhen", "* verpasste Raten: von 6 auf 0 senken",
+        "Zahlungsverzug (Code 38)", "* Geschlecht: weiblich",
+    ):  # fmt: skip
+        assert words in german
+    english = advice.letter(0, date=DAY).text
+    for words in ("* net income (EUR a month): raise it", "* sex: female", "Serious delinquency (code 38)"):
+        assert words in english
+
+
+@pytest.mark.parametrize(
+    ("language", "stays", "states"),
+    [("en", "savings: not stated", "state it: 5,000"), ("de", "savings: nicht angegeben", "5.000 angeben")],
+)
+def test_a_missing_value_is_said_in_words(language: str, stays: str, states: str) -> None:
+    people = pd.DataFrame({"income": [1000.0, 5000.0], "savings": [np.nan, 5000.0]})
+    net = hf.Network([[[3.0, 2.0, 0.0]]], [[-2.5]])
+    for fillable, words in (([], stays), (["savings"], states)):
+        space = hf.FeatureSpace.from_frame(
+            people, missing={"savings": 0.0}, ranges={"savings": (0, 5000)}, fillable=fillable
+        )
+        advice = hf.explain(net, people.head(1), target=1, generator=hf.NNCE(people), space=space)
+        assert advice.found.all()
+        assert words in advice.letter(0, language=language, date=DAY).text
 
 
 def test_labels_units_and_what_must_stay() -> None:

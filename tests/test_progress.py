@@ -1,5 +1,8 @@
 """The progress bar: silent unless asked for or watched, and it moves."""
 
+import numpy as np
+
+import holdfast as hf
 from holdfast.progress import progress_bar
 
 
@@ -17,3 +20,23 @@ def test_shown_on_stderr_when_asked_for(capsys):
     assert captured.out == ""
     assert "work" in captured.err
     assert "3/3" in captured.err
+
+
+def test_radii_and_certificates_are_counted_to_the_last_row(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1, 1, size=(12, 3))
+    deep = hf.Network(
+        [rng.normal(size=(6, 3)), rng.normal(size=(5, 6)), rng.normal(size=(1, 5))], [[0.1] * 6, [0.1] * 5, [0.5]]
+    )
+    linear = hf.Network([[[1.0, -1.0, 0.5]]], [[0.0]])
+    for network, options in (
+        (deep, {}), (linear, {}), (linear, {"norm": 2}), (deep, {"changes": hf.PlausibleShift(0.1)}),
+    ):  # fmt: skip
+        quiet = hf.certified_radius(network, points, 1, **options)
+        assert capsys.readouterr().err == ""
+        shown = hf.certified_radius(network, points, 1, progress=True, **options)
+        assert "12/12" in capsys.readouterr().err
+        assert (shown.lower == quiet.lower).all()
+    certificates = hf.certify(deep, points, 1, hf.PlausibleChanges(0.01))
+    hf.write_certificates(certificates, tmp_path / "all.jsonl", progress=True)
+    assert "12/12" in capsys.readouterr().err

@@ -186,9 +186,9 @@ def test_moves_by_hand(contents, robust):
         step = step[step != 0]
         moves = found[name]
         assert (moves.changed, moves.up, moves.down) == (len(step), (step > 0).sum(), (step < 0).sum())
-        assert (moves.low, moves.median, moves.high) == pytest.approx(
-            (np.quantile(step, 0.1), np.median(step), np.quantile(step, 0.9))
-        )
+        # Of whole units and steps, changes that somebody was told.
+        how = "linear" if robust.space[name].grid is None else "nearest"
+        assert (moves.low, moves.median, moves.high) == pytest.approx(np.quantile(step, [0.1, 0.5, 0.9], method=how))
     for name in ("job", "home"):
         pairs = pd.DataFrame({"old": before[name].to_numpy(), "new": after[name].to_numpy()})
         pairs = pairs[pairs["old"] != pairs["new"]]
@@ -779,7 +779,7 @@ def test_stated_advice_is_what_explain_said(case, robust):
         robust.to_frame().drop(columns=["optimality_gap", "lower_bound"]),
     )
     np.testing.assert_array_equal(told.points, robust.points)
-    assert gather(told, date=DATE) == gather(robust, date=DATE)
+    assert gather(told, date=DATE) == gather(dataclasses.replace(robust, generator=None), date=DATE)
 
 
 def test_stated_advice_of_another_class_is_refused(case, robust):
@@ -849,8 +849,9 @@ def test_the_command_writes_what_the_library_writes(files, case):
     assert done.exit_code == 0, done.output
     people = case.people.assign(sex=["f", "m"] * 20).set_axis(pd.Index([f"0{i}" for i in range(40)], name="id"))
     told, other = (advice(case, generator(case.candidates), people=people) for generator in (hf.RNCE, hf.NNCE))
-    assert f"40 people, {told.found.sum()} with advice, {told.robust.sum()} of them proven" in done.output
-    written = told.report(
+    assert f"40 people, {told.found.sum()} with advice." in done.output
+    assert f"{told.robust.sum()} of these promises hold under every model within" in done.output
+    written = dataclasses.replace(told, generator=None).report(
         files / "library.html", name="rnce", others={"nnce": other}, calibrated=0.004, groups=["sex"], title="Loans",
         date=DATE,
     )  # fmt: skip
@@ -871,7 +872,8 @@ def test_the_command_without_a_schema_and_without_delta(tmp_path):
          "--out", str(tmp_path / "report.html")],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    told.report(tmp_path / "library.html", groups={"group": list("abca")}, date=DATE)
+    unknown = dataclasses.replace(told, generator=None)
+    unknown.report(tmp_path / "library.html", groups={"group": list("abca")}, date=DATE)
     assert (tmp_path / "report.html").read_bytes() == (tmp_path / "library.html").read_bytes()
 
 

@@ -226,3 +226,18 @@ def test_certificates_state_the_threshold_and_the_checker_minds_it(table, kind) 
             # Without any threshold a certificate may still be true, of another statement.
             assert not accepted or "threshold" not in forged or forged["threshold"]["offsets"] == [0.0]
     assert hf.certificate(hf.certify(model, X, 1, hf.PlausibleShift(0.1)), rows[0]).get("threshold") is None
+
+
+def test_a_study_at_a_threshold() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(300, 2)), columns=["a", "b"])
+    y = (X["a"] + X["b"] + rng.normal(0.0, 0.2, 300) > 1.0).astype(int)
+    tables = {"mine": (X, y, hf.FeatureSpace.from_frame(X))}
+    found = {
+        threshold: hf.benchmark(
+            tables, models=LogisticRegression(), methods=["nnce"], deltas=[0.01], seeds=1, inputs=10,
+            retrained={"complete": 2}, threshold=threshold, progress=False,
+        ).results["cost_l1"].mean()
+        for threshold in (None, 0.5, 0.9)
+    }  # fmt: skip
+    assert found[None] == found[0.5] < found[0.9]

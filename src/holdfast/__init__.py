@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from holdfast import datasets, metrics
 from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation, risk_calibrated
 from holdfast.changes import Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift, parameter_distance
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
 from holdfast.generators import (
     GCE,
@@ -37,6 +37,7 @@ from holdfast.generators import (
     Robust,
     alternatives,
     explain,
+    main_reasons,
 )
 from holdfast.importers import load_model, load_network
 from holdfast.network import Network
@@ -68,6 +69,7 @@ __all__ = [
     "EnsembleShift",
     "FeatureSpace",
     "HoldfastError",
+    "HoldfastWarning",
     "Ledger",
     "Network",
     "PlausibleChanges",
@@ -89,6 +91,7 @@ __all__ = [
     "explain",
     "load_model",
     "load_network",
+    "main_reasons",
     "metrics",
     "output_bounds",
     "parameter_distance",

@@ -5,6 +5,10 @@ class HoldfastError(Exception):
     """Base class of every error that holdfast raises on purpose."""
 
 
+class HoldfastWarning(UserWarning):
+    """Something that was asked for and done, and may not be what was meant."""
+
+
 class InvalidInputError(HoldfastError, ValueError):
     """An argument is not what was expected; the message says what was expected and what came."""
 

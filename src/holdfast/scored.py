@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -290,6 +290,7 @@ class _Odds:
 
     function: Callable[[Any], Any]
     threshold: float | None = None
+    odds: ClassVar[bool] = True
 
     def __call__(self, table: Any) -> Floats:
         return log_odds(self.function(table), self.threshold)

@@ -121,6 +121,10 @@ class Changes(ABC):
         low, high = self.threshold
         return f", whichever threshold from {low:g} to {high:g} is used"
 
+    def moving(self, threshold: object) -> Self:
+        """The same, with a threshold that may move between two probabilities."""
+        return replace(self, threshold=check_policy(threshold))  # type: ignore[type-var]
+
     @property
     def settled(self) -> Self:
         """The same with a threshold that stays."""

@@ -22,8 +22,11 @@ AdviceFile = Annotated[
     Path, typer.Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
 ]
 Promised = Annotated[str, typer.Option(help="The class that the people were promised.")]
-Schema = Annotated[
-    Path | None, typer.Option(help="The columns and units, as for `explain`: FeatureSpace.to_dict() as JSON.", **FILE)
+Accepted = Annotated[
+    Path | None,
+    typer.Option(
+        help="A table of people, to learn from what accepted ones have which details count against someone.", **FILE
+    ),
 ]
 
 
@@ -68,10 +71,3 @@ class AdviceReader:
             self.classifier, factuals, stated, target=self.label, changes=self.changes, space=self.space,
             reasons=advice.get("recourse_reason", advice.get("reason")),
         )  # fmt: skip
-
-
-def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Series:
-    """A column that an option names."""
-    if name not in people.columns:
-        raise InvalidInputError(f"{data}: expected a column {name!r} for {option}, got {list(people.columns)}")
-    return people[name]

@@ -6,7 +6,6 @@ given.
 
 from __future__ import annotations
 
-import math
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -16,28 +15,41 @@ import pandas as pd
 import typer
 
 import holdfast as hf
-from holdfast.cli import audit, benchmark, check, datasets, ledger, letters, recourse, report, screens, tables
-from holdfast.cli.advice import Schema
+from holdfast.changes import Changes
+from holdfast.cli import (
+    audit,
+    benchmark,
+    certificates,
+    check,
+    datasets,
+    delta,
+    ledger,
+    letters,
+    recourse,
+    report,
+    risk,
+    schema,
+    screens,
+    tables,
+)
 from holdfast.cli.options import (
     BROKEN,
     FILE,
     DataFile,
     Debug,
-    Delta,
+    Deciding,
     Drop,
     Index,
-    Margin,
+    MayChange,
     ModelFile,
-    NoBiases,
-    Norm,
     Out,
+    Schema,
     Target,
     TrustPickle,
-    changes_of,
     label_of,
     plain_errors,
+    spread,
 )
-from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers.files import read_model
 
@@ -59,15 +71,15 @@ class Method(StrEnum):
 
 
 @app.command()
+@spread
 def certify(
     model: ModelFile,
     data: DataFile,
     target: Target,
-    delta: Delta = None,
-    margin: Margin = None,
+    may: MayChange,
+    deciding: Deciding,
+    *,
     schema: Schema = None,
-    norm: Norm = math.inf,
-    no_biases: NoBiases = False,
     factuals: Annotated[
         Path | None,
         typer.Option(help="The rows that the points explain: also ask whether Δ keeps their class.", **FILE),
@@ -90,16 +102,13 @@ def certify(
     """Does each point keep its class under every model within delta of this one, or under a lower margin?"""
     with plain_errors(debug):
         tables.check_output(out)
-        changes = changes_of(delta, norm, no_biases, margin)
-        if changes is None:
-            raise InvalidInputError("expected --delta or --margin, got neither")
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        changes = may.needed()
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, frame = _points(data, classifier, schema, index, drop)
         before = None
         if factuals is not None:
             before = tables.read_factuals(factuals, frame, index=index, drop=drop or (), space=space)
-            if space is None:
-                tables.check_columns(before, classifier, factuals)
+            before = tables.own_columns(before, classifier, factuals, space)
         started = time.perf_counter()
         certificates = hf.certify(
             classifier,
@@ -122,56 +131,56 @@ def certify(
 
 
 @app.command()
+@spread
 def radius(
     model: ModelFile,
     data: DataFile,
     target: Target,
+    may: MayChange,
+    deciding: Deciding,
+    *,
     schema: Schema = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(help="For any model: how far the margin may fall instead, and how many rows allow this much."),
-    ] = None,
-    norm: Norm = math.inf,
     index: Index = None,
     drop: Drop = None,
     out: Out = None,
     trust_pickle: TrustPickle = False,
     debug: Debug = False,
 ) -> None:
-    """How far may the model move, or its margin fall, before each point loses its class?"""
+    """How far may the model move, or its margin fall, before each point loses its class?
+
+    With --delta, --margin or --changes it is measured in that way, and one also sees how many rows allow as much.
+    """
     with plain_errors(debug):
         tables.check_output(out)
-        changes = changes_of(None, norm, margin=margin)
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        asked = may.read()
+        changes: Changes = hf.PlausibleChanges(1.0, may.norm, not may.no_biases) if asked is None else asked
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, frame = _points(data, classifier, schema, index, drop)
         started = time.perf_counter()
         label = label_of(target, classifier.classifier)
-        radii = hf.certified_radius(classifier, frame, label, norm=norm, space=space, changes=changes)
+        radii = hf.certified_radius(classifier, frame, label, space=space, changes=changes)
         seconds = time.perf_counter() - started
-        result = screens.radius_frame(radii.lower, radii.upper, frame.index)
+        result = radii.to_frame()
         if out is not None:
             tables.write_table(result, out)
-        screens.show_radii(result, target=target, norm=norm, margin=margin, seconds=seconds, out=out)
+        size = None if asked is None else asked.size
+        screens.show_radii(result, target=target, changes=changes, size=size, seconds=seconds, out=out)
 
 
 def _points(
     data: Path, classifier: Model, schema: Path | None, index: str | None, drop: list[str] | None
 ) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
-    """The points, in raw units where a schema says how the model reads them."""
+    """The points, in raw units where a schema says how the model reads them; of advice, those that there are."""
     space, frame = recourse.read_people(data, schema, index, drop)
-    if space is None:
-        tables.check_columns(frame, classifier, data)
-    return space, frame
+    return space, tables.own_columns(tables.answered(frame), classifier, data, space)
 
 
-app.command()(recourse.explain)
-app.command()(recourse.methods)
-app.command()(datasets.datasets)
-app.command()(check.check)
+for command in (
+    schema.schema, delta.delta, risk.risk, recourse.explain, recourse.alternatives, recourse.methods, datasets.datasets,
+    certificates.certificates, check.check, audit.audit, letters.letters, report.report,
+):  # fmt: skip
+    app.command()(command)
 app.add_typer(ledger.app, name="ledger")
-app.command()(audit.audit)
-app.command()(letters.letters)
-app.command()(report.report)
 app.add_typer(benchmark.app, name="benchmark")
 
 

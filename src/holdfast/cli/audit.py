@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -15,10 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import screens, tables
-from holdfast.cli.ledger import LedgerFile, Threshold
-from holdfast.cli.options import BROKEN, FILE, Debug, Out, TrustPickle, plain_errors
+from holdfast.cli.ledger import LedgerFile
+from holdfast.cli.options import BROKEN, FILE, Debug, Deciding, Out, TrustPickle, plain_errors, spread
 from holdfast.cli.recourse import read_schema
-from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers.files import read_model
 from holdfast.network import Network
@@ -29,14 +26,16 @@ from holdfast.promises.kept_share import KeptShare
 from holdfast.promises.ledger import Ledger
 
 
+@spread
 def audit(
     ledger: LedgerFile,
     model: Annotated[Path, typer.Option("--model", help="The new classifier: .onnx, .skops or .npz.", **FILE)],
+    deciding: Deciding,
+    *,
     schema: Annotated[
         Path | None,
         typer.Option(help="How the new model reads raw values, if that has changed: FeatureSpace.to_dict().", **FILE),
     ] = None,
-    threshold: Threshold = 0.5,
     radius: Annotated[
         bool,
         typer.Option("--radius", help="Also how far the model may move from here before a kept promise can break."),
@@ -62,11 +61,11 @@ def audit(
     with plain_errors(debug):
         for path in (out, contacts):
             tables.check_output(path)
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         earlier = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
         space = None if schema is None else read_schema(schema)[0]
         started = time.perf_counter()
-        result = audit_ledger(ledger, classifier, space=space, threshold=threshold, radius=radius or bool(earlier))
+        result = audit_ledger(ledger, classifier, space=space, radius=radius or bool(earlier))
         expiry = None
         if earlier and len(result):
             models = [*earlier, classifier]
@@ -114,14 +113,7 @@ def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) ->
             "retrainings_needed": expiry.needed.tolist(),
             "retrainings_in_history": int(expiry.windows[0]),
         }
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    tables.write_json(document, path)
 
 
 def _show(result: Audit, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""The commands ``benchmark run`` and ``benchmark paper``: methods compared, on your own tables or as in the paper."""
+"""The commands below ``benchmark``: methods compared on your own tables, as in the paper, or under kinds of change."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 
 import holdfast as hf
 from holdfast.cli import screens, tables
+from holdfast.cli.benchmark_changes import changes
 from holdfast.cli.benchmark_paper import paper
 from holdfast.cli.options import FILE, Debug, plain_errors
 from holdfast.cli.recourse import read_schema
@@ -23,9 +24,11 @@ from holdfast.study import BenchmarkResult
 from holdfast.study import benchmark as compare
 
 app = typer.Typer(
-    help="Compare methods: on tables of your own or public ones, or as in the paper.", no_args_is_help=True
+    help="Compare methods: on tables of your own or public ones, as in the paper, or under kinds of change.",
+    no_args_is_help=True,
 )
 app.command()(paper)
+app.command()(changes)
 
 
 # The exit code where not a single method answered.

@@ -14,8 +14,10 @@ from rich.markup import escape
 
 from holdfast import checker
 from holdfast.cli.options import BROKEN, FILE, Debug, TrustPickle, plain_errors
+from holdfast.cli.recourse import read_schema
 from holdfast.cli.screens import complain
 from holdfast.errors import FileFormatError
+from holdfast.features.serial import FORMAT
 from holdfast.importers.files import read_model
 from holdfast.promises.certificate import certificate_texts
 from holdfast.verify.exact import checker_model
@@ -36,7 +38,7 @@ def check(
         ),
     ],
     space: Annotated[
-        Path | None, typer.Option(help="Also: were they made with this feature space? to_dict() as JSON.", **FILE)
+        Path | None, typer.Option(help="Also: were they made with this schema? As for --schema of `explain`.", **FILE)
     ] = None,
     row: Annotated[
         Path | None, typer.Option(help="Also: were they made for this row of data? An object of JSON.", **FILE)
@@ -49,6 +51,8 @@ def check(
     with plain_errors(debug):
         parameters, apart = _parameters(model, trust_pickle=trust_pickle)
         given = {name: None if path is None else _json(path) for name, path in (("space", space), ("row", row))}
+        if space is not None and isinstance(given["space"], dict) and given["space"].get("format") != FORMAT:
+            given["space"] = read_schema(space)[0].to_dict()
         console = Console(soft_wrap=True)
         verdicts: Counter[str] = Counter()
         statements: Counter[str] = Counter()

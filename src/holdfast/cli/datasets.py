@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -62,10 +61,7 @@ def _write(name: str, out: Path | None, schema: Path | None, as_in_paper: bool) 
         tables.write_table(table.rename_axis(str(data.frame.index.name or "row")), out)
         console.print(f"table: {escape(str(out))}, {len(data):,} rows", soft_wrap=True)
     if schema is not None:
-        try:
-            schema.write_text(json.dumps(data.space.to_dict(), indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InvalidInputError(f"{schema}: expected a file that can be written, got: {error}") from error
+        tables.write_json(data.space.to_dict(), schema)
         console.print(f"feature space: {escape(str(schema))}", soft_wrap=True)
 
 

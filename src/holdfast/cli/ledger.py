@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -14,55 +13,49 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.changes import PlausibleShift
 from holdfast.cli import screens, tables
-from holdfast.cli.advice import AdviceFile, Promised, Schema
+from holdfast.cli.advice import AdviceFile, Promised
 from holdfast.cli.options import (
     BROKEN,
     FILE,
     DataFile,
     Debug,
+    Deciding,
     Drop,
     Index,
+    MayChange,
     ModelFile,
-    NoBiases,
-    Norm,
+    Schema,
     TrustPickle,
-    changes_of,
     label_of,
     plain_errors,
+    spread,
 )
 from holdfast.cli.recourse import read_people
-from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import BATCH
+from holdfast.promises.ledger_terms import Terms
 
 app = typer.Typer(
     help="Every promise that was made, in a file that shows when it was tampered with.", no_args_is_help=True
 )
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger.", **FILE)]
-Threshold = Annotated[float, typer.Option(metavar="PROBABILITY", help="Class 1 from this probability on.")]
 
 
 @app.command()
+@spread
 def add(
     recourse: AdviceFile,
     ledger: Annotated[Path, typer.Option("--ledger", dir_okay=False, help="The ledger; created if it is not there.")],
     model: ModelFile,
     data: DataFile,
     target: Promised,
+    may: MayChange,
+    deciding: Deciding,
+    *,
     schema: Schema = None,
-    delta: Annotated[
-        list[float] | None, typer.Option(help="How far each parameter may move; repeat it for one radius per layer.")
-    ] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="Instead of --delta: how far the margin may fall, for any model.")
-    ] = None,
-    norm: Norm = math.inf,
-    no_biases: NoBiases = False,
-    threshold: Threshold = 0.5,
     date: Annotated[
         str | None, typer.Option(help="When the promises were made, 2026-11-16; today if not given.")
     ] = None,
@@ -80,10 +73,7 @@ def add(
 ) -> None:
     """Record the promises that `explain` made: all of them, or none if anything is wrong."""
     with plain_errors(debug):
-        if delta and margin is not None:
-            raise InvalidInputError("--margin: expected it instead of --delta, got both")
-        shift = None if margin is None else PlausibleShift(margin)
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, people = read_people(data, schema, index, drop)
         advice = tables.read_table(recourse, index=index or "row", space=space)
         found = advice.get("recourse_found", advice.get("found"))
@@ -96,10 +86,9 @@ def add(
                 tables.rows_by_key(people, answered, data, index or "row", "the recourse"),
                 answered,
                 target=label_of(target, classifier.classifier),
-                changes=changes_of(delta, norm, no_biases) if delta else shift,
+                changes=may.read(),
                 space=space,
                 date=date,
-                threshold=threshold,
                 radius=not no_radius,
                 once=once,
             )
@@ -111,6 +100,11 @@ def add(
         console.print(f"{receipt.total:,} promises in {escape(str(ledger))}", soft_wrap=True)
         console.print(f"head {receipt.head}", soft_wrap=True)
         console.print("Keep the head elsewhere: with it, `ledger verify --head` also sees entries cut off at the end.")
+
+
+def _threshold(terms: Terms) -> str:
+    parts = terms.threshold if isinstance(terms.threshold, tuple) else (terms.threshold,)
+    return ", ".join(f"{part:g}" for part in parts)
 
 
 @app.command()
@@ -137,7 +131,7 @@ def show(
                 count, robust, dates = count + len(part), robust + int(part.robust.sum()), [min(days), max(days)]
             words = "none" if terms.changes is None else terms.changes.words.removeprefix("delta = ")
             table.add_row(
-                terms.model_hash[:12], escape(words), f"{terms.threshold:g}", f"{count:,}", f"{robust:,}",
+                terms.model_hash[:12], escape(words), _threshold(terms), f"{count:,}", f"{robust:,}",
                 dates[0], dates[-1],
             )  # fmt: skip
         console.print(f"{last:,} promises")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,22 +14,22 @@ from rich.console import Console
 from rich.markup import escape
 
 import holdfast as hf
-from holdfast.cli.advice import AdviceFile, AdviceReader, Promised, Schema, column_of
+from holdfast.cli import tables
+from holdfast.cli.advice import Accepted, AdviceFile, AdviceReader, Promised
 from holdfast.cli.options import (
     FILE,
     DataFile,
     Debug,
-    Delta,
+    Deciding,
     Drop,
     Index,
-    Margin,
+    MayChange,
     ModelFile,
-    NoBiases,
-    Norm,
+    Schema,
     TrustPickle,
-    changes_of,
     label_of,
     plain_errors,
+    spread,
 )
 from holdfast.cli.recourse import read_people
 from holdfast.errors import InvalidInputError
@@ -51,17 +50,17 @@ def _write_templates(folder: Path | None) -> None:
     raise typer.Exit
 
 
+@spread
 def letters(
     recourse: AdviceFile,
     model: ModelFile,
     data: DataFile,
     target: Promised,
     out: Annotated[Path, typer.Option(help="A new or empty folder for the letters and their manifest.csv.")],
+    may: MayChange,
+    deciding: Deciding,
+    *,
     schema: Schema = None,
-    delta: Delta = None,
-    margin: Margin = None,
-    norm: Norm = math.inf,
-    no_biases: NoBiases = False,
     until: Annotated[
         str | None, typer.Option(metavar="DATE", help="Until when you commit to what is guaranteed: 2027-01-31.")
     ] = None,
@@ -82,11 +81,14 @@ def letters(
         Path | None, typer.Option(help="A folder with templates of your own, see --write-templates.", **FOLDER)
     ] = None,
     sender: Annotated[str | None, typer.Option(help="Who writes; \\n begins a new line.")] = None,
-    subject: Annotated[str | None, typer.Option(help='What about: "your loan application".')] = None,
+    subject: Annotated[
+        str | None, typer.Option(help='What about: "your loan application"; in German "Ihren Kreditantrag".')
+    ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column of --data with people's names.")
     ] = None,
     date: Annotated[str | None, typer.Option(help="The letters' date, 2026-11-16; today if not given.")] = None,
+    accepted: Accepted = None,
     no_certificates: Annotated[
         bool, typer.Option("--no-certificates", help="Do not make a certificate for each guarantee and quote its id.")
     ] = False,
@@ -107,27 +109,33 @@ def letters(
     with plain_errors(debug):
         if until is not None and history:
             raise InvalidInputError("--until: expected a date or --history, got both")
-        if margin is not None and history:
-            raise InvalidInputError("--history: expected --delta beside it, got --margin: it says how far models move")
-        classifier = read_model(model, trust_pickle=trust_pickle)
+        changes = may.read()
+        if history and not isinstance(changes, hf.PlausibleChanges | None):
+            raise InvalidInputError(
+                f"--history: expected --delta beside it, because it says how far models move, got {changes.words}"
+            )
+        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, people = read_people(data, schema, index, drop)
         names = None
         if name is not None:
-            names = {str(key): value for key, value in column_of(people, name, data, "--name").items()}
+            names = {str(key): value for key, value in tables.column_of(people, name, data, "--name").items()}
             people = people if space is not None else people.drop(columns=name)
         told = AdviceReader(
             classifier, space, people, data, index or "row", label_of(target, classifier.classifier),
-            changes_of(delta, norm, no_biases, margin),
+            changes,
         ).read(recourse)  # fmt: skip
         expiry = None
         if history:
             earlier = [read_model(path, trust_pickle=trust_pickle) for path in history]
             radii = _radii(told, [past.network for past in earlier])
-            expiry = hf.promise_expiry(radii, [*earlier, classifier], confidence=confidence, period=period, norm=norm)
+            expiry = hf.promise_expiry(
+                radii, [*earlier, classifier], confidence=confidence, period=period, norm=may.norm
+            )
         manifest = write_letters(
             told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
             date=date, until=until, expiry=expiry, language=language, templates=templates,
             certified=not no_certificates,
+            accepted=None if accepted is None else tables.read_table(accepted, space=space),
         )  # fmt: skip
         _show(manifest, out)
 
@@ -136,12 +144,12 @@ def _show(manifest: pd.DataFrame, out: Path) -> None:
     console = Console(highlight=False)
     count = manifest["outcome"].value_counts()
     written = int((manifest["file"] != "").sum())
-    console.print(
-        f"{written:,} letters: {count.get('guaranteed', 0):,} with a guarantee, "
-        f"{count.get('not_guaranteed', 0):,} with advice that is not guaranteed, {count.get('no_answer', 0):,} without "
-        "advice.",
-        soft_wrap=True,
-    )
+    kinds = {
+        "guaranteed": "with a guarantee", "chance": "with a chance",
+        "not_guaranteed": "with advice that is not guaranteed", "no_answer": "without advice",
+    }  # fmt: skip
+    listed = ", ".join(f"{count.get(outcome, 0):,} {words}" for outcome, words in kinds.items())
+    console.print(f"{written:,} letters: {listed}.", soft_wrap=True)
     if count.get("already_accepted", 0):
         console.print(f"{count['already_accepted']:,} people have the class already and get none.")
     console.print(f"letters and manifest.csv: {escape(str(out))}", soft_wrap=True)

@@ -23,6 +23,8 @@ def show_recourse(result: Recourse, *, target: str, method: str, seconds: float,
     console.print(f"{found:,} of {n:,} people can reach class {escape(target)} ({escape(method)}).")
     if result.changes is not None:
         console.print(f"{robust:,} of these promises hold under {escape(result.changes.every_model)}.")
+        if result.changes.chance is not None:
+            console.print(escape(f"Measured, not proven: {result.changes.chance}."))
     console.print(_summary(result, seconds))
     missing = pd.Series(result.reason)[~result.found]
     if len(missing):
@@ -30,6 +32,25 @@ def show_recourse(result: Recourse, *, target: str, method: str, seconds: float,
     for row in np.flatnonzero(result.found)[:SHOWN]:
         console.print(_in_words(result, int(row)), soft_wrap=True)
     console.print(f"{n:,} people in {seconds:.2f} s")
+    if out is not None:
+        console.print(f"full result: {escape(str(out))}", soft_wrap=True)
+
+
+def show_alternatives(result: pd.DataFrame, people: int, *, target: str, seconds: float, out: Path | None) -> None:
+    """How many people have how many answers, and those of the first few in words."""
+    console = Console(highlight=False)
+    answers = result[result["advice"] != ""]
+    console.print(f"{len(answers):,} answers for {people:,} people who want class {escape(target)}.")
+    if len(answers):
+        counts = answers.groupby(level=0).size().map(lambda n: f"{n} answer{'s' * (n != 1)}")
+        console.print(shares(counts, "people with"))
+    verdict = next(name for name in ("recourse_verdict", "verdict") if name in result.columns)
+    for key, row in answers[answers.index.isin(answers.index.unique()[:SHOWN])].iterrows():
+        proven = f" [{row[verdict]}]" if isinstance(row[verdict], str) else ""
+        alone = f" (without {row['left_alone']})" if row["left_alone"] else ""
+        name = result.index.name or "row"
+        console.print(escape(f"{name} {key}, answer {row['answer']}{alone}: {row['advice']}{proven}"), soft_wrap=True)
+    console.print(f"{people:,} people in {seconds:.2f} s")
     if out is not None:
         console.print(f"full result: {escape(str(out))}", soft_wrap=True)
 

@@ -6,20 +6,20 @@ import math
 from pathlib import Path
 
 import pandas as pd
-from numpy.typing import ArrayLike
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from holdfast.changes import Changes
+from holdfast.drawing import at_most
 
 SHOWN = 5
 
 
-def complain(message: str) -> None:
+def complain(message: str, kind: str = "error") -> None:
     """One line on stderr."""
     Console(stderr=True, soft_wrap=True).print(
-        f"[bold]error:[/bold] {escape(' '.join(message.split()))}", highlight=False
+        f"[bold]{kind}:[/bold] {escape(' '.join(message.split()))}", highlight=False
     )
 
 
@@ -45,20 +45,16 @@ def show_certificates(result: pd.DataFrame, *, target: str, changes: Changes, se
     _footer(console, len(result), seconds, out)
 
 
-def radius_frame(lower: ArrayLike, upper: ArrayLike, index: pd.Index) -> pd.DataFrame:
-    """One row per point: no model closer than `radius_lower` breaks it, one at `radius_upper` does."""
-    return pd.DataFrame({"radius_lower": lower, "radius_upper": upper}, index=index)
-
-
 def show_radii(
-    result: pd.DataFrame, *, target: str, norm: float, margin: float | None, seconds: float, out: Path | None
+    result: pd.DataFrame, *, target: str, changes: Changes, size: float | None, seconds: float, out: Path | None
 ) -> None:
-    """The spread of the radii and the smallest of them; with a margin also how many rows allow that much."""
+    """The spread of the radii and the smallest of them; with a size also how many rows allow that much."""
     console = Console(highlight=False)
-    far = f"the model may move (norm {_norm(norm)})" if margin is None else "the margin may fall"
+    moves = f"the model may move (norm {_norm(getattr(changes, 'norm', 2.0))})"
+    far = "the margin may fall" if changes.unit == "margin" else moves
     console.print(f"How far {far} before each row loses class {escape(target)}:")
-    if margin is not None:
-        console.print(f"{int((result['radius_lower'] > margin).sum()):,} of {len(result):,} rows allow {margin:g}.")
+    if size is not None:
+        console.print(f"{int((result['radius_lower'] > size).sum()):,} of {len(result):,} rows allow {at_most(size)}.")
     table = Table(title="certified radius", title_justify="left")
     table.add_column("of the rows")
     table.add_column("radius at least", justify="right")

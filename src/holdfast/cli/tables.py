@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from holdfast.datasets.reading import read_csv
 from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
 from holdfast.features import FeatureSpace
 from holdfast.importers import Model
+
+# What `explain` and `alternatives` put beside the columns of people.
+ADDED = ("found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason", "advice", "answer", "left_alone")
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -87,14 +94,36 @@ def _hint(frame: pd.DataFrame) -> str:
     return "; is it separated by semicolons? Save it with commas, and with points in its numbers" if split else ""
 
 
-def check_columns(frame: pd.DataFrame, model: Model, path: Path) -> None:
-    """For a model that knows no column names, the count must match; a model that does names the culprit itself."""
+def own_columns(frame: pd.DataFrame, model: Model, path: Path, space: FeatureSpace | None = None) -> pd.DataFrame:
+    """The columns that the model reads: by name where it knows them, else all but those that `explain` added.
+
+    For a model that knows no names the count must match, unless a space picks the columns; a model that does know them
+    names the culprit itself.
+    """
+    names = list(model.feature_names or ())
+    if names or space is not None:
+        return frame[names] if names and set(names) <= set(frame.columns) else frame
+    frame = frame.drop(columns=[name for name in map(partial(advice_name, frame), ADDED) if name is not None])
     expected = model.classifier.n_features
-    if model.feature_names is None and model.preprocess is None and len(frame.columns) != expected:
+    if model.preprocess is None and len(frame.columns) != expected:
         raise InvalidInputError(
             f"{path}: expected {expected} columns, one for each variable of the model, got {len(frame.columns)}: "
             f"{', '.join(map(str, frame.columns))} (--index makes one the key, --drop leaves one out)"
         )
+    return frame
+
+
+def advice_name(frame: pd.DataFrame, name: str) -> str | None:
+    """What `explain` called one of the columns that it added; None in a table that is not its own."""
+    if not {"optimality_gap", "recourse_optimality_gap"} & set(frame.columns):
+        return None
+    return next((own for own in (f"recourse_{name}", name) if own in frame.columns), None)
+
+
+def answered(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with an answer, of what `explain` wrote; of any other table, all."""
+    found = advice_name(frame, "found")
+    return frame if found is None else frame[frame[found].to_numpy(dtype=np.bool_)]
 
 
 def read_factuals(
@@ -123,26 +152,38 @@ def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, index: st
     return table.iloc[known.get_indexer(keys)]
 
 
+def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Series:
+    """A column that an option names."""
+    if name not in people.columns:
+        raise InvalidInputError(f"{data}: expected a column {name!r} for {option}, got {list(people.columns)}")
+    return people[name]
+
+
 def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """Write to a file beside `path`, then rename: whoever looks sees the old table or the whole new one."""
-    writer = WRITERS[table_kind(path)]
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """The table as the file's name says."""
+    _write_whole(path, lambda beside: WRITERS[table_kind(path)](frame, beside))
+
+
+def write_json(document: Any, path: Path) -> None:
+    """Plain data as JSON."""
+    write_text(json.dumps(document, indent=1) + "\n", path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Text in UTF-8."""
+    _write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))
+
+
+def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write to a file beside `path`, then rename: whoever looks sees the old file or the whole new one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        writer(frame, partial)
-        os.replace(partial, path)
+        write(beside)
+        os.replace(beside, path)
     except OSError as error:
         raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
     finally:
-        partial.unlink(missing_ok=True)
-
-
-def check_output(path: Path | None) -> None:
-    """Refuse what cannot be written before any work is done."""
-    if path is None:
-        return
-    table_kind(path)
-    if not path.absolute().parent.is_dir():
-        raise InvalidInputError(f"{path}: expected a file in an existing folder, got {path.parent}, which is not there")
+        beside.unlink(missing_ok=True)
 
 
 def table_kind(path: Path) -> str:
@@ -154,3 +195,13 @@ def table_kind(path: Path) -> str:
                 raise MissingExtraError("pyarrow", "parquet", "a Parquet file")
             return kind
     raise InvalidInputError(f"{path}: expected a name that ends in {', '.join(READERS)}, got {path.name!r}")
+
+
+def check_output(path: Path | None, *, table: bool = True) -> None:
+    """Refuse what cannot be written before any work is done."""
+    if path is None:
+        return
+    if table:
+        table_kind(path)
+    if not path.absolute().parent.is_dir():
+        raise InvalidInputError(f"{path}: expected a file in an existing folder, got {path.parent}, which is not there")

@@ -80,26 +80,17 @@ def features_from_schema(
     if scale not in ("minmax", "none"):
         raise InvalidInputError(f"scale: expected 'minmax' or 'none' (a schema has no means), got {scale!r}")
     columns = schema.features(actionability=actionability, kinds=kinds)
+    encoded = [feature.name for feature in columns if feature.variables]
+    if encoded and len(encoded) < len(columns):
+        raise InvalidInputError(f"columns: expected an 'encoding' in each column or in none, got it in {encoded}")
     refuse_unknown(orders, [feature.name for feature in columns if feature.labelled], "ordinal (columns with labels)")
-    hot = [str(feature.name) for feature in columns if feature.kind is Kind.CATEGORICAL and feature.name in orders]
-    drafts = [scaled(_in_order(feature, orders), np.empty(0), scale) for feature in columns]
-    return (
-        placed(constrain(drafts, **constraints), encoding, ordered=hot),
-        (*parse_rules(schema.rules), *parse_rules(rules)),
-    )
-
-
-def _in_order(feature: Feature, orders: Mapping[Name, Sequence[Label]]) -> Feature:
-    """A labelled column with its labels from low to high."""
-    if feature.name not in orders:
-        return feature
-    order = tuple(orders[feature.name])
-    if sorted(map(str, order)) != sorted(map(str, feature.categories)):
-        raise InvalidInputError(
-            f"ordinal[{feature.name!r}]: expected the labels {list(feature.categories)} from low to high, "
-            f"got {list(order)}"
-        )
-    return replace(feature, kind=Kind.ORDINAL, categories=order)
+    drafts = columns if encoded else [scaled(feature, np.empty(0), scale) for feature in columns]
+    features = constrain(constrain(drafts, **schema.moves), ordinal=orders, **constraints)
+    if not encoded:
+        fills = schema.fills
+        values = {name: pd.Series([] if fill is None else [fill]) for name, fill in fills.items()}
+        features = with_missing(placed(features, encoding, ordered=schema.categorical), values, fills)
+    return features, (*parse_rules(schema.rules), *parse_rules(rules))
 
 
 def features_from_pipeline(

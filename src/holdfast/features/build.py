@@ -160,6 +160,10 @@ def with_missing(
                 feature.numbers(pd.Series([fill]))
             if not feature.one_hot:
                 numbers = feature.numbers(columns[feature.name])
+                if not numbers.size:
+                    raise InvalidInputError(
+                        f"column {feature.name!r}: expected what the model reads where the value is missing, got none"
+                    )
                 middle = float(np.sort(numbers)[numbers.size // 2])
                 given = middle if fill is None else feature.numbers(pd.Series([fill]))[0]
                 block = feature.encode(np.array([given]))[0]

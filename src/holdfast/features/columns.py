@@ -59,6 +59,8 @@ class Storage:
         if self.dtype == "category":
             return pd.Categorical(values, categories=list(self.levels), ordered=self.ordered)
         if self.precision == "integer" and isinstance(values, np.ndarray) and values.dtype == np.float64:
+            if np.isnan(values).any():  # where a value is missing, a plain column of whole numbers is one of floats
+                return pd.array(values, dtype=cast(Any, self.dtype)) if self.dtype[:1].isupper() else values
             values = values.astype(np.int64)
         return (
             pd.array(values, dtype=cast(Any, self.dtype)) if self.dtype != "object" else np.array(values, dtype=object)

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.feature import Feature
-from holdfast.features.kinds import Direction, Label, Name
+from holdfast.features.kinds import Direction, Kind, Label, Name
 from holdfast.features.scaling import hold_inward
 from holdfast.given import given_number
 
@@ -60,6 +60,7 @@ def constrain(
     units: Mapping[Name, str] = NOTHING,
     allowed: Mapping[Name, Moves] = NOTHING,
     fillable: Names = (),
+    ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
 ) -> tuple[Feature, ...]:
     """The same features with these constraints; whatever is not named stays as it is."""
     known = [feature.name for feature in features]
@@ -70,7 +71,7 @@ def constrain(
         "free": as_names(free, "free"),
     }
     mappings: dict[str, Mapping[Name, Any]] = {
-        "ranges": ranges, "steps": steps, "costs": costs, "units": units, "allowed": allowed,
+        "ranges": ranges, "steps": steps, "costs": costs, "units": units, "allowed": allowed, "ordinal": ordinal,
     }  # fmt: skip
     for argument, named in (groups | mappings).items():
         if argument in mappings and not isinstance(named, Mapping):
@@ -80,6 +81,9 @@ def constrain(
     filled = as_names(fillable, "fillable")
     refuse_unknown(filled, [feature.name for feature in features if feature.missing], "fillable (that may be missing)")
     features = [replace(feature, fillable=True) if feature.name in filled else feature for feature in features]
+    features = [
+        in_order(feature, ordinal[feature.name]) if feature.name in ordinal else feature for feature in features
+    ]
     directions = {name: Direction(argument) for argument, named in groups.items() for name in named}
     return tuple(_constrained(feature, directions, mappings) for feature in features)
 
@@ -105,6 +109,25 @@ def _constrained(
     if name in mappings["allowed"]:
         changes["allowed"] = _moves(feature, mappings["allowed"][name])
     return replace(feature, **changes) if changes else feature
+
+
+def in_order(feature: Feature, order: Sequence[Label]) -> Feature:
+    """A labelled column with its labels from low to high, encoded as it was if it has its variables already."""
+    listed = [] if isinstance(order, str) or not isinstance(order, Sequence) else list(order)
+    if sorted(map(repr, listed)) != sorted(map(repr, feature.categories)):
+        raise InvalidInputError(
+            f"ordinal[{feature.name!r}]: expected the labels {list(feature.categories)} from low to high, got {order!r}"
+        )
+    places = [feature.categories.index(label) for label in listed]
+    changes: dict[str, Any] = {"kind": Kind.ORDINAL, "categories": tuple(listed)}
+    if feature.one_hot:
+        changes["cells"] = tuple(feature.cells[place] for place in places)
+    elif feature.variables:
+        values = tuple((feature.values or tuple(map(float, range(len(places)))))[place] for place in places)
+        changes["values"] = () if values == tuple(range(len(places))) else values
+    if feature.allowed is not None:
+        changes["allowed"] = tuple(sorted((places.index(a), places.index(b)) for a, b in feature.allowed))
+    return replace(feature, **changes)
 
 
 def _moves(feature: Feature, given: object) -> tuple[tuple[int, int], ...] | None:

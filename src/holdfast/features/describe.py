@@ -9,28 +9,31 @@ import pandas as pd
 
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
+from holdfast.features.notes import Notes
 from holdfast.network import Floats
 
 PERCENT = ("percent", "%")
+NOT_STATED = "not stated"
 _MOST_DECIMALS = 6
 
 
-def describe_change(features: Sequence[Feature], labels: Sequence[str], before: Floats, after: Floats) -> list[str]:
+def describe_change(features: Sequence[Feature], notes: Notes, before: Floats, after: Floats) -> list[str]:
     """One fragment for each column that differs: "raise savings from 1,200 to 1,750 USD"."""
     return [
-        _fragment(feature, label, float(old), float(new))
-        for feature, label, old, new in zip(features, labels, before, after, strict=True)
+        _fragment(feature, notes, float(old), float(new))
+        for feature, old, new in zip(features, before, after, strict=True)
         if old != new and not (np.isnan(old) and np.isnan(new))
     ]
 
 
-def readable(feature: Feature, number: float) -> str:
-    """A value for people: thousands separated, long fractions shortened and marked as such, percent signs."""
+def readable(feature: Feature, number: float, notes: Notes) -> str:
+    """A value for people: words, thousands separated, long fractions shortened and marked as such, percent signs."""
     if np.isnan(number):
-        return "missing"
+        return NOT_STATED
     if feature.labelled:
         label = feature.categories[int(number)]
-        return ("no", "yes")[label] if isinstance(label, bool) else str(label)
+        word = notes.word(feature.name, label)
+        return ("no", "yes")[label] if isinstance(label, bool) and word == str(label) else word
     rounded = round(number, _MOST_DECIMALS)
     digits = np.format_float_positional(abs(rounded), trim="-")
     whole, _, fraction = digits.partition(".")
@@ -39,9 +42,9 @@ def readable(feature: Feature, number: float) -> str:
     return text if rounded == number else f"about {text}"
 
 
-def unit_after(feature: Feature) -> str:
+def unit_after(feature: Feature, notes: Notes) -> str:
     """The unit, to stand after a readable number; percent signs stand there already."""
-    return "" if not feature.unit or feature.unit in PERCENT else f" {feature.unit}"
+    return "" if not feature.unit or feature.unit in PERCENT else f" {notes.word(feature.name, feature.unit)}"
 
 
 def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFrame:
@@ -64,10 +67,11 @@ def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFr
     return frame.astype({"lower": "float64", "upper": "float64", "step": "float64"})
 
 
-def _fragment(feature: Feature, label: str, old: float, new: float) -> str:
+def _fragment(feature: Feature, notes: Notes, old: float, new: float) -> str:
+    label, after = notes.label(feature.name), f"{readable(feature, new, notes)}{unit_after(feature, notes)}"
     if np.isnan(old):
-        return f"state {label}: {readable(feature, new)}{unit_after(feature)}"
-    span = f"{label} from {readable(feature, old)} to {readable(feature, new)}{unit_after(feature)}"
+        return f"state {label}: {after}"
+    span = f"{label} from {readable(feature, old, notes)} to {after}"
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         return f"change {span}"
     return f"raise {span}" if new > old else f"lower {span}"

@@ -57,12 +57,11 @@ class MeasuredView(NotedView):
     def describe_change(self, before: Any, after: Any) -> list[str]:
         """What to do to get from one row to the other: ["raise savings from 1,200 to 1,750 USD"].
 
-        Each row is a Series, a mapping from column to value, or a DataFrame with a single row. Columns go by their
-        labels.
+        Each row is a Series, a mapping from column to value, or a DataFrame with a single row. Columns and
+        values go by their labels.
         """
         numbers = [self.numbers(_one_row(row))[0] for row in (before, after)]
-        labels = [self.label(name) for name in self.names]
-        return describe.describe_change(self.features, labels, numbers[0], numbers[1])
+        return describe.describe_change(self.features, self.notes, numbers[0], numbers[1])
 
 
 def _one_row(row: Any) -> pd.DataFrame:

@@ -24,7 +24,7 @@ def to_dict(features: Sequence[Feature], rules: Sequence[Rule], notes: Notes) ->
     return {
         "format": FORMAT,
         "version": VERSION,
-        "features": [_feature_to_dict(feature) for feature in features],
+        "features": [feature_to_dict(feature) for feature in features],
         "rules": [rule.text for rule in rules],
         **said,
     }
@@ -36,7 +36,7 @@ def from_dict(data: Mapping[str, Any]) -> tuple[tuple[Feature, ...], tuple[Rule,
         came = f"{data.get('format')} version {data.get('version')}" if isinstance(data, Mapping) else repr(data)
         raise FileFormatError(f"expected {FORMAT} version {VERSION}, got {came}")
     try:
-        features = tuple(_feature_from_dict(entry) for entry in data["features"])
+        features = tuple(feature_from_dict(entry) for entry in data["features"])
         rules = tuple(Rule.parse(text) for text in data["rules"])
         notes = Notes.from_list(data.get("notes", ()))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -46,7 +46,8 @@ def from_dict(data: Mapping[str, Any]) -> tuple[tuple[Feature, ...], tuple[Rule,
     return features, rules, notes
 
 
-def _feature_to_dict(feature: Feature) -> dict[str, Any]:
+def feature_to_dict(feature: Feature) -> dict[str, Any]:
+    """One column."""
     return {
         "name": feature.name,
         "kind": str(feature.kind),
@@ -86,7 +87,8 @@ def _unusual(feature: Feature) -> dict[str, Any]:
     return found
 
 
-def _feature_from_dict(entry: Mapping[str, Any]) -> Feature:
+def feature_from_dict(entry: Mapping[str, Any]) -> Feature:
+    """What `feature_to_dict` wrote."""
     storage = entry["storage"]
     if storage["precision"] not in ("integer", "float16", "float32", "float64"):
         raise InvalidInputError(f"unknown precision {storage['precision']!r}")

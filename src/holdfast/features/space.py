@@ -26,7 +26,7 @@ from holdfast.features.constraints import NOTHING, Moves, Names, Range, constrai
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Label, Name
 from holdfast.features.measures import MeasuredView
-from holdfast.features.notes import Notes, Reasons
+from holdfast.features.notes import Labels, Notes, Reasons
 from holdfast.features.repair import repair
 from holdfast.features.rules import Rule
 from holdfast.features.schema import Schema
@@ -80,6 +80,7 @@ class FeatureSpace(MeasuredView):
                 raise InvalidInputError(
                     f"column {feature.name!r}: expected {max(expected, 1)} variables, got {len(feature.variables)}"
                 )
+            self.notes.check(feature)
         flags = [flag[0] for feature in self.features for flag in feature.flags]
         owned = sorted([*flags, *(variable for feature in self.features for variable in feature.variables)])
         if owned != list(range(len(owned))):
@@ -112,7 +113,7 @@ class FeatureSpace(MeasuredView):
         missing: Mapping[Name, Any] | Names = (),
         units: Mapping[Name, str] = NOTHING,
         protected: Names = (),
-        labels: Mapping[Name, str] = NOTHING,
+        labels: Labels = NOTHING,
         reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """A space from a table of people.
@@ -156,9 +157,10 @@ class FeatureSpace(MeasuredView):
         protected
             Protected attributes, also such that the model does not read: ``["sex"]``.
         labels
-            What people call columns: ``{"util": "share of your card limits in use"}``.
+            What people call columns, and values or the unit of a column: ``{"util": "share of your card limits in use",
+            ("home", "A151"): "rented"}``. One text, or one for each language: ``{"en": "rented", "de": "gemietet"}``.
         reasons
-            Adverse-action reasons, ``{"late": ("38", "Serious delinquency")}``.
+            Adverse-action reasons, ``{"late": ("38", "Serious delinquency")}``; the text may be one for each language.
         """
         kinds = {
             "categorical": categorical,
@@ -194,7 +196,7 @@ class FeatureSpace(MeasuredView):
         costs: Mapping[Name, float] = NOTHING,
         rules: Rules = (),
         protected: Names = (),
-        labels: Mapping[Name, str] = NOTHING,
+        labels: Labels = NOTHING,
         reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """A space from a schema file; its target and auxiliary columns are left out.
@@ -253,7 +255,7 @@ class FeatureSpace(MeasuredView):
         rules: Rules = (),
         units: Mapping[Name, str] = NOTHING,
         protected: Names = (),
-        labels: Mapping[Name, str] = NOTHING,
+        labels: Labels = NOTHING,
         reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """A space whose encoding is that of fitted scikit-learn preprocessing, bit for bit on `frame`.
@@ -285,6 +287,7 @@ class FeatureSpace(MeasuredView):
         increasing: Names = (),
         decreasing: Names = (),
         free: Names = (),
+        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
         allowed: Mapping[Name, Moves] = NOTHING,
         fillable: Names = (),
         ranges: Mapping[Name, Range] = NOTHING,
@@ -293,12 +296,12 @@ class FeatureSpace(MeasuredView):
         units: Mapping[Name, str] = NOTHING,
         rules: Rules | None = None,
         protected: Names = (),
-        labels: Mapping[Name, str] = NOTHING,
+        labels: Labels = NOTHING,
         reasons: Reasons = NOTHING,
     ) -> FeatureSpace:
         """The same encoding with other constraints; what is not named stays, `rules` replaces the rules."""
         constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, units)
-        features = constrain(self.features, free=free, **constraints)
+        features = constrain(self.features, free=free, ordinal=ordinal, **constraints)
         notes = self.notes.updated(Notes.of(protected, labels, reasons).about([*self.names, *self.protected]))
         return FeatureSpace(features, self.rules if rules is None else parse_rules(rules), notes)
 
@@ -314,7 +317,7 @@ class FeatureSpace(MeasuredView):
         nor rules are looked at: that is `project`.
         """
         own = None if factuals is None else self.rows(factuals, np.shape(points)[0])
-        numbers = self._nearest(points, own, directed=False)
+        numbers = self.nearest_numbers(points, own, directed=False)
         if index is None and isinstance(factuals, pd.DataFrame) and len(factuals) == len(numbers):
             index = factuals.index
         return self.encode_numbers(numbers), self.restore(numbers, index)
@@ -339,12 +342,12 @@ class FeatureSpace(MeasuredView):
         repaired by the cheapest change of one column at a time; if the factual obeys the rules, so does the result.
         """
         own = self.rows(factuals, np.shape(points)[0])
-        numbers = self._nearest(points, own, directed=True)
+        numbers = self.nearest_numbers(points, own, directed=True)
         if self.bound_rules:
             numbers = repair(self.features, self.bound_rules, numbers, own.numbers)
         return self.encode_numbers(numbers)
 
-    def _nearest(self, points: ArrayLike, own: Rows | None, *, directed: bool) -> Floats:
+    def nearest_numbers(self, points: ArrayLike, own: Rows | None, *, directed: bool) -> Floats:
         """Column by column the admissible number nearest to what the points ask for."""
         asked = self.check_points(points)
         numbers = np.empty((asked.shape[0], len(self.features)))
@@ -367,7 +370,8 @@ class FeatureSpace(MeasuredView):
             return np.where(said, np.nan, nearest(feature, block, None, directed))
         numbers, gone = np.full(asked.shape[0], np.nan), np.isnan(mine)
         numbers[~gone] = nearest(feature, block[~gone], mine[~gone], directed)
-        same = (block == own.points[:, columns]).all(axis=1) | said
+        # A variable that says so is believed: what is filled in may be the very number that stands for a missing one.
+        same = said if feature.flags else (block == own.points[:, columns]).all(axis=1)
         filled = gone & ~same & (feature.fillable or not directed)
         if filled.any():
             numbers[filled] = nearest(feature, block[filled], None, directed)

@@ -9,6 +9,7 @@ from holdfast.generators.mce import MCE
 from holdfast.generators.nearest import NNCE
 from holdfast.generators.proto import PROTO
 from holdfast.generators.rbr import RBR
+from holdfast.generators.reasons import main_reasons
 from holdfast.generators.recourse import Recourse
 from holdfast.generators.rnce import RNCE, CertifiedCandidates
 from holdfast.generators.roar import ROAR
@@ -33,4 +34,5 @@ __all__ = [
     "Task",
     "alternatives",
     "explain",
+    "main_reasons",
 ]

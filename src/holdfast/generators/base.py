@@ -151,6 +151,8 @@ class Generator(ABC):
     paper: ClassVar[str]
     # Whether what it proposes depends on Δ; a study asks one that ignores Δ once for all deltas.
     uses_changes: ClassVar[bool] = True
+    # Whether its answers are rows of its own table, or lie on the way to one.
+    keeps_to_rows: ClassVar[bool] = False
 
     @abstractmethod
     def propose(self, task: Task) -> Proposals:

@@ -11,16 +11,20 @@ import numpy as np
 
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import Rows
 from holdfast.generators.acceptance import Judge, judge_of
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.candidates import check_candidates, read_candidates
+from holdfast.generators.candidates import Candidates, check_candidates, read_candidates
 from holdfast.generators.numbers import check_numbers
 from holdfast.generators.rows import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
+from holdfast.verify.margins import least_margins
 
-# Candidates are certified in blocks, the nearest first, until enough of them are robust.
-_BLOCK = 512
+# Candidates are certified in blocks, the nearest first, ever larger ones until enough of them are robust.
+_FIRST, _GROWTH = 64, 4
+# A margin this far below zero is no rounding error.
+_NEARLY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,28 +80,34 @@ class Closest(Generator):
             raise InvalidInputError("changes: expected PlausibleChanges(delta) for Closest, got None; or take MCE()")
         _ = task.network
         judges = {int(target): judge_of(task.decider, int(target)) for target in np.unique(task.targets)}
-        points = None if self.plausible is None else read_candidates(self.plausible, task.space, task.network)
-        return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, points))
+        table = None
+        if self.plausible is not None:
+            table = Candidates.of(read_candidates(self.plausible, task.space, task.network), task.space)
+        return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, table))
 
-    def _answer(self, judges: Mapping[int, Judge], plausible: Floats | None, task: Task, row: int) -> RowAnswer:
+    def _answer(self, judges: Mapping[int, Judge], plausible: Candidates | None, task: Task, row: int) -> RowAnswer:
         judge, limits = judges[int(task.targets[row])], Limits(max_changed=self.max_features_changed)
         if plausible is None:
             return search_row(task, row, judge, limits)
-        hull = _robust_neighbours(judge, task.space, task.factuals[row], plausible, self.neighbours)
+        person = task.people.take(np.array([row]))
+        hull = _robust_neighbours(judge, task.space, person, plausible, self.neighbours)
         if not len(hull):
             return RowAnswer(None, "none of the plausible points is robust within the constraints")
         return search_row(task, row, judge, replace(limits, hull=hull))
 
 
-def _robust_neighbours(judge: Judge, space: FeatureSpace, factual: Floats, table: Floats, k: int) -> Floats:
+def _robust_neighbours(judge: Judge, space: FeatureSpace, person: Rows, table: Candidates, k: int) -> Floats:
     """The k cheapest robust points among the candidates as this person could become them, (<= k, d)."""
-    points = np.unique(space.project(table, factual[None, :]), axis=0)
-    points = points[space.satisfied(points, factual[None, :])]
-    points = points[np.argsort(np.abs(points - factual) @ space.weights, kind="stable")]
-    found: list[Floats] = []
-    for start in range(0, len(points), _BLOCK):
-        block = points[start : start + _BLOCK]
-        found.extend(block[judge.accepts(block)])
-        if len(found) >= k:
-            break
-    return np.array(found[:k]).reshape(-1, space.n_variables)
+    factual = person.points[0]
+    order, found = np.argsort(table.distances(factual), kind="stable"), np.empty((0, space.n_variables))
+    if not space.rules:
+        # Up to rounding, what becomes of a candidate: most are told from it, sooner than they are settled.
+        about = np.clip(table.settled, *space.bounds_for(person))
+        order = order[least_margins(judge.network, judge.target, about)[order] > -_NEARLY]
+    start, size = 0, _FIRST
+    while start < order.size and len(found) < k:
+        points = np.unique(space.project(table.points[order[start : start + size]], person), axis=0)
+        points = points[space.satisfied(points, person)] if space.rules else points
+        found = np.unique(np.concatenate([found, points[judge.accepts(points)]]), axis=0)
+        start, size = start + size, _GROWTH * size
+    return found[np.argsort(np.abs(found - factual) @ space.weights, kind="stable")][:k]

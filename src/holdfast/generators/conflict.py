@@ -1,7 +1,8 @@
 """Where no point exists: which constraints are in the way?
 
 Leave out one kind of constraint at a time and search again. Where that brings an answer back, the columns that this
-answer moves beyond what was allowed are the ones to name.
+answer moves beyond what was allowed are the ones to name. Protected attributes stay as they are in all of this: nobody
+is told that they should be another.
 """
 
 from __future__ import annotations
@@ -47,17 +48,20 @@ def name_conflict(judge: Judge, space: FeatureSpace, person: Rows, limits: Limit
         answer = CuttingPlanes(judge, relaxed.space, person, relaxed.limits, until, any_will_do=True).run()
         if answer.point is not None:
             moved = [name for name in relaxed.names if _moves(space, name, answer.point, person)]
-            found.append(relaxed.sentence.format(", ".join(moved or relaxed.names)))
+            found.append(relaxed.sentence.format(", ".join(map(space.label, moved or relaxed.names))))
         all_proven &= answer.impossible
     if not found:
-        return "; leaving out any one kind of constraint does not help" if all_proven else ""
+        apart = " (protected attributes apart)" if space.protected else ""
+        return f"; leaving out any one kind of constraint{apart} does not help" if all_proven else ""
     return f"; there is one {', or '.join(found)}"
 
 
 def _relaxations(space: FeatureSpace, limits: Limits) -> Iterator[_Relaxed]:
-    fixed = [f for f in space.features if f.direction is Direction.IMMUTABLE]
-    directed = [f for f in space.features if f.direction in (Direction.INCREASING, Direction.DECREASING)]
-    numbers = [f for f in space.features if not f.labelled and np.isfinite([f.lower, f.upper]).all()]
+    open_to_all = space.unprotected
+    fixed = [f for f in open_to_all if f.direction is Direction.IMMUTABLE]
+    directed = [f for f in open_to_all if f.direction in (Direction.INCREASING, Direction.DECREASING)]
+    numbers = [f for f in open_to_all if not f.labelled and np.isfinite([f.lower, f.upper]).all()]
+    kept = [rule for rule in space.rules if set(rule.names) & set(map(str, space.protected))]
     if fixed:
         names = [f.name for f in fixed]
         yield _Relaxed("if {} (immutable) may change", space.constrained(free=names), limits, tuple(map(str, names)))
@@ -69,9 +73,9 @@ def _relaxations(space: FeatureSpace, limits: Limits) -> Iterator[_Relaxed]:
         ranges = {f.name: (f.lower - reach[f.name], f.upper + reach[f.name]) for f in numbers}
         wider = space.constrained(ranges=ranges)
         yield _Relaxed("if {} may leave the range", wider, limits, tuple(str(f.name) for f in numbers))
-    if space.rules:
-        texts = ", ".join(repr(rule.text) for rule in space.rules)
-        yield _Relaxed(f"without the rules {texts}", space.constrained(rules=()), limits)
+    if len(kept) < len(space.rules):
+        texts = ", ".join(repr(rule.text) for rule in space.rules if rule not in kept)
+        yield _Relaxed(f"without the rules {texts}", space.constrained(rules=kept), limits)
     if limits.max_changed is not None:
         yield _Relaxed(f"with more than {limits.max_changed} columns changed", space, replace(limits, max_changed=None))
     if limits.hull is not None:

@@ -107,11 +107,13 @@ class CuttingPlanes:
 
     def _start(self) -> None:
         """A first answer and first cuts, from a search that follows slopes."""
-        found = Descent(self.judge, self.space, self.person, self.domain, self._left).run()
+        found = Start()
         if self.limits.hull is not None:
             # Its own points span the hull, and each of them is accepted.
             self._offer(self.limits.hull, judged=True)
-        elif found.point is not None:
+        else:
+            found = Descent(self.judge, self.space, self.person, self.domain, self._left).run()
+        if found.point is not None:
             self._offer(found.point[None, :], judged=True)
         at = self.domain.own if self.best.point is None else self.best.point
         known = [*found.objections[-2:], *self.judge.objections(at, self.domain)[:1]]

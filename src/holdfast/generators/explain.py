@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.changes import Changes
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
 from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.candidates import check_candidates, read_candidates
+from holdfast.generators.density import density_of
 from holdfast.generators.finish import Finished, finish
 from holdfast.generators.reading import Question, read_question
 from holdfast.generators.recourse import Recourse
@@ -36,6 +39,7 @@ def explain(
     changes: Changes | None = None,
     generator: Generator,
     space: FeatureSpace | None = None,
+    data: Any = None,
     seed: int = 0,
     time_limit: float | None = None,
     n_jobs: int | None = None,
@@ -60,6 +64,10 @@ def explain(
     space
         Columns, units and what a person can change. Without it: that of the model's preprocessing, where the generator
         has candidates to take the ranges from; else the model's own variables, free and unbounded.
+    data
+        People to hold the answers against, a table raw like X, such as the training table; by default the one that the
+        generator has, unless its answers are rows of it. A `HoldfastWarning` says how many answers lie far off it:
+        those whose local outlier factor is more than 1.25 times that of the person and of 99% of the table's rows.
     seed
         For whatever is random in the generator.
     time_limit
@@ -112,14 +120,35 @@ def explain(
         task = replace(question.task.take(rows), advance=advance)
         proposals = _ask(generator, task)
     result = _recourse(question, rows, proposals, finish(task, proposals), reason)
-    return replace(result, calls=tally.since(before))
+    _warn_of_far_answers(question.task, result, generator, data)
+    return replace(result, calls=tally.since(before), generator=generator)
+
+
+def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, data: Any) -> None:
+    """Say how many answers lie where there are hardly any data, if there is a table to tell."""
+    table = None if data is None else check_candidates(data)
+    if data is None and not getattr(generator, "base", generator).keeps_to_rows:
+        table = generator.example_table()
+    found = np.flatnonzero(result.found)
+    if table is None or isinstance(table, FeatureSpace) or not found.size:
+        return
+    density = density_of(read_candidates(table, task.space, task.classifier))
+    far = 0 if density is None else int(density.far_off(result.points[found], task.factuals[found]).sum())
+    if far:
+        warnings.warn(
+            f"{far} of {found.size} answers lie far off the data: their local outlier factor is more than 1.25 times "
+            "that of the person and of 99% of the table's rows. Points off the data break more often when models are "
+            "retrained; RNCE(X) and Closest(plausible=X) keep to rows",
+            HoldfastWarning,
+            stacklevel=3,
+        )
 
 
 def _settled_beforehand(task: Task) -> list[str]:
     """Rows that need no search: they have the target class already, or nothing about them can change."""
     reason = [""] * len(task)
     lower, upper = task.space.bounds_for(task.people)
-    fixed = [str(feature.name) for feature in task.space.features if feature.direction is Direction.IMMUTABLE]
+    fixed = [task.space.label(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
     for row in np.flatnonzero((lower == upper).all(axis=1)):
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
         reason[row] = f"proven: nothing may change{of_them}, and today's class is another"

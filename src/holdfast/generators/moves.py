@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.features.codec import differs
 from holdfast.features.describe import readable, unit_after
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
+from holdfast.features.notes import Notes
 from holdfast.network import Floats
 
 if TYPE_CHECKING:
@@ -24,10 +26,10 @@ class Move:
 
     Attributes
     ----------
-    label
-        What people call the column.
+    notes
+        What people call the column, its values and its unit.
     up, down, other
-        How many people are told to raise it, to lower it, and, where its labels have no order, to change it.
+        How many people are told to raise it, to lower it, and, where there is no order or no value yet, to change it.
     low, median, high
         Of the changes, with their signs and in the column's units: the 10%, 50% and 90% quantiles; nan for labels.
     commonest
@@ -35,7 +37,7 @@ class Move:
     """
 
     feature: Feature
-    label: str
+    notes: Notes
     up: int
     down: int
     other: int
@@ -43,6 +45,11 @@ class Move:
     median: float = np.nan
     high: float = np.nan
     commonest: tuple[str, str, int] | None = None
+
+    @property
+    def label(self) -> str:
+        """What people call the column."""
+        return self.notes.label(self.feature.name)
 
     @property
     def changed(self) -> int:
@@ -55,17 +62,17 @@ class Move:
         if self.commonest is not None:
             before, after, people = self.commonest
             return f"{before} → {after} ({people:,})"
-        low, median, high = (_signed(self.feature, value) for value in (self.low, self.median, self.high))
-        return f"{median}{unit_after(self.feature)}" + (f" ({low} to {high})" if low != high else "")
+        low, median, high = (_signed(self, value) for value in (self.low, self.median, self.high))
+        return f"{median}{unit_after(self.feature, self.notes)}" + (f" ({low} to {high})" if low != high else "")
 
 
 def moves(recourse: Recourse) -> list[Move]:
     """The columns that someone is told to change, the most often changed first."""
     before, after = _numbers(recourse, np.flatnonzero(recourse.found))
     found = [
-        _move(feature, recourse.space.label(feature.name), before[:, i], after[:, i])
+        _move(feature, recourse.space.notes, before[:, i], after[:, i])
         for i, feature in enumerate(recourse.space.features)
-        if (before[:, i] != after[:, i]).any()
+        if differs(before[:, i], after[:, i]).any()
     ]
     return sorted(found, key=lambda move: -move.changed)
 
@@ -74,15 +81,15 @@ def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
     """The first `n` people and the columns that any of them is to change: "1,200 → 1,750", "" where it stays."""
     rows = np.flatnonzero(recourse.found[:n])
     before, after = _numbers(recourse, rows)
-    columns = {}
+    columns, notes = {}, recourse.space.notes
     for i, feature in enumerate(recourse.space.features):
-        changed = np.flatnonzero(before[:, i] != after[:, i])
+        changed = np.flatnonzero(differs(before[:, i], after[:, i]))
         if changed.size:
             cells = np.full(min(n, len(recourse)), "", dtype=object)
             cells[rows[changed]] = [
-                f"{readable(feature, before[row, i])} → {readable(feature, after[row, i])}" for row in changed
+                " → ".join(readable(feature, table[row, i], notes) for table in (before, after)) for row in changed
             ]
-            label, unit = recourse.space.label(feature.name), f"({unit_after(feature).strip()})"
+            label, unit = notes.label(feature.name), f"({unit_after(feature, notes).strip()})"
             columns[label if unit == "()" or label.endswith(unit) else f"{label} {unit}"] = cells
     return pd.DataFrame(columns, index=recourse.factuals.index[:n])
 
@@ -96,21 +103,21 @@ def _numbers(recourse: Recourse, rows: NDArray[np.intp]) -> tuple[Floats, Floats
     )
 
 
-def _move(feature: Feature, label: str, before: Floats, after: Floats) -> Move:
-    rows = np.flatnonzero(before != after)
+def _move(feature: Feature, notes: Notes, before: Floats, after: Floats) -> Move:
+    rows = np.flatnonzero(differs(before, after))
     before, after = before[rows], after[rows]
-    up = int((after > before).sum())
-    if not feature.labelled:
-        low, median, high = np.quantile(after - before, [0.1, 0.5, 0.9]).tolist()
-        return Move(feature, label, up, len(rows) - up, 0, low, median, high)
+    up, down = int((after > before).sum()), int((after < before).sum())
+    if not feature.labelled and up + down:
+        low, median, high = np.nanquantile(after - before, [0.1, 0.5, 0.9]).tolist()
+        return Move(feature, notes, up, down, len(rows) - up - down, low, median, high)
     pairs, counts = np.unique(np.column_stack([before, after]), axis=0, return_counts=True)
     old, new = pairs[counts.argmax()].tolist()
-    commonest = (readable(feature, old), readable(feature, new), int(counts.max()))
+    commonest = (readable(feature, old, notes), readable(feature, new, notes), int(counts.max()))
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
-        return Move(feature, label, 0, 0, len(rows), commonest=commonest)
-    return Move(feature, label, up, len(rows) - up, 0, commonest=commonest)
+        up = down = 0
+    return Move(feature, notes, up, down, len(rows) - up - down, commonest=commonest)
 
 
-def _signed(feature: Feature, value: float) -> str:
+def _signed(move: Move, value: float) -> str:
     """Three digits are enough of a quantile."""
-    return f"{'+' if value > 0 else ''}{readable(feature, float(f'{value:.3g}'))}"
+    return f"{'+' if value > 0 else ''}{readable(move.feature, float(f'{value:.3g}'), move.notes)}"

@@ -45,6 +45,7 @@ class NNCE(Generator):
     good_for: ClassVar[str] = "plausible advice in no time: a real person's row; often broken by retraining"
     paper: ClassVar[str] = "Nearest neighbour, as in Brughmans, Leyman and Martens 2023 (NICE)"
     uses_changes: ClassVar[bool] = False
+    keeps_to_rows: ClassVar[bool] = True
 
     candidates: Any
     skip: int = 0

@@ -119,6 +119,7 @@ def own_variables(loaded: Model, X: Any) -> FeatureSpace:
     >>> own_variables(load_model(Network([[[1.0, -1.0]]], [[0.0]])), [[0.0, 1.0]]).variables
     ('x0', 'x1')
     """
+    loaded.check_numbers(X)
     n_variables = loaded.classifier.n_features
     names: list[Any] = [f"x{i}" for i in range(n_variables)]
     if loaded.feature_names is not None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from holdfast.changes import Changes
 from holdfast.classifier import Classifier
 from holdfast.features import FeatureSpace
+from holdfast.generators.base import Generator
 from holdfast.generators.moves import change_table
 from holdfast.given import given_row
 from holdfast.importers import Model
@@ -61,6 +62,8 @@ class Recourse:
         The proofs and counter-models behind the verdicts, of the rows with an answer only.
     calls
         How often a model that is no network was asked, `calls` and `rows`: what a service may charge for.
+    generator
+        How the answers were looked for; None where they came as a table.
     """
 
     counterfactuals: pd.DataFrame
@@ -78,6 +81,7 @@ class Recourse:
     changes: Changes | None
     certificates: Certificates | None
     calls: Tally = field(default_factory=Tally)
+    generator: Generator | None = None
 
     def __len__(self) -> int:
         return int(self.found.shape[0])

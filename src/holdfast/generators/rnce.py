@@ -116,6 +116,7 @@ class RNCE(Generator):
     name: ClassVar[str] = "rnce"
     good_for: ClassVar[str] = "robust and plausible advice for many people: a real person's row, proven under Δ"
     paper: ClassVar[str] = "Jiang, Leofante, Rago and Toni, Algorithms 2-4"
+    keeps_to_rows: ClassVar[bool] = True
 
     candidates: Any
     certified_candidates: bool | None = None

@@ -45,7 +45,7 @@ def recourse_from(
         As for `explain`.
     factuals, counterfactuals
         x and x' in raw units, row by row; the result has the index of `factuals`. A row of `counterfactuals` with a
-        missing value in a column of the space has no answer.
+        missing value in a column of the space has no answer, unless the value may be missing and is in `factuals` too.
     reasons
         Why a row has no answer, one entry for each row; those of the other rows are not read.
     time_limit
@@ -87,7 +87,7 @@ def recourse_from(
         missing = [name for name in space.names if name not in table.columns]
         if missing:
             raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(table.columns)}")
-    found = counterfactuals[list(space.names)].notna().all(axis=1).to_numpy(dtype=np.bool_)
+    found = answered(factuals, counterfactuals, space)
     rows = np.flatnonzero(found)
     before = model_points(loaded, factuals, space)
     points = np.full(before.shape, np.nan)
@@ -123,6 +123,13 @@ def recourse_from(
         changes=changes,
         certificates=certificates,
     )
+
+
+def answered(factuals: pd.DataFrame, counterfactuals: pd.DataFrame, space: FeatureSpace) -> NDArray[np.bool_]:
+    """The rows with a value in every column, but for those that the person has not stated and need not state."""
+    stated = factuals.reindex(columns=list(space.names)).notna().to_numpy()
+    unstated = ~stated & [bool(feature.missing) for feature in space.features]
+    return np.asarray((counterfactuals[list(space.names)].notna().to_numpy() | unstated).all(axis=1))
 
 
 def _whole_rows(

@@ -169,6 +169,7 @@ class STCE(Generator):
     good_for: ClassVar[str] = "a real person's row where the model is locally sure: likely to hold, no proof"
     paper: ClassVar[str] = "Hamman, Noorani, Mishra, Magazzeni and Dutta 2023, T-Rex:NN"
     uses_changes: ClassVar[bool] = False
+    keeps_to_rows: ClassVar[bool] = True
 
     candidates: Any
     k: int = 1000

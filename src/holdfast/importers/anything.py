@@ -43,7 +43,7 @@ def by_its_scores(model: Any, why: HoldfastError) -> Scored:
         None if width is None else int(width),
         predict_labels=Asked(model, "predict", array=array) if hasattr(model, "predict") else None,
         why=str(why),
-        raw=columns is not None or len(getattr(model, "steps", ())) > 1,
+        raw=not array or len(getattr(model, "steps", ())) > 1,
     )
 
 

@@ -50,6 +50,11 @@ def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Mode
     InvalidInputError
         There is no such file.
     """
+    return import_object(read_object(path, trust_pickle=trust_pickle))
+
+
+def read_object(path: str | PathLike[str], *, trust_pickle: bool = False) -> Any:
+    """What is in a model file: the estimator or module itself, where the file holds one; see `read_model`."""
     file = Path(os.fspath(path))
     if not file.is_file():
         came = "a folder" if file.is_dir() else "no such file"
@@ -57,7 +62,7 @@ def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Mode
     suffix = file.suffix.lower()
     try:
         if _is_saved_network(file):
-            return Model(Network.load(file))
+            return Network.load(file)
         if suffix in _PICKLES and not trust_pickle:
             raise UntrustedFileError(
                 f"{path} is a pickle, and opening a pickle runs whatever code is in it. If you trust whoever wrote it, "
@@ -82,16 +87,15 @@ def _is_saved_network(path: Path) -> bool:
         return False
 
 
-def _not_a_network(path: Path) -> Model:
+def _not_a_network(path: Path) -> Any:
     raise FileFormatError(f"{path}: expected a network saved by holdfast, got a file without a network's parts")
 
 
-def _read_onnx(path: Path) -> Model:
-    model: Model = import_module("holdfast.importers.onnx").read_file(path)
-    return model
+def _read_onnx(path: Path) -> Any:
+    return import_module("holdfast.importers.onnx").read_file(path)
 
 
-def _read_skops(path: Path) -> Model:
+def _read_skops(path: Path) -> Any:
     try:
         import skops.io
     except ImportError as error:
@@ -111,17 +115,17 @@ def _read_skops(path: Path) -> Model:
 
 
 def _is_harmless_type(name: str) -> bool:
-    """A class of scikit-learn or a scalar type of numpy; found without importing anything that the file names."""
+    """A class of scikit-learn, or a type of numbers of numpy; found without importing anything that the file names."""
     module, _, attribute = name.rpartition(".")
     found = getattr(sys.modules.get(module), attribute, None)
-    return isinstance(found, type) and (module.startswith("sklearn.") or issubclass(found, np.generic))
+    return isinstance(found, type) and (module.startswith("sklearn.") or issubclass(found, np.generic | np.dtype))
 
 
-def _read_pickle(path: Path) -> Model:
+def _read_pickle(path: Path) -> Any:
     return _opened(path, lambda: joblib.load(path), "a pickled scikit-learn model")
 
 
-def _read_torch(path: Path) -> Model:
+def _read_torch(path: Path) -> Any:
     try:
         import torch
     except ImportError as error:
@@ -143,20 +147,19 @@ def _some(names: Mapping[Any, Any]) -> str:
     return ", ".join([repr(name) for name in names][:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _opened(path: Path, load: Callable[[], Any], expected: str) -> Model:
-    """The model of the object that `load` gives; what goes wrong inside another library is a fault of the file."""
+def _opened(path: Path, load: Callable[[], Any], expected: str) -> Any:
+    """The object that `load` gives; what goes wrong inside another library is a fault of the file."""
     try:
-        loaded = load()
+        return load()
     except HoldfastError:
         raise
     except Exception as error:
         raise FileFormatError(
             f"{path}: expected {expected}, got a file that cannot be loaded: {type(error).__name__}: {error}"
         ) from error
-    return import_object(loaded)
 
 
-_READERS: dict[str, Callable[[Path], Model]] = {
+_READERS: dict[str, Callable[[Path], Any]] = {
     ".onnx": _read_onnx,
     ".npz": _not_a_network,
     ".hfn": _not_a_network,

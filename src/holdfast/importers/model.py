@@ -143,9 +143,23 @@ class Model:
             raise InvalidInputError(
                 "space: expected one, to ask models that read a table in ways of their own, got None"
             )
-        if None in (today.feature_names, scored.columns):
+        if today.feature_names is None or scored.columns is None:
             return scored
+        if not set(scored.columns) <= set(today.feature_names):
+            raise InvalidInputError(
+                f"models: expected the columns {list(today.feature_names)}, got {list(scored.columns)}"
+            )
         return scored.reading(partial(pd.DataFrame, columns=today.feature_names), today.classifier.n_features)
+
+    def check_numbers(self, X: Any) -> None:
+        """Refuse a table with labels where nothing says how they become numbers."""
+        if isinstance(self.classifier, Scored) and isinstance(X, pd.DataFrame):
+            other = [name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
+            if other:
+                raise InvalidInputError(
+                    f"space: expected one for a table with labels, such as FeatureSpace.from_frame(X_train), "
+                    f"got None and the column {other[0]!r}"
+                )
 
     def _read_by(self, decode: Decoder) -> Model:
         scored, space = self.classifier, decode.space
@@ -178,6 +192,7 @@ class Model:
         """
         if isinstance(X, list | tuple | np.ndarray):
             X = given_array(X, "X")
+        self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(X, self.feature_names)
         table = X

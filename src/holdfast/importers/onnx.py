@@ -30,6 +30,10 @@ except ImportError as error:
 
 _DEFAULT_DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 _LABEL_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL)
+_WAY_OUT = (
+    "Preprocessing belongs outside of the network: give the scikit-learn pipeline itself (.skops, or a pickle), or "
+    "export its last step alone, to_onnx(pipeline[-1], variables), and say in a schema how columns become variables"
+)
 
 
 def import_model(proto: Any) -> Model:
@@ -100,7 +104,7 @@ def _classifier(graph: Any) -> Chain:
     inputs = [value for value in graph.input if value.name not in stored]
     if len(inputs) != 1:
         raise UnsupportedModelError(
-            f"expected an ONNX model with one input table, got {[value.name for value in inputs]}"
+            f"expected an ONNX model with one input table, got {[value.name for value in inputs]}. {_WAY_OUT}"
         )
     outputs = [value for value in graph.output if inputs[0].name in _ancestors(graph, value.name)]
     labels = [value for value in outputs if value.type.tensor_type.elem_type in _LABEL_TYPES]
@@ -160,8 +164,7 @@ def _handled(operation: Operation) -> Value | tuple[Value, ...]:
     if handler is None:
         raise UnsupportedModelError(
             f"{operation.label} cannot be represented exactly: supported are dense layers (Gemm, MatMul and Add, "
-            "LinearClassifier) with Relu between them, and Sigmoid, Softmax or LogSoftmax at the end. Preprocessing "
-            "belongs outside of the network: import the scikit-learn pipeline itself, or export its classifier alone"
+            f"LinearClassifier) with Relu between them, and Sigmoid, Softmax or LogSoftmax at the end. {_WAY_OUT}"
         )
     return handler(operation)
 

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from holdfast.changes import Chance, Changes, PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.features.codec import Rows
+from holdfast.features.codec import Rows, differs
 from holdfast.features.describe import PERCENT
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators import Recourse
 from holdfast.generators.finish import sentence_list
+from holdfast.generators.reasons import Against, against
 from holdfast.letters.contents import (
     CHANCE,
     GUARANTEED,
@@ -87,6 +88,8 @@ class Batch:
         Who has the class already, so that there is no refusal to write about.
     broken
         The constraints that each piece of advice breaks.
+    against
+        What counts against each person, the weightiest first.
     """
 
     recourse: Recourse
@@ -95,10 +98,11 @@ class Batch:
     after: Rows
     accepted: NDArray[np.bool_]
     broken: list[list[str]]
+    against: list[list[Against]]
 
     @classmethod
-    def read(cls, recourse: Recourse, rows: Sequence[int]) -> Batch:
-        """The batch of these rows, counted from 0."""
+    def read(cls, recourse: Recourse, rows: Sequence[int], accepted: Any = None) -> Batch:
+        """The batch of these rows, counted from 0; `accepted` are people to learn the main reasons from."""
         chosen, space = np.asarray(rows, dtype=np.intp), recourse.space
         own = space.rows(recourse.factuals.iloc[chosen])
         after = Rows(own.numbers.copy(), own.points.copy())
@@ -109,14 +113,14 @@ class Batch:
             after.numbers[found], after.points[found] = told
             for place, sentences in zip(found.tolist(), space.violations(told, own.take(found)), strict=True):
                 broken[place] = sentences
-        accepted = recourse.classifier.predict_index(own.points) == recourse.targets[chosen]
-        return cls(recourse, chosen, own, after, np.asarray(accepted), broken)
+        has_it = recourse.classifier.predict_index(own.points) == recourse.targets[chosen]
+        return cls(recourse, chosen, own, after, np.asarray(has_it), broken, against(recourse, chosen, accepted))
 
 
 def compose(batch: Batch, place: int, key: str, name: str, about: Circumstances) -> Contents:
     """What the person at this place of a batch is told."""
     recourse, row = batch.recourse, int(batch.rows[place])
-    space, language = recourse.space, about.language
+    space = recourse.space
     if batch.accepted[place]:
         raise InvalidInputError(
             f"{key}: expected someone who was refused, got one with {_class(recourse, row)} already"
@@ -125,14 +129,19 @@ def compose(batch: Batch, place: int, key: str, name: str, about: Circumstances)
     outcome = _outcome(recourse, row)
     changes: tuple[Change, ...] = ()
     unchanged: tuple[Detail, ...] = ()
+    unlisted, language = 0, about.language
     if found:
         before, after = batch.own.numbers[place], batch.after.numbers[place]
         _refuse_bad_advice(space, key, before, after, batch.broken[place])
         shares = _shares(space, batch.own.points[place], recourse.points[row])
-        moved = [i for i in np.argsort(-shares, kind="stable").tolist() if before[i] != after[i]]
-        changes = tuple(_change(space, language, i, before, after, shares) for i in moved)
-        unchanged = tuple(_detail(space, language, i, before) for i in np.flatnonzero(before == after).tolist())
-        _read_back(recourse, row, key, changes, before, language)
+        moved = differs(before, after)
+        order = [i for i in np.argsort(-shares, kind="stable").tolist() if moved[i]]
+        changes = tuple(_change(space, about, i, before, after, shares) for i in order)
+        shown = [i for i in np.flatnonzero(~moved).tolist() if space.features[i].name not in space.protected]
+        unchanged = tuple(_detail(space, about, i, before) for i in shown)
+        unlisted = int((~moved).sum()) - len(shown)
+        _read_back(recourse, row, key, changes, before, about)
+    reasons, derived = _reasons(space, batch.against[place], changes, about)
     return Contents(
         language=about.code,
         date=language.day(about.date),
@@ -144,9 +153,11 @@ def compose(batch: Batch, place: int, key: str, name: str, about: Circumstances)
         target=_class(recourse, row),
         outcome=outcome,
         verdict="" if verdict is None else verdict.name,
-        reasons=_reasons(space, changes),
+        reasons=reasons,
+        derived=derived,
         changes=changes,
         unchanged=unchanged,
+        unlisted=unlisted,
         limits=None if recourse.changes is None else _limits(recourse.changes, language),
         time=_time(about, row) if outcome == GUARANTEED else Time(),
         why_none="" if found else _why_none(str(recourse.reason[row])),
@@ -175,26 +186,27 @@ def _refuse_bad_advice(space: FeatureSpace, key: str, before: Floats, after: Flo
     if broken:
         raise InvalidInputError(f"{key}: expected advice within the constraints, got: {sentence_list(broken)}")
     for feature, old, new in zip(space.features, before, after, strict=True):
-        if old != new and feature.name in space.protected:
+        if feature.name in space.protected and differs(old, new):
             raise InvalidInputError(
                 f"{key}: expected advice that leaves protected attributes alone, got a change of {feature.name!r}; "
                 "make it immutable"
             )
-    if not (before != after).any():
+    if not differs(before, after).any():
         raise InvalidInputError(f"{key}: expected advice that changes something, got the row as it was")
 
 
 def _read_back(
-    recourse: Recourse, row: int, key: str, changes: Sequence[Change], before: Floats, language: Language
+    recourse: Recourse, row: int, key: str, changes: Sequence[Change], before: Floats, about: Circumstances
 ) -> None:
     """Refuse a letter whose values, as they are written, are not the point that was certified."""
-    space, numbers = recourse.space, before.copy()
+    space, numbers, language = recourse.space, before.copy(), about.language
     places = {str(feature.name): i for i, feature in enumerate(space.features)}
     for change in changes:
         i = places[change.name]
         feature = space.features[i]
         if feature.labelled:
-            numbers[i] = [_category(language, label) for label in feature.categories].index(change.after)
+            codes = range(len(feature.categories))
+            numbers[i] = [_value(space, feature, about, code, exact=True) for code in codes].index(change.after)
         else:
             blank = language.percent.replace("{}", "")
             text = change.after.replace(blank, "") if feature.unit in PERCENT else change.after
@@ -212,48 +224,49 @@ def _shares(space: FeatureSpace, own: Floats, point: Floats) -> Floats:
     return np.asarray(costs / max(costs.sum(), np.finfo(float).tiny))
 
 
-def _change(space: FeatureSpace, language: Language, i: int, before: Floats, after: Floats, shares: Floats) -> Change:
-    feature = space.features[i]
+def _change(space: FeatureSpace, about: Circumstances, i: int, before: Floats, after: Floats, shares: Floats) -> Change:
+    feature, detail = space.features[i], _detail(space, about, i, before)
     old, new = float(before[i]), float(after[i])
     ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
-    label, unit = _label(space, feature)
     return Change(
-        name=str(feature.name),
-        label=label,
-        unit=unit,
-        move=("raise" if new > old else "lower") if ordered else "change",
-        before=_value(feature, language, old, exact=False),
-        after=_value(feature, language, new, exact=True),
+        name=detail.name,
+        label=detail.label,
+        unit=detail.unit,
+        move="state" if math.isnan(old) else ("raise" if new > old else "lower") if ordered else "change",
+        before=detail.value,
+        after=_value(space, feature, about, new, exact=True),
         value=feature.categories[int(new)] if feature.labelled else new,
         share=float(shares[i]),
     )
 
 
-def _detail(space: FeatureSpace, language: Language, i: int, before: Floats) -> Detail:
+def _detail(space: FeatureSpace, about: Circumstances, i: int, before: Floats) -> Detail:
+    """A column by what people call it, with its unit where neither the label nor a percent sign says it."""
     feature = space.features[i]
-    label, unit = _label(space, feature)
-    return Detail(str(feature.name), label, unit, _value(feature, language, float(before[i]), exact=False))
-
-
-def _label(space: FeatureSpace, feature: Feature) -> tuple[str, str]:
-    """What people call a column, and its unit where neither the label nor a percent sign says it."""
-    given = space.label(feature.name)
-    label = on_one_line(given.replace("_", " ") if given == str(feature.name) else given)
-    unit = on_one_line(feature.unit)
+    label = _label(space, feature, about)
+    unit = on_one_line(space.notes.word(feature.name, feature.unit, about.code))
     # As a word of its own: the k of 5 k is not said by "bank".
     said = feature.labelled or feature.unit in PERCENT or f" {unit} ".lower() in f" {_SIGNS.sub(' ', label)} ".lower()
-    return label, "" if said else unit
+    value = _value(space, feature, about, float(before[i]), exact=False)
+    return Detail(str(feature.name), label, "" if said else unit, value)
 
 
-def _value(feature: Feature, language: Language, number: float, *, exact: bool) -> str:
+def _label(space: FeatureSpace, feature: Feature, about: Circumstances) -> str:
+    given = space.label(feature.name, about.code)
+    return on_one_line(given.replace("_", " ") if given == str(feature.name) else given)
+
+
+def _value(space: FeatureSpace, feature: Feature, about: Circumstances, number: float, *, exact: bool) -> str:
+    language = about.language
+    if math.isnan(number):
+        return language.missing
     if feature.labelled:
-        return _category(language, feature.categories[int(number)])
+        label = feature.categories[int(number)]
+        word = space.notes.word(feature.name, label, about.code)
+        unsaid = isinstance(label, bool) and word == str(label)
+        return (language.no, language.yes)[bool(label)] if unsaid else on_one_line(word)
     text = language.number(number) if exact else language.short(number)
     return language.percent.replace("{}", text) if feature.unit in PERCENT else text
-
-
-def _category(language: Language, label: Any) -> str:
-    return (language.no, language.yes)[label] if isinstance(label, bool) else on_one_line(str(label))
 
 
 def on_one_line(text: str) -> str:
@@ -261,16 +274,26 @@ def on_one_line(text: str) -> str:
     return " ".join(_UNSEEN.sub("", " ".join(text.split())).split())
 
 
-def _reasons(space: FeatureSpace, changes: Sequence[Change]) -> tuple[MainReason, ...]:
-    """The reasons of the columns that the advice changes, those of one code together, largest first."""
+def _reasons(
+    space: FeatureSpace, counted: Sequence[Against], changes: Sequence[Change], about: Circumstances
+) -> tuple[tuple[MainReason, ...], str]:
+    """What counts against the person, those of one code together, largest first, and where that is known from.
+
+    Where nothing counts by itself that the person can change, the columns that the advice changes have to do.
+    """
+    weights = {one.feature.name: one.margin for one in counted}
+    derived = "usual" if counted and counted[0].within_reach else "advice" if changes else "beyond"
+    if derived == "advice":
+        told = {change.name: change.share for change in changes}
+        weights = {name: told[str(name)] for name in space.names if str(name) in told}
     shares: dict[tuple[str, str], float] = {}
-    by_name = {str(name): name for name in space.names}
-    for change in changes:
-        given = space.reason(by_name[change.name])
-        said = ("", change.label) if given is None else (given.code, given.text)
-        shares[said] = shares.get(said, 0.0) + change.share
+    for name, weight in weights.items():
+        given = space.reason(name, about.code)
+        said = ("", _label(space, space[name], about)) if given is None else (given.code, given.text)
+        shares[said] = shares.get(said, 0.0) + weight / sum(weights.values())
     ordered = sorted(shares.items(), key=lambda entry: -entry[1])
-    return tuple(MainReason(code, text, share) for (code, text), share in ordered[:_MOST_REASONS])
+    reasons = tuple(MainReason(code, text, share) for (code, text), share in ordered[:_MOST_REASONS])
+    return reasons, derived if reasons else ""
 
 
 def _limits(changes: Changes, language: Language) -> Limits:

@@ -23,7 +23,7 @@ class Change:
         The column, what people call it, and its unit ("" where there is none, or where the label or a percent sign
         says it).
     move
-        "raise", "lower", or "change" for categories.
+        "raise", "lower", "change" for categories, or "state" where no value was known.
     before, after
         The values in words. `after` has every digit: read back, it is the number that was certified.
     value
@@ -54,7 +54,10 @@ class Detail:
 
 @dataclass(frozen=True)
 class MainReason:
-    """A reason for the decision: the schema's code and text, or no code and the column's label."""
+    """A reason for the decision: the schema's code and text, or no code and the column's label.
+
+    `share` is its share of what all of them weigh.
+    """
 
     code: str
     text: str
@@ -150,9 +153,15 @@ class Contents:
     verdict
         "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no advice, or where nothing was certified.
     reasons
-        The main reasons, the largest share first; none without advice.
+        The main reasons, the largest share first: what counts against the person.
+    derived
+        How they were found: "usual", by what the margin would win with what accepted people usually have, of details
+        that the person can change; where none of these counts by itself, "advice", as what the advice changes, and
+        without advice "beyond", as "usual" of details that the person cannot change; "" where there are none.
     changes, unchanged
         What to change, the largest share first, and what has to stay.
+    unlisted
+        How many protected attributes have to stay as well; they are not named.
     limits
         None where nothing was certified.
     odds
@@ -180,3 +189,5 @@ class Contents:
     time: Time
     why_none: str
     odds: Odds | None = None
+    derived: str = ""
+    unlisted: int = 0

@@ -24,6 +24,7 @@ from holdfast.letters.templates import Templates
 from holdfast.promises.expiry import Expiry
 
 MANIFEST = "manifest.csv"
+_COLUMNS = ["key", "file", "text_file", "outcome", "verdict", "certificate", "reasons"]
 _LONGEST = 60
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -43,6 +44,7 @@ def write_letters(
     language: str = "en",
     templates: str | os.PathLike[str] | None = None,
     certified: bool = True,
+    accepted: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Write a letter to everyone, as a page and as text, and a manifest; all of them, or none.
 
@@ -59,14 +61,15 @@ def write_letters(
         name is left out.
     rows
         Only these rows, counted from 0.
-    sender, subject, date, until, expiry, language, templates, certified
+    sender, subject, date, until, expiry, language, templates, certified, accepted
         As for `write_letter`.
 
     Returns
     -------
     DataFrame
-        What is in ``manifest.csv``: `key`, `file` (the page), `text_file`, `outcome`, `verdict`, `certificate`. People
-        who have the class already get no letter: their `outcome` is "already_accepted".
+        What is in ``manifest.csv``: `key`, `file` (the page), `text_file`, `outcome`, `verdict`, `certificate`,
+        `reasons` (the codes of the main reasons, the weightiest first, with a space between). People who have the class
+        already get no letter: their `outcome` is "already_accepted".
     """
     if not isinstance(recourse, Recourse):
         raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
@@ -80,20 +83,22 @@ def write_letters(
     labels = _keys(recourse, keys, chosen)
     people = _names(recourse, names, chosen, labels)
     stems = file_stems(labels)
-    batch = Batch.read(recourse, chosen)
+    batch = Batch.read(recourse, chosen, accepted)
     target, partial = _free_folder(folder)
     try:
         entries = []
         for place, (key, name, stem) in enumerate(zip(labels, people, stems, strict=True)):
             if batch.accepted[place]:
-                entries.append((key, "", "", "already_accepted", "", ""))
+                entries.append((key, "", "", "already_accepted", "", "", ""))
                 continue
             letter = _named(batch, place, key, name, about, found)
             (partial / f"{stem}.html").write_text(letter.html, encoding="utf-8", newline="\n")
             (partial / f"{stem}.txt").write_text(letter.text, encoding="utf-8", newline="\n")
             said = letter.contents
-            entries.append((key, f"{stem}.html", f"{stem}.txt", said.outcome, said.verdict, said.certificate))
-        manifest = pd.DataFrame(entries, columns=["key", "file", "text_file", "outcome", "verdict", "certificate"])
+            codes = " ".join(reason.code for reason in said.reasons if reason.code)
+            files = (f"{stem}.html", f"{stem}.txt")
+            entries.append((key, *files, said.outcome, said.verdict, said.certificate, codes))
+        manifest = pd.DataFrame(entries, columns=_COLUMNS)
         manifest.to_csv(partial / MANIFEST, index=False)
         partial.chmod(0o755)
         if target.exists():

@@ -36,6 +36,7 @@ class Language:
     no: str
     date: str
     months: tuple[str, ...]
+    missing: str = "–"
 
     def __post_init__(self) -> None:
         signs = (self.decimal, self.thousands)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import pandas as pd
+
 from holdfast.dates import read_day
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
@@ -65,6 +67,7 @@ def write_letter(
     language: str = "en",
     templates: str | os.PathLike[str] | None = None,
     certified: bool = True,
+    accepted: pd.DataFrame | None = None,
 ) -> Letter:
     """The letter to the person in a row: what was decided, what to change, what is guaranteed, and until when.
 
@@ -79,7 +82,8 @@ def write_letter(
     key
         What the person quotes in enquiries; the row's label in the index if not given.
     name, sender, subject
-        Who is written to, who writes (may have several lines), and about what ("your loan application").
+        Who is written to, who writes (may have several lines), and about what, as it follows "about": "your loan
+        application". In German the object of a sentence, in the accusative: "Ihren Kreditantrag", "Ihre Anfrage".
     date
         The date of the letter, today if not given.
     until
@@ -91,6 +95,8 @@ def write_letter(
         "en", "de", or one for which the folder `templates` has the words; see `write_templates`.
     certified
         Quote the id of the certificate of what is guaranteed, which is made and checked for this.
+    accepted
+        A table of people to learn from what accepted ones usually have, for the main reasons; see `main_reasons`.
 
     Raises
     ------
@@ -122,7 +128,7 @@ def write_letter(
         recourse, found, sender=sender, subject=subject, date=date, until=until, expiry=expiry, certified=certified
     )
     label = one_line(recourse.factuals.index[row] if key is None else key, "key")
-    return fill_in(Batch.read(recourse, [row]), 0, label, name, about, found)
+    return fill_in(Batch.read(recourse, [row], accepted), 0, label, name, about, found)
 
 
 def fill_in(batch: Batch, place: int, key: str, name: str | None, about: Circumstances, templates: Templates) -> Letter:

@@ -117,6 +117,7 @@ def _read_format(language: str, places: list[Path]) -> Language:
     try:
         said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         texts = {key: said[key] for key in ("decimal", "thousands", "percent", "about", "yes", "no", "date")}
+        texts |= {"missing": said["missing"]} if "missing" in said else {}
         if not all(isinstance(text, str) for text in (*texts.values(), *said["months"])):
             raise ValueError("expected texts")
         return Language(months=tuple(said["months"]), **texts)

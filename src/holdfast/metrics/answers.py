@@ -80,6 +80,7 @@ class Answers:
 
         Examples
         --------
+        >>> from holdfast import Network
         >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
         >>> answers = Answers.of(net, [[0.5, 0.75], [np.nan, np.nan]], [[0.5, 0.25], [0.9, 0.1]], target=1)
         >>> answers.found

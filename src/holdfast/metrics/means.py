@@ -12,8 +12,8 @@ import numpy as np
 
 from holdfast.changes import Changes
 from holdfast.generators import Recourse
+from holdfast.generators.density import Density
 from holdfast.metrics.answers import Answers
-from holdfast.metrics.density import Density
 from holdfast.metrics.rows import (
     changed_rows,
     cost_rows,
@@ -38,6 +38,7 @@ def coverage(answers: Recourse | Answers) -> float:
 
     Examples
     --------
+    >>> from holdfast import Network
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> coverage(Answers.of(net, [[0.5, 0.75], [np.nan, np.nan]], [[0.5, 0.25], [0.9, 0.1]], target=1))
     0.5

@@ -13,10 +13,10 @@ from holdfast.changes import Changes
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.generators.density import Density
 from holdfast.importers import load_model
 from holdfast.metrics.answers import Answers
-from holdfast.metrics.density import Density
-from holdfast.network import Floats, Network
+from holdfast.network import Floats
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for
 
@@ -86,7 +86,7 @@ def per_row(
     answers: Recourse | Answers,
     *,
     changes: Changes | Mapping[str, Changes] | None = None,
-    retrained: Sequence[Network] = (),
+    retrained: Sequence[object] = (),
     density: Density | None = None,
     time_limit: float | None = None,
 ) -> pd.DataFrame:
@@ -99,7 +99,7 @@ def per_row(
     changes
         Δ, or several by name: a column ``verdict``, or ``verdict_<name>`` for each.
     retrained
-        Networks as later training runs left them: the column ``valid_retrained`` is the share that accepts.
+        Models as later training runs left them: the column ``valid_retrained`` is the share that accepts.
     density
         Where people of the target class live: the column ``lof``.
     time_limit
@@ -113,6 +113,7 @@ def per_row(
 
     Examples
     --------
+    >>> from holdfast import Network, PlausibleChanges
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
     >>> answers = Answers.of(net, [[0.5, 0.75], [np.nan, np.nan]], [[0.5, 0.25], [0.9, 0.1]], target=1)
     >>> per_row(answers, changes=PlausibleChanges(0.1))

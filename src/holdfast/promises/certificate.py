@@ -32,7 +32,7 @@ from holdfast.verify.exact import NoProofError, checker_model, parameters
 
 Source = Certificates | Recourse
 _MAX_CASES = 5000
-# With fewer rows all certificates are written before a bar could be read.
+# With fewer rows one rarely waits.
 _LONG = 200
 
 
@@ -215,21 +215,22 @@ def write_certificates(
     """The certificates of many rows into a folder (a file each, named by its id) or into one file of lines (.jsonl).
 
     Returns a table with the source's index: `verdict`, `certificate` (the id, None where there is none) and `reason`
-    (why there is none). `progress` shows a bar on stderr, by default for many rows if that is a terminal; `options` are
-    those of `certificate`.
+    (why there is none). `options` are those of `certificate`. `progress` shows a bar on stderr, by default from two
+    hundred rows on if stderr is a terminal.
     """
     path = Path(path)
     chosen = range(len(source)) if rows is None else [given_row(row, len(source)) for row in rows]
     index = source.index if isinstance(source, Certificates) else source.factuals.index
     table, documents = [], []
-    with progress_bar("certificates", len(chosen), wanted=progress, long=_LONG) as advance:
+    with progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG) as advance:
         for row in chosen:
             try:
                 document = certificate(source, row, **options)
-                documents.append(document)
-                table.append((document["verdict"], document["id"], ""))
             except NoCertificateError as error:
                 table.append((None if source.verdict[row] is None else str(source.verdict[row]), None, str(error)))
+            else:
+                documents.append(document)
+                table.append((document["verdict"], document["id"], ""))
             if advance is not None:
                 advance(1)
     if path.suffix == ".jsonl":

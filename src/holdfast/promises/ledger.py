@@ -21,6 +21,7 @@ from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import find_space, model_points
+from holdfast.generators.stated import answered
 from holdfast.importers import load_model
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_export import export
@@ -187,7 +188,7 @@ class Ledger:
             As for `explain`.
         factuals, counterfactuals
             x and x' in raw units, row by row. A row of `counterfactuals` with a missing value in a column of the space
-            has no answer and is skipped.
+            has no answer and is skipped, unless the value may be missing and is in `factuals` too.
         keys, date, threshold, radius, once
             As for `add`; the keys are by default the index of `counterfactuals`.
         """
@@ -202,7 +203,7 @@ class Ledger:
             raise InvalidInputError(
                 f"counterfactuals: expected the column {missing[0]!r}, got {list(counterfactuals.columns)}"
             )
-        rows = np.flatnonzero(counterfactuals[list(space.names)].notna().all(axis=1).to_numpy())
+        rows = np.flatnonzero(answered(factuals, counterfactuals, space))
         if loaded.preprocess is not None and rows.size:
             own = [name for name in factuals.columns if name in counterfactuals.columns]
             for table in (factuals, counterfactuals[own]):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import differs
 from holdfast.network import Floats
 from holdfast.promises.ledger_terms import Terms
 
@@ -44,7 +45,10 @@ def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> list[str]:
     for i, feature in enumerate(space.features):
         column = numbers[:, i]
         if feature.labelled:
-            columns.append([feature.categories[int(code)] for code in column])
+            columns.append([None if np.isnan(code) else feature.categories[int(code)] for code in column])
+        elif feature.missing:
+            whole = int if feature.precision == "integer" else float
+            columns.append([None if np.isnan(number) else whole(number) for number in column])
         else:
             columns.append((column.astype(np.int64) if feature.precision == "integer" else column).tolist())
     return [encode_json(row) for row in zip(*columns, strict=True)]
@@ -70,7 +74,7 @@ def restored_rows(space: FeatureSpace, raw: pd.DataFrame, index: pd.Index | None
     numbers = space.numbers(raw)
     restored = space.restore(numbers, index)
     # The promise is the number that was written: a column that cannot hold it (float32, int8) gives way.
-    for i, lost in enumerate((space.numbers(restored) != numbers).any(axis=0)):
+    for i, lost in enumerate(np.any(differs(space.numbers(restored), numbers), axis=0).tolist()):
         if lost:
             restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
     return restored

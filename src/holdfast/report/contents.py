@@ -47,13 +47,19 @@ class Method:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the caller's table; `moves` says what a person can do with it, in words ("only up", "fixed", ...)."""
+    """A column of the caller's table.
+
+    `moves` says what a person can do with it, in words ("only up", "fixed", ...); `code` and `reason` are those of its
+    adverse-action reason, "" where it has none.
+    """
 
     name: str
     label: str
     unit: str
     numeric: bool
     moves: str
+    code: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,28 @@ class CounterModel:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """What counts against a person: a column's place, what accepted people have, and the margin that it would win.
+
+    `within_reach`: whether the person can change it. What they cannot change is there only where nothing else counts.
+    """
+
+    column: int
+    usual: Value
+    margin: float
+    within_reach: bool = True
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """Another answer for the same person: whose or which, what to change, and its verdict."""
+
+    name: str
+    advice: tuple[str, ...]
+    verdict: str
+
+
+@dataclass(frozen=True)
 class Person:
     """One row of the table, and the first method's advice.
 
@@ -157,6 +185,16 @@ class Person:
         How far the cost may lie above the least possible; None where the method proves nothing.
     counter
         None where there is no answer, or where no counter-model was computed.
+    probability
+        That the model gives the promised class, before and after; None where its scores are no probabilities.
+    against
+        What counts most against the person, the weightiest first.
+    others
+        Other answers: of other methods, and alternatives.
+    certificate, letter
+        The id of the certificate, and where the letter is, as the page links to it; "" where there is none.
+    kept
+        How many of the retrained models that were tried gave the promised class; None where none were.
     """
 
     key: str
@@ -170,6 +208,22 @@ class Person:
     worst_margin: float | None
     reason: str
     counter: CounterModel | None
+    probability: tuple[float | None, float | None] = (None, None)
+    against: tuple[Counted, ...] = ()
+    others: tuple[OtherWay, ...] = ()
+    certificate: str = ""
+    letter: str = ""
+    kept: int | None = None
+
+
+@dataclass(frozen=True)
+class Refits:
+    """What models that were retrained in fact did with the promises: how many models, the shares that they kept."""
+
+    models: int
+    mean: float
+    worst: float
+    by_all: int
 
 
 @dataclass(frozen=True)
@@ -206,6 +260,12 @@ class Contents:
         Where they are margins, what a counter-model has: "a margin {} below today's"; "" elsewhere.
     methods
         The first is the one whose advice the people were given.
+    cost
+        What a cost is, in a sentence.
+    refits
+        None where no retrained models were given.
+    threshold
+        From which probability on the answer is a yes; None where that is not one number, or half.
     """
 
     title: str
@@ -224,6 +284,9 @@ class Contents:
     least_delta: float | None = None
     unit: str = "delta"
     fall: str = ""
+    cost: str = ""
+    refits: Refits | None = None
+    threshold: float | None = None
 
     @property
     def symbol(self) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError
+from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.network import Floats, Network
 from holdfast.report.contents import CounterModel, ParameterChange
@@ -125,7 +126,7 @@ def _counter_model(
     changes: list[ParameterChange] = []
     # Where the margin falls, whatever the parameters do, they have nothing to tell.
     if isinstance(witness, Network) and radii.along.unit != "margin":
-        network, names = recourse.network, recourse.space.variables
+        network, names = recourse.network, _called(recourse.space)
         direction = margin_direction(witness, point, target)
         changes = [
             ParameterChange(_where(network, change), change.today, change.changed, change.effect)
@@ -140,6 +141,22 @@ def _counter_model(
         # No model closer than the radius breaks the promise; nan where none is known.
         closest=bool(distance <= (1.0 + 2.0 * _BEYOND[-1]) * radii.found[row] + 2.0 * RADIUS_TOLERANCE),
     )
+
+
+def _called(space: FeatureSpace) -> list[str]:
+    """What people call the model's variables; a protected attribute is not named."""
+    names = list(space.variables)
+    for feature in space.features:
+        label = space.label(feature.name)
+        for variable in feature.variables:
+            if feature.name in space.protected:
+                names[variable] = "a protected attribute"
+            else:
+                names[variable] = names[variable].replace(str(feature.name), label, 1)
+        for value, cell in zip(feature.categories, feature.cells, strict=False):
+            if cell >= 0 and feature.name not in space.protected:
+                names[feature.variables[cell]] = f"{label}={space.notes.word(feature.name, value)}"
+    return names
 
 
 def margin_direction(network: Network, point: Floats, target: int) -> Floats:

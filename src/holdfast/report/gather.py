@@ -4,31 +4,60 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from holdfast.calibration.result import ChosenDelta
 from holdfast.changes import PlausibleChanges
 from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, describe
+from holdfast.features.codec import differs
+from holdfast.features.constraints import NOTHING
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.generators import Recourse
+from holdfast.metrics.answers import Answers
+from holdfast.metrics.rows import valid_rows
 from holdfast.network import Floats, Network
 from holdfast.progress import progress_bar
+from holdfast.promises.ledger import Ledger
+from holdfast.report.beside import (
+    Beside,
+    certificate_ids,
+    chances,
+    counted,
+    evidence_of,
+    numbers_of,
+    other_ways,
+    values_of,
+)
 from holdfast.report.comparison import alike, method_of
-from holdfast.report.contents import Calibrated, Column, Contents, CounterModel, Missing, Moves, Person, Slices, Value
+from holdfast.report.contents import (
+    Calibrated,
+    Column,
+    Contents,
+    CounterModel,
+    Missing,
+    Moves,
+    Person,
+    Refits,
+    Slices,
+)
 from holdfast.report.counter import closest_counter_models
 from holdfast.report.groups import Groups, slices_of
 from holdfast.report.radii import Radii, least_radius, radii_of
-from holdfast.report.words import capital, facts_of, limits_of, promise_of
+from holdfast.report.words import capital, cost_of, facts_of, limits_of, promise_of
 from holdfast.verify.inputs import whole_number
 
-_TITLE, _NAME = "What was promised, and how sure it is", "the advice"
+_TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
+_UNRECORDED = "A table that was read; the method is not recorded"
 _MOST_SWAPS, _MOST_REASONS = 5, 20
 _PROVEN, _ALREADY = "proven: ", "already classified as "
 # With fewer people the counter-models are there before a bar could be read.
@@ -55,8 +84,16 @@ def gather(
     radii: bool = True,
     counter_models: bool | int = True,
     progress: bool | None = None,
+    accepted: pd.DataFrame | None = None,
+    alternatives: pd.DataFrame | None = None,
+    retrained: Iterable[object] = (),
+    certificates: str | os.PathLike[str] | None = None,
+    ledger: Ledger | str | None = None,
+    letters: Mapping[str, str] = NOTHING,
 ) -> Contents:
     """Everything that the report says about this recourse; the arguments are those of `write_report`.
+
+    But for `letters`, which here are links by key.
 
     Examples
     --------
@@ -77,39 +114,54 @@ def gather(
     if len(recourse) == 0:
         raise InvalidInputError("recourse: expected at least one person, got none")
     when, names = iso_date(date, "date"), _keys(recourse, keys)
-    main = _NAME if name is None else str(name)
+    method = _NAME if recourse.generator is None else type(recourse.generator).__name__
+    main = method if name is None else str(name)
     known, measured = _calibrated(calibrated, recourse), radii_of(recourse, wanted=radii)
     methods = [method_of(main, recourse, measured)]
-    for other_name, other in (others or {}).items():
-        same = alike(recourse, other, str(other_name))
-        methods.append(method_of(str(other_name), same, radii_of(same, wanted=radii)))
+    compared = {str(name): alike(recourse, other, str(name)) for name, other in (others or {}).items()}
+    methods += [method_of(name, same, radii_of(same, wanted=radii)) for name, same in compared.items()]
     if len({method.name for method in methods}) != len(methods):
         raise InvalidInputError(f"others: expected a name of its own for each method, got {main!r} twice")
     today = recourse.space.encode(recourse.factuals)
     needed = (recourse.classifier.predict_index(today) != recourse.targets) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
-    before, after = _numbers(recourse)
-    columns = tuple(_column(recourse.space, feature) for feature in recourse.space.features)
+    before, after = numbers_of(recourse)
+    moved = np.any(differs(before, after)[recourse.found], axis=0, keepdims=True)[0]
+    # A protected attribute is nobody's business on a person's page, unless the advice itself touches it.
+    shown = [i for i, f in enumerate(recourse.space.features) if moved[i] or f.name not in recourse.space.protected]
+    columns = tuple(_column(recourse.space, recourse.space.features[i]) for i in shown)
+    kept, refits = _refits(recourse, retrained)
+    beside = Beside(
+        against=counted(recourse, shown, accepted),
+        others=other_ways(recourse, compared, alternatives),
+        certificates=certificate_ids(recourse, certificates),
+        letters=[letters.get(key, "") for key in names],
+        kept=kept,
+    )
+    cost = cost_of(recourse.space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
     limits = [*limits_of(recourse, methods[0], measured, needed=needed, before=today), *left_out]
     limits += _not_compared(recourse, slices)
     return Contents(
         title=_TITLE if title is None else str(title),
         date=when,
-        facts=facts_of(recourse, methods[0], when, outcome),
-        promise=promise_of(recourse, methods[0], known, needed, outcome),
+        facts=facts_of(recourse, name or _UNRECORDED, when, outcome, cost, evidence_of(beside, ledger)),
+        promise=promise_of(recourse, methods[0], known, needed, outcome, refits),
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
         methods=tuple(methods),
         columns=columns,
-        moves=_moves(recourse.space, columns, before, after),
+        moves=_moves(recourse, shown, columns, before, after),
         slices=slices,
         missing=_missing(recourse),
-        people=_people(recourse, names, before, after, measured, counters),
+        people=_people(recourse, names, shown, (before, after), measured, counters, beside),
         limits=tuple(limits),
         least_delta=least_radius(recourse.changes),
         unit=measured.along.unit,
         fall=measured.along.in_words(lambda _: "{}").replace("at most ", "") if measured.along.unit == "margin" else "",
+        cost=cost,
+        refits=refits,
+        threshold=recourse.model.threshold if isinstance(recourse.model.threshold, float) else None,
     )
 
 
@@ -143,66 +195,45 @@ def _counters(
     return found, said
 
 
-def _numbers(recourse: Recourse) -> tuple[Floats, Floats]:
-    """Each column's numbers before and after; rows of nan where there is no answer."""
-    space, rows = recourse.space, np.flatnonzero(recourse.found)
-    before = space.numbers(recourse.factuals)
-    after = np.full(before.shape, np.nan)
-    if rows.size:
-        after[rows] = space.numbers(recourse.counterfactuals.iloc[rows])
-    return before, after
-
-
 def _column(space: FeatureSpace, feature: Feature) -> Column:
     moves = _DIRECTIONS[feature.direction]
     if feature.labelled and feature.direction is Direction.FREE:
         moves = "any category"
     if feature.step is not None and feature.step != 1.0 and feature.direction is not Direction.IMMUTABLE:
         moves += f", in steps of {feature.step:,g}"
-    return Column(str(feature.name), space.label(feature.name), feature.unit, not feature.labelled, moves)
+    reason, unit = space.reason(feature.name), space.notes.word(feature.name, feature.unit)
+    why = () if reason is None else (reason.code, reason.text)
+    return Column(str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why)
 
 
-def _values(feature: Feature, numbers: Floats) -> list[Value]:
-    """A column's numbers as the caller writes them."""
-    if feature.labelled:
-        labels: list[Value] = [_plain(label) for label in feature.categories]
-        return [labels[int(code)] for code in numbers]
-    if feature.precision == "integer" or bool((feature.step or 0.5) % 1.0 == 0.0 and (numbers % 1.0 == 0.0).all()):
-        return [int(number) for number in numbers]
-    return [float(number) for number in numbers]
-
-
-def _plain(label: Any) -> Value:
-    value = label.item() if isinstance(label, np.generic) else label
-    return value if isinstance(value, bool | int | float | str) else str(value)
-
-
-def _moves(space: FeatureSpace, columns: Sequence[Column], before: Floats, after: Floats) -> tuple[Moves, ...]:
+def _moves(
+    recourse: Recourse, shown: Sequence[int], columns: Sequence[Column], before: Floats, after: Floats
+) -> tuple[Moves, ...]:
     """What the advice does with each column that can move, the one that moves most often first."""
-    found = ~np.isnan(after).any(axis=1)
-    result = []
-    for i, (feature, column) in enumerate(zip(space.features, columns, strict=True)):
-        old, new = before[found, i], after[found, i]
-        changed = old != new
+    space, result = recourse.space, []
+    for i, column in zip(shown, columns, strict=True):
+        feature, old, new = space.features[i], before[recourse.found, i], after[recourse.found, i]
+        changed = differs(old, new)
         if feature.direction is Direction.IMMUTABLE and not changed.any():
             continue
         if feature.labelled:
-            result.append(Moves(column, int(changed.sum()), swaps=_swaps(feature, old[changed], new[changed])))
+            swaps = _swaps(space, feature, old[changed], new[changed])
+            result.append(Moves(column, int(changed.sum()), swaps=swaps))
             continue
-        step = (new - old)[changed]
-        low, middle, high = np.quantile(step, [0.1, 0.5, 0.9]).tolist() if step.size else (None, None, None)
-        up = int((step > 0).sum())
-        result.append(Moves(column, int(step.size), up, int(step.size) - up, middle, low, high))
+        step = (new - old)[changed & ~np.isnan(old)]
+        # Whole units stay whole: of these the quantiles are changes that somebody was told.
+        how = "nearest" if feature.grid is not None else "linear"
+        low, middle, high = np.quantile(step, [0.1, 0.5, 0.9], method=how).tolist() if step.size else (None,) * 3  # type: ignore[call-overload]
+        up, down = int((step > 0).sum()), int((step < 0).sum())
+        result.append(Moves(column, int(changed.sum()), up, down, middle, low, high))
     return tuple(sorted(result, key=lambda moves: -moves.changed))
 
 
-def _swaps(feature: Feature, old: Floats, new: Floats) -> tuple[tuple[str, str, int], ...]:
-    pairs, counts = np.unique(np.column_stack([old, new]), axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:_MOST_SWAPS]
-    return tuple(
-        (describe.readable(feature, pairs[k, 0]), describe.readable(feature, pairs[k, 1]), int(counts[k]))
-        for k in order
+def _swaps(space: FeatureSpace, feature: Feature, old: Floats, new: Floats) -> tuple[tuple[str, str, int], ...]:
+    told = Counter(
+        tuple(describe.readable(feature, number, space.notes) for number in pair) for pair in zip(old, new, strict=True)
     )
+    return tuple((*pair, many) for pair, many in told.most_common(_MOST_SWAPS))  # type: ignore[misc]
 
 
 def _missing(recourse: Recourse) -> tuple[Missing, ...]:
@@ -223,16 +254,19 @@ def _missing(recourse: Recourse) -> tuple[Missing, ...]:
 def _people(
     recourse: Recourse,
     names: Sequence[str],
-    before: Floats,
-    after: Floats,
+    shown: Sequence[int],
+    numbers: tuple[Floats, Floats],
     radii: Radii,
     counters: Mapping[int, CounterModel],
+    beside: Beside,
 ) -> tuple[Person, ...]:
-    space, found = recourse.space, recourse.found
-    labels = [space.label(name) for name in space.names]
+    space, found, (before, after) = recourse.space, recourse.found, numbers
     rows = np.flatnonzero(found)
-    old = list(zip(*(_values(feature, before[:, i]) for i, feature in enumerate(space.features)), strict=True))
-    new = list(zip(*(_values(feature, after[rows, i]) for i, feature in enumerate(space.features)), strict=True))
+    old, new = (
+        list(zip(*(values_of(space, space.features[i], table[:, i]) for i in shown), strict=True))
+        for table in (before, after[rows])
+    )
+    today, then = chances(recourse, space.encode_numbers(before)), chances(recourse, recourse.points)
     place = np.cumsum(found) - 1
     people = []
     for row, key in enumerate(names):
@@ -244,7 +278,7 @@ def _people(
                 key=key,
                 before=old[row],
                 after=new[place[row]] if answered else (),
-                advice=tuple(describe.describe_change(space.features, labels, before[row], after[row]))
+                advice=tuple(describe.describe_change(space.features, space.notes, before[row], after[row]))
                 if answered
                 else (),
                 verdict="" if verdict is None else verdict.name,
@@ -254,9 +288,28 @@ def _people(
                 worst_margin=finite(worst),
                 reason=str(recourse.reason[row]),
                 counter=counters.get(row),
+                probability=(finite(today[row]), finite(then[row])),
+                against=beside.against[row],
+                others=beside.others[row],
+                certificate=beside.certificates[row],
+                letter=beside.letters[row],
+                kept=int(beside.kept[row]) if answered and beside.kept is not None else None,
             )
         )
     return tuple(people)
+
+
+def _refits(recourse: Recourse, retrained: Iterable[object]) -> tuple[NDArray[np.intp] | None, Refits | None]:
+    """How many of the retrained models keep each promise, and what they do together; each model is used once."""
+    answers, kept, shares = Answers.read(recourse), np.zeros(len(recourse), dtype=np.intp), []
+    for model in retrained:
+        valid = valid_rows(answers, model)[recourse.found]
+        kept[recourse.found] += valid.astype(np.intp)
+        shares.append(float(valid.mean()) if valid.size else 1.0)
+    if not shares or not recourse.found.any():
+        return None, None
+    by_all = int((kept[recourse.found] == len(shares)).sum())
+    return kept, Refits(len(shares), float(np.mean(shares)), min(shares), by_all)
 
 
 def finite(number: float) -> float | None:

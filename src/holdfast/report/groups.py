@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.features.describe import NOT_STATED
 from holdfast.generators import Recourse
 from holdfast.network import Floats
 from holdfast.report.contents import Group, Slices
@@ -22,7 +23,7 @@ Groups = str | Sequence[Hashable] | Mapping[Any, Any]
 _FEW_NUMBERS = 6
 _MOST_LABELS = 12
 _FEW_PEOPLE = 30
-_NOT_STATED, _OTHERS = "not stated", "all others"
+_OTHERS = "all others"
 
 
 def slices_of(recourse: Recourse, groups: Groups, *, needed: NDArray[np.bool_], radii: Floats) -> tuple[Slices, ...]:
@@ -95,17 +96,17 @@ def _labels(values: pd.Series, space: FeatureSpace, attribute: Any) -> tuple[pd.
         codes, names = bands(known.to_numpy(dtype=np.float64))
         texts = pd.Series([names[code] for code in codes], index=range(len(codes)), dtype=object)
     else:
-        names = _in_order(known, space, attribute)
-        texts = known.map(_text).reset_index(drop=True).astype(object)
+        names = [space.notes.word(attribute, text) for text in _in_order(known, space, attribute)]
+        texts = known.map(lambda value: space.notes.word(attribute, _text(value))).reset_index(drop=True).astype(object)
     note = ""
     if len(names) > _MOST_LABELS:
         kept = set(texts.value_counts().index[: _MOST_LABELS - 1])
         note = f"The {len(kept)} commonest of {len(names)} groups; the others are put together."
         texts, names = texts.where(texts.isin(kept), _OTHERS), [*(name for name in names if name in kept), _OTHERS]
-    everyone = pd.Series(_NOT_STATED, index=range(len(values)), dtype=object)
+    everyone = pd.Series(NOT_STATED, index=range(len(values)), dtype=object)
     everyone[values.notna().to_numpy()] = texts.to_numpy()
     if len(known) < len(values):
-        names = [*names, _NOT_STATED]
+        names = [*names, NOT_STATED]
     # Different values may be written the same: 1 and "1", or a label "not stated" beside those that are not.
     return everyone.astype(pd.CategoricalDtype(list(dict.fromkeys(names)), ordered=True)), note
 

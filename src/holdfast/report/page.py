@@ -78,6 +78,10 @@ def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
             f"{numbers.part_of(first.robust, first.found)} of those with advice" if first.found else "nobody has advice"
         )
         result.append(("Proven to survive", numbers.count(first.robust), of))
+    if contents.refits is not None:
+        many, worst = numbers.count(contents.refits.models), numbers.share(contents.refits.worst)
+        beside = f"of the promises by {many} real refits; by the worst {worst}"
+        result.append(("Kept", numbers.share(contents.refits.mean), beside))
     if first.median_radius is not None:
         beside = ""
         if contents.delta is not None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from holdfast.drawing import may_change
+from holdfast.drawing import may_change, share
 from holdfast.report.contents import Contents, CounterModel, Person, Value
 from holdfast.report.numbers import deltas
 
@@ -48,7 +48,10 @@ def _table(contents: Contents) -> dict[str, Any]:
         "delta": contents.delta,
         "deltas": "" if contents.delta is None else deltas(contents.least_delta, contents.delta),
         "calibrated": contents.calibrated.delta if contents.calibrated else None,
-        "columns": [[column.label, column.unit, column.moves] for column in contents.columns],
+        "cost": contents.cost,
+        "threshold": contents.threshold,
+        "refits": contents.refits.models if contents.refits else 0,
+        "columns": [[c.label, c.unit, c.moves, c.code, c.reason] for c in contents.columns],
         "keys": [person.key for person in people],
         "verdicts": [person.verdict for person in people],
         "costs": _all(people, lambda person: _short(person.cost)),
@@ -59,6 +62,22 @@ def _table(contents: Contents) -> dict[str, Any]:
         "before": [_column([person.before[i] for person in people]) for i in range(len(contents.columns))],
         "after": [_changed(person) for person in people],
         "advice": [[words.code(sentence) for sentence in person.advice] for person in people],
+        "others": _some(
+            people,
+            lambda person: [
+                [way.name, way.verdict, [words.code(sentence) for sentence in way.advice]] for way in person.others
+            ],
+        ),
+        "against": _some(
+            people,
+            lambda person: [
+                [one.column, _value(one.usual), _short(one.margin), int(one.within_reach)] for one in person.against
+            ],
+        ),
+        "chances": _some(people, lambda person: ["" if p is None else share(p) for p in person.probability]),
+        "certificates": _some(people, lambda person: person.certificate),
+        "letters": _some(people, lambda person: person.letter),
+        "kept": _all(people, lambda person: person.kept),
         "texts": {"reasons": reasons.texts, "advice": words.texts},
         "counters": _counters(people),
     }
@@ -66,6 +85,12 @@ def _table(contents: Contents) -> dict[str, Any]:
 
 def _all(people: Iterable[Person], take: Callable[[Person], Any]) -> list[Any]:
     return [take(person) for person in people]
+
+
+def _some(people: Iterable[Person], take: Callable[[Person], Any]) -> list[Any]:
+    """As `_all`; nothing at all where nobody has any."""
+    found = _all(people, take)
+    return found if any(found) else []
 
 
 class _Texts:

@@ -6,47 +6,77 @@ docs/guarantee.md is where the statements come from.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.changes import Changes, PlausibleChanges
-from holdfast.generators import Recourse
+from holdfast.features import FeatureSpace
+from holdfast.generators import Generator, Recourse
 from holdfast.network import Floats, Network
 from holdfast.report import numbers
-from holdfast.report.contents import Calibrated, Method
+from holdfast.report.contents import Calibrated, Method, Refits
 from holdfast.report.radii import Radii
 
 
-def facts_of(recourse: Recourse, method: Method, date: str, outcome: str | None) -> tuple[tuple[str, str], ...]:
-    """The model, Δ, the target and the date, as pairs."""
-    changes = recourse.changes
+def facts_of(
+    recourse: Recourse, name: str, date: str, outcome: str | None, cost: str, evidence: Sequence[tuple[str, str]]
+) -> tuple[tuple[str, str], ...]:
+    """The method, the model, Δ, the target and the date, as pairs.
+
+    `name` is what the method is called where nothing else is known of it, `evidence` what is kept outside the report.
+    """
+    changes, threshold = recourse.changes, recourse.model.threshold
     return (
-        ("Advice by", method.name),
+        ("Advice by", name if recourse.generator is None else settings_of(recourse.generator)),
         ("People", numbers.count(len(recourse))),
         ("Promised", capital(classes_of(recourse) if outcome is None else f"{outcome} ({classes_of(recourse)})")),
         *_model(recourse),
+        *([] if threshold is None else [("Decision threshold", f"A probability of {threshold}")]),
         ("Plausible models (Δ)", "none stated" if changes is None else capital(changes.in_words(repr))),
-        (
-            "Cost",
-            f"Mean absolute change over the model's {recourse.space.n_variables} variables"
-            + (", weighted by column" if any(weight != 1.0 for weight in recourse.space.weights) else ""),
-        ),
+        ("Cost", cost),
+        *evidence,
         ("Written", date),
     )
+
+
+def cost_of(space: FeatureSpace) -> str:
+    """What a cost is."""
+    weighted = ", weighted by column" if any(weight != 1.0 for weight in space.weights) else ""
+    return (
+        f"The mean absolute change over the model's {space.n_variables} variables, as the model scales them{weighted}"
+    )
+
+
+def settings_of(generator: Generator) -> str:
+    """The method and its settings; a table by how many rows it has."""
+    told = {field.name: getattr(generator, field.name) for field in fields(generator)}  # type: ignore[arg-type]
+    said = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in told.items() if value is not None]
+    return f"{type(generator).__name__}{' with ' if said else ''}{', '.join(said)}"
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, Generator):
+        return f"({settings_of(value)})"
+    if isinstance(value, bool | str) or not hasattr(value, "__len__"):
+        return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    return f"of {len(value):,} rows"
 
 
 def _model(recourse: Recourse) -> list[tuple[str, str]]:
     """What the model is, and the hash of a network."""
     from holdfast.verify.exact import checker_model
 
-    network = recourse.classifier
+    network = recourse.model.trained
     if not isinstance(network, Network):
         return [("Model", f"Known by its scores, {network.n_features} variables")]
     layers = " + ".join(map(str, network.hidden))
     build = f"{layers} hidden neurons" if layers else "no hidden layer"
     return [
-        ("Model", f"{build}, {network.n_parameters:,} parameters"),
+        ("Model", f"{capital(build)}, {network.n_parameters:,} parameters"),
         ("Model's SHA-256", checker_model(network).sha256),
     ]
 
@@ -57,6 +87,7 @@ def promise_of(
     calibrated: Calibrated | None,
     needed: NDArray[np.bool_],
     outcome: str | None = None,
+    refits: Refits | None = None,
 ) -> tuple[str, ...]:
     """What was promised and how sure it is, for someone who reads nothing else."""
     found, asked = method.found, int(needed.sum())
@@ -90,6 +121,18 @@ def promise_of(
                 "They are not counted as safe."
             )
         sentences += _measured(changes)
+    if refits is not None:
+        one = refits.models == 1
+        who = "1 model that was" if one else f"{refits.models:,} models that were"
+        worst = "" if one else f" on average and {numbers.share(refits.worst)} at worst"
+        sentences.append(
+            f"Measured, not proven: {who} retrained in fact kept {numbers.share(refits.mean)} of the promises{worst}."
+            + (
+                ""
+                if one
+                else f" {_of(refits.by_all, found, 'promises')} {_were(refits.by_all)} kept by every one of them."
+            )
+        )
     if calibrated is not None and isinstance(changes, PlausibleChanges) and not changes.biases:
         sentences.append(
             f"Δ leaves the biases as they are, which retraining moves too, so nothing is proven about the δ calibrated "
@@ -168,6 +211,12 @@ def limits_of(
         limits.append(
             f"{spared:,} {_plural(spared, 'person', 'people')} had the class already, and got advice all the same."
         )
+    touched = _touches_protected(recourse)
+    if touched:
+        limits.append(
+            f"{touched:,} {_plural(touched, 'piece')} of advice {'changes' if touched == 1 else 'change'} a protected "
+            "attribute. Nobody can be told that, and no letter says it: make it immutable."
+        )
     told_off = int(sum(bool(text) for text in recourse.reason[recourse.found]))
     if told_off:
         limits.append(
@@ -175,6 +224,13 @@ def limits_of(
             "the advice breaks; see the person's page."
         )
     return limits
+
+
+def _touches_protected(recourse: Recourse) -> int:
+    """How many pieces of advice change a protected attribute."""
+    rows, names = np.flatnonzero(recourse.found), [n for n in recourse.space.names if n in recourse.space.protected]
+    before, after = (table[names].iloc[rows] for table in (recourse.factuals, recourse.counterfactuals))
+    return int(((before != after) & ~(before.isna() & after.isna())).any(axis=1).sum())
 
 
 def _limits_of_changes(changes: Changes) -> list[str]:
@@ -192,8 +248,9 @@ def _limits_of_changes(changes: Changes) -> list[str]:
         limits = [
             "That the next model lies in Δ is an assumption about how you retrain."
             + (scratch if isinstance(changes, PlausibleChanges) else ""),
-            "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or a moved "
-            "decision threshold is another change, and not covered.",
+            "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or "
+            + ("a moved decision threshold" if changes.threshold is None else "a threshold beyond those that Δ names")
+            + " is another change, and not covered.",
         ]
     if changes.chance is not None:
         limits.append(

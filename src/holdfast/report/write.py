@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
 from holdfast.calibration.result import ChosenDelta
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.promises.ledger import Ledger
 from holdfast.report.gather import gather
 from holdfast.report.groups import Groups
 from holdfast.report.page import render
@@ -33,6 +35,12 @@ def write_report(
     radii: bool = True,
     counter_models: bool | int = True,
     progress: bool | None = None,
+    accepted: pd.DataFrame | None = None,
+    alternatives: pd.DataFrame | None = None,
+    retrained: Iterable[object] = (),
+    certificates: str | os.PathLike[str] | None = None,
+    ledger: Ledger | str | None = None,
+    letters: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Write what was promised, and how sure it is, as one HTML page that needs nothing else.
 
@@ -65,6 +73,20 @@ def write_report(
         most fragile.
     progress
         Show a progress bar on stderr; by default for long tables if stderr is a terminal.
+    accepted
+        A table of people to learn from what accepted ones have, for what counts against each person: see
+        `main_reasons`.
+    alternatives
+        What `alternatives` returned for the same people: each person's other ways.
+    retrained
+        Models that were retrained in fact: what they did with the promises stands beside what is proven. Each is used
+        once, so that a generator of models will do.
+    certificates
+        A folder or file that `write_certificates` wrote: ids stand on people's pages.
+    ledger
+        The ledger that the promises are in, or its head, which the page then states.
+    letters
+        A folder that `write_letters` wrote: each person's page leads to the letter.
 
     Returns
     -------
@@ -74,10 +96,23 @@ def write_report(
     target = check_folder(path)
     contents = gather(
         recourse, title=title, name=name, outcome=outcome, others=others, calibrated=calibrated, groups=groups,
-        keys=keys, date=date, radii=radii, counter_models=counter_models, progress=progress,
+        keys=keys, date=date, radii=radii, counter_models=counter_models, progress=progress, accepted=accepted,
+        alternatives=alternatives, retrained=retrained, certificates=certificates, ledger=ledger,
+        letters={} if letters is None else _links(Path(letters), target),
     )  # fmt: skip
     write_page(target, render(contents))
     return target
+
+
+def _links(folder: Path, page: Path) -> dict[str, str]:
+    """Where the page finds each person's letter, by their key."""
+    try:
+        manifest = pd.read_csv(folder / "manifest.csv", dtype=str, keep_default_na=False)
+        written = dict(zip(manifest["key"], manifest["file"], strict=True))
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidInputError(f"letters: expected a folder that write_letters wrote, got: {error}") from error
+    place = Path(os.path.relpath(folder.absolute(), page.absolute().parent)).as_posix()
+    return {key: quote(f"{place}/{file}") for key, file in written.items() if file}
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:

@@ -9,11 +9,15 @@ cells          answer, judge               a method's answers, and their verdict
 store          Store                       what is finished, in a folder
 specification  describe, digest            what a piece of work depends on, and its name
 result         BenchmarkResult             frames, Markdown, pictures, files
+recipes        Recipe, RECIPES             kinds of change: what really becomes of a model
+survival       Survival                    which answers survive which kind of change
 """
 
 from holdfast.study.methods import StudyMethod
+from holdfast.study.recipes import RECIPES, Recipe
 from holdfast.study.result import BenchmarkResult
 from holdfast.study.run import benchmark
 from holdfast.study.situation import Protocol, Situation
+from holdfast.study.survival import Survival
 
-__all__ = ["BenchmarkResult", "Protocol", "Situation", "StudyMethod", "benchmark"]
+__all__ = ["RECIPES", "BenchmarkResult", "Protocol", "Recipe", "Situation", "StudyMethod", "Survival", "benchmark"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.generators import Generator, explain
 from holdfast.generators.candidates import read_ahead
 from holdfast.metrics import Answers, per_row
@@ -78,13 +78,13 @@ class Cell:
         }
 
 
-def answer(situation: Situation, generator: Generator, delta: float | None, time_limit: float | None) -> Cell:
+def answer(situation: Situation, generator: Generator, changes: Changes | None, time_limit: float | None) -> Cell:
     """What a method answers in a situation, from the store or asked for, measured and kept."""
     specification = {
         "situation": situation.identity,
         "people": describe(situation.people[list(situation.table.space.names)]),
         "generator": describe(generator),
-        "delta": delta,
+        "changes": describe(changes),
         "time_limit": time_limit,
     }
     key = digest(specification)
@@ -92,13 +92,13 @@ def answer(situation: Situation, generator: Generator, delta: float | None, time
     if kept is not None:
         return _read_cell(key, kept)
     # The authors' tables are arrays in the model's variables from the start, so reading ours is not timed.
-    read_ahead(generator, situation.table.space, situation.models.network)
+    read_ahead(generator, situation.table.space, situation.models.classifier)
     began = time.process_time()
     recourse = explain(
-        situation.models.network,
+        situation.models.classifier,
         situation.people,
         target=situation.table.target,
-        changes=None if delta is None else PlausibleChanges(delta),
+        changes=changes,
         generator=generator,
         space=situation.table.space,
         seed=situation.seed,
@@ -128,19 +128,19 @@ class Verdicts:
         return {"delta_validity": share[Verdict.ROBUST], "delta_unknown": share[Verdict.UNKNOWN]}
 
 
-def judge(situation: Situation, cell: Cell, delta: float, time_limit: float | None) -> Verdicts:
+def judge(situation: Situation, cell: Cell, changes: Changes, time_limit: float | None) -> Verdicts:
     """Whether each answer of a cell survives Δ, from the store or certified and kept."""
-    specification = {"cell": cell.key, "delta": delta, "time_limit": time_limit}
+    specification = {"cell": cell.key, "changes": describe(changes), "time_limit": time_limit}
     key = digest(specification)
     kept = situation.store.read("verdicts", key)
     if kept is not None:
         return Verdicts(kept["verdict"], reused=True)
     table = situation.table
     answers = Answers.of(
-        situation.models.network, cell.points, situation.people, target=table.target, space=table.space
+        situation.models.classifier, cell.points, situation.people, target=table.target, space=table.space
     )
     limit = None if time_limit is None else time_limit * len(answers)
-    verdicts = verdict_rows(answers, PlausibleChanges(delta), time_limit=limit)
+    verdicts = verdict_rows(answers, changes, time_limit=limit)
     names = [None if verdict is None else verdict.name for verdict in verdicts]
     situation.store.write("verdicts", key, {"verdict": names, "specification": specification})
     return Verdicts(names, reused=False)

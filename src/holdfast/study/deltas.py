@@ -1,4 +1,4 @@
-"""The deltas of a study: numbers, numbers by table, or measured on the models themselves."""
+"""The deltas of a study: numbers, other kinds of change, either by table, or measured on the models themselves."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from holdfast.calibration import delta_incremental, delta_validation
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes, EnsembleShift, PlausibleChanges, changes_from_dict
 from holdfast.errors import InvalidInputError
 from holdfast.study.situation import Situation
 from holdfast.study.specification import describe, digest
 
-# A number for every table, a number for each table (or table and model), or a function of the situation.
-Delta = float | Mapping[Any, float] | Callable[[Situation], float]
+# A number or a kind of change for every table, one for each table (or table and model), or a function of the situation.
+One = float | Changes
+Delta = One | Mapping[Any, One] | Callable[[Situation], One]
 # People on whom delta_val is chosen.
 _VALIDATION_PEOPLE = 50
 
@@ -77,45 +78,51 @@ def read_deltas(deltas: Any) -> dict[str, Delta]:
 
 
 def _read_delta(label: str, value: Any) -> Delta:
-    if _is_number(value):
-        return _checked(value)
+    if _is_number(value) or isinstance(value, Changes):
+        _checked(value)
+        return float(value) if _is_number(value) else value
     if isinstance(value, str) and value in MEASURED:
         return MEASURED[value]
     if isinstance(value, Mapping) or callable(value):
         delta: Delta = value
         return delta
     raise InvalidInputError(
-        f"deltas[{label!r}]: expected a number > 0, one of {list(MEASURED)}, a number for each table, or a function of "
-        f"the situation, got {value!r}"
+        f"deltas[{label!r}]: expected a number > 0, a kind of change, one of {list(MEASURED)}, a number for each "
+        f"table, or a function of the situation, got {value!r}"
     )
 
 
-def resolve(delta: Delta, situation: Situation) -> float:
-    """The number that a delta stands for here; one that is measured is measured once and kept."""
+def resolve(delta: Delta, situation: Situation) -> Changes:
+    """The changes that a delta stands for here; what is measured is measured once and kept."""
     if isinstance(delta, Mapping):
         name, pair = situation.table.name, (situation.table.name, situation.model_name)
         if name not in delta and pair not in delta:
             raise InvalidInputError(f"deltas: expected a number for {name!r} or {pair!r}, got {list(delta)}")
         return _checked(delta[pair] if pair in delta else delta[name])
     if not callable(delta):
-        return delta
+        return _checked(delta)
     specification = {"situation": situation.identity, "delta": describe(delta), "people": situation.drawn.tolist()}
     key = digest(specification)
-    kept = situation.store.read("deltas", key)
-    if kept is None:
-        kept = {"delta": _checked(delta(situation)), "specification": specification}
-        situation.store.write("deltas", key, kept)
-    return float(kept["delta"])
+    kept = situation.store.read("changes", key)
+    if kept is not None:
+        return changes_from_dict(kept["changes"])
+    changes = _checked(delta(situation))
+    # Of an ensemble a file keeps the names alone, so it is asked for again.
+    if not isinstance(changes, EnsembleShift):
+        situation.store.write("changes", key, {"changes": changes.to_dict(), "specification": specification})
+    return changes
 
 
-def _checked(value: Any) -> float:
+def _checked(value: Any) -> Changes:
+    if isinstance(value, Changes):
+        return value
     try:
         changes = PlausibleChanges(value)
     except InvalidInputError as error:
         raise InvalidInputError(f"deltas: {error}") from error
     if isinstance(changes.delta, tuple):
         raise InvalidInputError(f"deltas: expected one number for all layers, got {changes.words}")
-    return changes.delta
+    return changes
 
 
 def _is_number(value: Any) -> bool:

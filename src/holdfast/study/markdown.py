@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -77,3 +78,18 @@ def _cell(row: pd.Series, name: str, text: str) -> str:
 def _safe(value: object) -> str:
     """Nothing that would end a cell or a line."""
     return " ".join(str(value).replace("|", "\\|").split())
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; the first column to the left, the others to the right.
+
+    Examples
+    --------
+    >>> print(table(["method", "cost"], [["MCE", "0.02"]]))
+    | method | cost |
+    |:---|---:|
+    | MCE | 0.02 |
+    """
+    rule = "|".join([":---", *["---:"] * (len(headings) - 1)])
+    head, *body = ["| " + " | ".join(map(_safe, line)) + " |" for line in (headings, *rows)]
+    return "\n".join([head, f"|{rule}|", *body])

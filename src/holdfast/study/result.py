@@ -14,6 +14,7 @@ import pandas as pd
 from holdfast.notebook import never_fails, show
 from holdfast.study.markdown import markdown_table
 from holdfast.study.store import write_whole
+from holdfast.study.survival import Survival
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,8 +54,10 @@ class BenchmarkResult:
     out
         The folder, or None.
     computed, reused
-        How many "models" (sets of networks), "cells" (answers of a method) and "verdicts" were computed in this run,
-        and how many were found in the folder.
+        How many "models" (sets of networks), "cells" (answers of a method), "verdicts" and "kinds" of change were
+        computed in this run, and how many were found in the folder.
+    survival
+        What survived which kind of change; None where `changes_of` named none.
     """
 
     results: pd.DataFrame
@@ -63,6 +66,7 @@ class BenchmarkResult:
     out: Path | None
     computed: Mapping[str, int]
     reused: Mapping[str, int]
+    survival: Survival | None = None
 
     @property
     def failures(self) -> pd.DataFrame:
@@ -124,6 +128,10 @@ def write_result(result: BenchmarkResult, folder: Path) -> None:
         "timings.csv": lambda path: result.results[[*keys, "seconds"]].to_csv(path, index=False, lineterminator="\n"),
         "results.md": lambda path: path.write_text(result.to_markdown(), encoding="utf-8"),
     }
+    if result.survival is not None:
+        survival = result.survival
+        write["survival.csv"] = lambda path: survival.to_frame().to_csv(path, index=False, lineterminator="\n")
+        write["survival.md"] = lambda path: path.write_text(survival.to_markdown(), encoding="utf-8")
     if importlib.util.find_spec("pyarrow") is not None:
         write["results.parquet"] = lambda path: untimed.to_parquet(path, index=False)
     for name, function in write.items():

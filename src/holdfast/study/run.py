@@ -15,16 +15,20 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
+from holdfast.generators import NNCE
 from holdfast.progress import progress_bar
-from holdfast.study.cells import Verdicts, answer, cell_frame, judge
+from holdfast.study.cells import Cell, Verdicts, answer, cell_frame, judge
 from holdfast.study.deltas import Delta, read_deltas, resolve
 from holdfast.study.methods import StudyMethod, read_methods
+from holdfast.study.recipes import Recipe, read_recipes
 from holdfast.study.result import METRICS, BenchmarkResult, write_result
 from holdfast.study.situation import PAPER_RETRAINED, Protocol, Situation
 from holdfast.study.store import Store
+from holdfast.study.survival import Survival, fates
 from holdfast.study.tables import read_tables
-from holdfast.verify.inputs import check_jobs, positive_number
+from holdfast.verify.inputs import check_jobs, positive_number, whole_number
 
 Advance = Callable[[int], object]
 # What a row has where there is nothing to say.
@@ -41,11 +45,14 @@ def benchmark(
     inputs: int = 20,
     target: Any = None,
     retrained: Mapping[str, int] = PAPER_RETRAINED,
+    changes_of: Any = None,
+    variants: int = 12,
     out: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
     time_limit: float | None = None,
     protocol: Protocol | None = None,
+    threshold: Any = None,
 ) -> BenchmarkResult:
     """What each method's recourse costs, and whether it survives retraining, on tables of yours or public ones.
 
@@ -66,8 +73,8 @@ def benchmark(
         that makes one of the table the model learned from, or a `StudyMethod`.
     deltas
         Numbers, and "inc" or "val", the paper's two ways to measure one, for each table, model and seed; or by label
-        ``{"small": 0.01, "paper": "inc"}``, where there may also be a number for each table, ``{"adult": 0.05, "heloc":
-        0.03}``, or a function from the `Situation` to a number.
+        ``{"small": 0.01, "paper": "inc"}``, where there may also be another kind of change, ``PlausibleShift(0.8)``, a
+        number for each table, ``{"adult": 0.05, "heloc": 0.03}``, or a function from the `Situation` to any of these.
     seeds
         How many, or which.
     inputs
@@ -75,7 +82,14 @@ def benchmark(
     target
         The class wanted; by default the data set's own, or the last of the labels.
     retrained
-        How many models for each way to retrain; by default the paper's 5, 5 and 5. ``{}``: none.
+        How many models for each way to retrain; by default the paper's 5, 5 and 5. ``{}``: none. Models that are no
+        networks are only trained anew.
+    changes_of
+        Kinds of change that the answers are put to as well: names of recipes, `Recipe` values, or functions ``(model,
+        data, seed) -> model`` by name; ``holdfast.study.RECIPES`` has eleven. What survives which of them is then in
+        `BenchmarkResult.survival`.
+    variants
+        How many models of each kind.
     out
         A folder. Whatever is finished is kept there at once, under a name that says what it depends on, so that a run
         that was killed goes on where it was when it is started again; so do runs with more seeds, methods or deltas.
@@ -88,6 +102,8 @@ def benchmark(
         Seconds for each person. Answers then depend on the machine.
     protocol
         The finer points of splitting and drawing; its `inputs` and `retrained` give way to the arguments here.
+    threshold
+        The probability from which on all models say class 1; see `load_model`.
 
     Returns
     -------
@@ -118,8 +134,11 @@ def benchmark(
         methods=read_methods(methods, labelled),
         deltas=labelled,
         time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
+        recipes=read_recipes(changes_of),
+        variants=whole_number(variants, "variants", least=1),
     )
     protocol = replace(protocol or Protocol(), inputs=inputs, retrained=dict(retrained))
+    protocol = protocol if threshold is None else replace(protocol, threshold=threshold)
     tables, estimators, runs = read_tables(datasets, target), _read_models(models), _read_seeds(seeds)
     store = Store.open(out)
     for table in tables:
@@ -131,7 +150,7 @@ def benchmark(
         for name, estimator in estimators.items()
         for seed in runs
     ]
-    with progress_bar("benchmark", len(situations) * len(plan.methods), wanted=progress, long=2) as advance:
+    with progress_bar("benchmark", len(situations) * plan.steps, wanted=progress, long=2) as advance:
         outcomes = list(_outcomes(situations, plan, n_jobs, advance))
     result = _gather(outcomes, store)
     if store.folder is not None:
@@ -146,6 +165,13 @@ class Plan:
     methods: tuple[StudyMethod, ...]
     deltas: Mapping[str, Delta]
     time_limit: float | None
+    recipes: tuple[Recipe, ...] = ()
+    variants: int = 12
+
+    @property
+    def steps(self) -> int:
+        """How many pieces of work a situation has, for whoever waits."""
+        return len(self.methods) + len(self.recipes)
 
 
 @dataclass
@@ -154,6 +180,8 @@ class Outcome:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     details: list[pd.DataFrame] = field(default_factory=list)
+    cells: list[tuple[dict[str, Any], Cell, Changes | None]] = field(default_factory=list)
+    survival: Survival | None = None
     model: dict[str, Any] = field(default_factory=dict)
     computed: Counter[str] = field(default_factory=Counter)
     reused: Counter[str] = field(default_factory=Counter)
@@ -178,18 +206,32 @@ def run_situation(situation: Situation, plan: Plan, advance: Advance | None = No
             failed = {"inputs": 0, "error": _text(error)}
             outcome.rows = [where | {"method": method.name} | failed for method in plan.methods]
             if advance is not None:
-                advance(len(plan.methods))
+                advance(plan.steps)
             return outcome
         deltas = {label: _resolved(delta, situation) for label, delta in plan.deltas.items()}
         for method in plan.methods:
             _run_method(situation, method, deltas, plan.time_limit, where, outcome)
             if advance is not None:
                 advance(1)
+        if plan.recipes:
+            _run_recipes(situation, plan, outcome, advance)
     return outcome
 
 
-def _resolved(delta: Delta, situation: Situation) -> float | str:
-    """The number that a delta stands for here, or why there is none: the other deltas go on without it."""
+def _run_recipes(situation: Situation, plan: Plan, outcome: Outcome, advance: Advance | None) -> None:
+    """Every answer under every kind of change, beside what the nearest accepted row costs each person."""
+    nearest = answer(situation, NNCE(situation.training_table), None, plan.time_limit)
+    parts = []
+    for recipe in plan.recipes:
+        parts.append(fates(situation, outcome.cells, recipe, plan.variants, nearest))
+        outcome.count("kinds", parts[-1].reused)
+        if advance is not None:
+            advance(1)
+    outcome.survival = Survival.joined(parts)
+
+
+def _resolved(delta: Delta, situation: Situation) -> Changes | str:
+    """The changes that a delta stands for here, or why there is none: the other deltas go on without it."""
     try:
         return resolve(delta, situation)
     # A function of the caller's may raise anything.
@@ -200,7 +242,7 @@ def _resolved(delta: Delta, situation: Situation) -> float | str:
 def _run_method(
     situation: Situation,
     method: StudyMethod,
-    deltas: Mapping[str, float | str],
+    deltas: Mapping[str, Changes | str],
     time_limit: float | None,
     where: Mapping[str, Any],
     outcome: Outcome,
@@ -218,23 +260,28 @@ def _run_method(
         if label in unknown:
             outcome.rows.append(this | {"delta_label": label, "error": unknown[label]})
             continue
-        asked = this | {"delta_label": label or "", "delta": np.nan if label is None else known[label]}
+        asked = this | {"delta_label": label or "", "delta": np.nan if label is None else known[label].size}
+        changes = None if label is None else known[label]
         try:
-            cell = answer(situation, generator, None if label is None else known[label], time_limit)
-            verdicts: dict[str, Verdicts] = {}
-            for name, delta in known.items():
-                verdicts[name] = judge(situation, cell, delta, time_limit)
-                outcome.count("verdicts", verdicts[name].reused)
+            cell = answer(situation, generator, changes, time_limit)
         except Exception as error:
             outcome.rows.append(asked | {"error": _text(error)})
             continue
         outcome.count("cells", cell.reused)
-        for name, delta in known.items():
-            certified = {"verified_label": name, "verified_delta": delta, "seconds": cell.seconds}
-            outcome.rows.append(asked | certified | cell.summary() | verdicts[name].summary())
+        verdicts: dict[str, Verdicts] = {}
+        for name, held_to in known.items():
+            certified = asked | {"verified_label": name, "verified_delta": held_to.size, "seconds": cell.seconds}
+            try:
+                verdicts[name] = judge(situation, cell, held_to, time_limit)
+            except Exception as error:
+                outcome.rows.append(certified | {"error": _text(error)})
+                continue
+            outcome.count("verdicts", verdicts[name].reused)
+            outcome.rows.append(certified | cell.summary() | verdicts[name].summary())
         outcome.rows += [asked | {"verified_label": name, "error": error} for name, error in unknown.items()]
         keys = {name: asked[name] for name in ("dataset", "model", "seed", "method", "delta_label", "delta")}
         outcome.details.append(cell_frame(situation, cell, verdicts).assign(**keys))
+        outcome.cells.append((keys, cell, changes))
 
 
 def _outcomes(
@@ -247,7 +294,7 @@ def _outcomes(
     parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
     for outcome in parallel(joblib.delayed(run_situation)(situation, plan) for situation in situations):
         if advance is not None:
-            advance(len(plan.methods))
+            advance(plan.steps)
         yield outcome
 
 
@@ -265,6 +312,7 @@ def _gather(outcomes: Sequence[Outcome], store: Store) -> BenchmarkResult:
         out=store.folder,
         computed=dict(sum((outcome.computed for outcome in outcomes), Counter())),
         reused=dict(sum((outcome.reused for outcome in outcomes), Counter())),
+        survival=Survival.joined([outcome.survival for outcome in outcomes if outcome.survival is not None]),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,11 +15,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
+from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
-from holdfast.importers import load_network
+from holdfast.importers import load_model
+from holdfast.importers.model import as_network
+from holdfast.importers.thresholds import at_threshold
 from holdfast.metrics import Density
 from holdfast.network import Network
 from holdfast.retraining import retrain
+from holdfast.scored import Scored
 from holdfast.study.specification import describe, digest
 from holdfast.study.store import Store
 from holdfast.study.tables import StudyTable
@@ -48,6 +52,8 @@ class Protocol:
         half that comes later) or "all".
     origin
         The class that the people have today; None: any but the target.
+    threshold
+        The probability from which on all models say class 1, or one for each of several classes; see `load_model`.
     """
 
     inputs: int = 20
@@ -56,6 +62,7 @@ class Protocol:
     test_share: float = 0.2
     drawn_from: Literal["test", "new", "all"] = "test"
     origin: Any = None
+    threshold: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.inputs, int | np.integer) or self.inputs < 1:
@@ -87,12 +94,17 @@ class Halves:
 
 @dataclass(frozen=True)
 class Models:
-    """Today's network, its accuracy on the test part, its successors, and whether they had been kept."""
+    """Today's model, its accuracy on the test part, its successors, and whether they had been kept."""
 
-    network: Network
+    classifier: Classifier
     accuracy: float
-    retrained: tuple[Network, ...]
+    retrained: tuple[Classifier, ...]
     reused: bool
+
+    @property
+    def network(self) -> Network:
+        """Today's model as a network; raises where it is none."""
+        return as_network(self.classifier)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +144,7 @@ class Situation:
             "test_share": protocol.test_share,
             "retrained": {how: int(n) for how, n in protocol.retrained.items() if n},
             "share": protocol.share,
+            **({} if protocol.threshold is None else {"threshold": protocol.threshold}),
         }
 
     @cached_property
@@ -158,36 +171,58 @@ class Situation:
 
     @cached_property
     def models(self) -> Models:
-        """Today's network and its successors: from the store, or trained and kept."""
+        """Today's model and its successors, each at the protocol's threshold."""
+        trained, threshold = self._trained, self.protocol.threshold
+        if threshold is None:
+            return trained
+        today, *others = (at_threshold(one, threshold) for one in (trained.classifier, *trained.retrained))
+        return replace(trained, classifier=today, retrained=tuple(others))
+
+    @cached_property
+    def _trained(self) -> Models:
+        """Today's model and its successors as they were trained: networks from the store, or trained and kept."""
         kept = self.store.read("models", self.identity)
         networks = None if kept is None else self.store.read_networks(kept["networks"])
         if kept is not None and networks:
             return Models(networks[0], kept["accuracy"], tuple(networks[1:]), reused=True)
-        network, retrained = load_network(self.fitted), self._retrain()
+        loaded = load_model(self.fitted)
+        if loaded.preprocess is not None:
+            raise InvalidInputError(
+                "models: expected a network without preprocessing, since the space encodes the table for it, "
+                f"got {type(self.estimator).__name__}"
+            )
+        classifier, retrained = self._of_points(loaded.classifier), self._retrain()
         test = self.halves.test
-        accuracy = float(np.mean(network.predict(self.table.points[test]) == self.table.y[test]))
-        names = self.store.write_networks([network, *retrained])
-        content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
-        self.store.write("models", self.identity, content)
-        return Models(network, accuracy, tuple(retrained), reused=False)
+        accuracy = float(np.mean(classifier.predict(self.table.points[test]) == self.table.y[test]))
+        if not isinstance(classifier, Scored):
+            names = self.store.write_networks([as_network(one) for one in (classifier, *retrained)])
+            content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
+            self.store.write("models", self.identity, content)
+        return Models(classifier, accuracy, tuple(retrained), reused=False)
 
-    def _retrain(self) -> list[Network]:
-        """The successors, a fixed order of ways to retrain."""
+    @staticmethod
+    def _of_points(classifier: Classifier) -> Classifier:
+        """The models of a study learn from points, whatever they do to them first."""
+        return replace(classifier, raw=False) if isinstance(classifier, Scored) else classifier
+
+    def _retrain(self) -> list[Classifier]:
+        """The successors, a fixed order of ways to retrain; only networks are trained on from where they are."""
         points, y, halves = self.table.points, self.table.y, self.halves
-        networks: list[Network] = []
+        found: list[Classifier] = []
+        anew = isinstance(load_model(self.fitted).classifier, Scored)
         for how in PAPER_RETRAINED:
-            if self.protocol.retrained.get(how, 0):
+            if self.protocol.retrained.get(how, 0) and not (anew and how == "incremental"):
                 models = retrain(
                     self.fitted, points[halves.train], y[halves.train], how=how,  # type: ignore[arg-type]
                     X_new=points[halves.new_train], y_new=y[halves.new_train], share=self.protocol.share,
                     n=int(self.protocol.retrained[how]), seed=self.seed, progress=False,
                 )  # fmt: skip
-                networks += models.networks
-        return networks
+                found += map(self._of_points, models.classifiers)
+        return found
 
     def rejects(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether today's model keeps these rows from the target; where the protocol names a class, by giving that."""
-        today, origin = self.models.network.predict(self.table.points[rows]), self.protocol.origin
+        today, origin = self.models.classifier.predict(self.table.points[rows]), self.protocol.origin
         return np.asarray(today != self.table.target if origin is None else today == origin)
 
     @cached_property

@@ -41,12 +41,12 @@ Rows = NDArray[np.intp]
 _ROUNDS = 12
 # Branches that a proof may take, and values of searched layers that are searched together.
 _PROOF_NODES, _WIDE = 50_000, 2**15
-# A table shorter than this is done before a progress bar could be read, and so many rows are looked at together.
-_LONG_TABLE, _TOGETHER = 500, 256
 # Seconds in which a stubborn row's bounds are halved; in a p-norm, where that is all there is, more.
 _PATIENCE, _BALL_PATIENCE = 0.3, 2.0
 # Where no counter-model is met up to this radius (times the largest parameter), what is proven there is all there is.
 _FAR = 2.0**20
+# With fewer rows one rarely waits.
+_LONG = 200
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def certified_radius(
     tol
         The greatest `upper - lower` wanted; `met` says where rounding, or the budget of a search, was in the way.
     progress
-        Show a progress bar on stderr; by default on long tables if stderr is a terminal.
+        Show a progress bar on stderr; by default from two hundred rows on if stderr is a terminal.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def certified_radius(
     targets = read_targets(table.model.classifier, target, table.points.shape[0])
     kind = PlausibleChanges(1.0, norm, biases) if changes is None else changes
     check_changes(kind)
-    with progress_bar("radius", len(targets), wanted=progress, long=_LONG_TABLE) as advance:
+    with progress_bar("certified_radius", targets.size, wanted=progress, long=_LONG) as advance:
         return radius_of_points(table.model, table.points, targets, kind, tol=tol, index=table.index, advance=advance)
 
 
@@ -166,7 +166,7 @@ def radius_of_points(
 
     Radii by layer or by parameter are measured by one radius for all.
     """
-    tol, n = positive_number(tol, "tol"), points.shape[0]
+    tol, n, done = positive_number(tol, "tol"), points.shape[0], advance or (lambda _: None)
     index = pd.RangeIndex(n) if index is None else index
     if changes is not None and changes.threshold is not None and n:
         # At the hardest threshold; what is decided there is decided about a model like any other.
@@ -179,6 +179,7 @@ def radius_of_points(
         for one, rows in by_target(targets, n) if n else ():
             there = np.asarray(rows)
             lower[there], upper[there] = decider.radius(points[there], one)
+            done(there.size)
         return CertifiedRadius(lower, upper, index, tol, changes.unit)
     norm, biases = (math.inf, True) if changes is None else (changes.norm, bool(changes.biases))
     network = model.network
@@ -186,23 +187,21 @@ def radius_of_points(
     if n:
         engine.check_scale(points)
     lower, upper = np.empty(n), np.empty(n)
-    # All together, unless somebody watches.
-    together = max(n, 1) if advance is None else 1 if engine.ball else _TOGETHER
-    every = [(k, np.flatnonzero(targets == k)) for k in np.unique(targets).tolist()]
-    for k, rows in ((k, part[i : i + together]) for k, part in every for i in range(0, part.size, together)):
+    for k in np.unique(targets):
+        rows = np.flatnonzero(targets == k)
         if not network.hidden:
-            found = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, k))
+            found = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, int(k)))
             lower[rows], upper[rows] = (end.min(axis=1) for end in found)
-        elif engine.ball:
-            pairs = [_bisected(engine, points[row : row + 1], k, tol, 0.0, math.inf) for row in rows]
-            lower[rows], upper[rows] = np.array(pairs).T
-        else:
-            lower[rows], upper[rows] = _Rays(engine, k, points[rows], tol).run()
-            for row in rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]:
-                ends = float(lower[row]), float(upper[row])
-                lower[row], upper[row] = _bisected(engine, points[row : row + 1], k, tol, *ends)
-        if advance is not None:
-            advance(rows.size)
+            done(rows.size)
+            continue
+        lower[rows], upper[rows], left = 0.0, math.inf, rows
+        if not engine.ball:
+            lower[rows], upper[rows] = _Rays(engine, int(k), points[rows], tol, done).run()
+            left = rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]
+        for row in left:
+            ends = float(lower[row]), float(upper[row])
+            lower[row], upper[row] = _bisected(engine, points[row : row + 1], int(k), tol, *ends)
+            done(1)
     return CertifiedRadius(lower, upper, index, tol)
 
 
@@ -256,8 +255,8 @@ class _Rays:
     `lower` is proven, at `upper` some network in Δ breaks a margin.
     """
 
-    def __init__(self, engine: Engine, target: int, points: Floats, tol: float) -> None:
-        self.points, self.tol = points, tol
+    def __init__(self, engine: Engine, target: int, points: Floats, tol: float, done: Callable[[int], object]) -> None:
+        self.points, self.tol, self.done = points, tol, done
         self.layers = engine.prepared(target).layers
         self.size = np.abs(points).max(axis=1)
         n = points.shape[0]
@@ -282,8 +281,11 @@ class _Rays:
                 break
             self._shrink(rows)
             rows = rows[self._broken_at(rows, np.maximum(self.upper[rows] - 0.25 * self.tol, 0.0))]
-        rows = self._open()
+        rows, told = self._open(), 0
         for step in range(2 * _ROUNDS):
+            closed = self.lower.size - self._open().size
+            self.done(closed - told)
+            told = closed
             # Just below `upper`; where that was broken, again and again, further below, and in the end by halves.
             middle = 0.5 * (self.lower[rows] + self.upper[rows])
             radius = np.maximum(self.upper[rows] - 0.75 * self.tol * 4.0 ** max(step - 4, 0), middle)
@@ -295,6 +297,7 @@ class _Rays:
             moved = (self.lower[rows] == radius) | (self.upper[rows] == radius)
             self._shrink(broken)
             rows = np.intersect1d(rows[moved], self._open())
+        self.done(self.lower.size - self._open().size - told)
         return self.lower, self.upper
 
     def _open(self) -> Rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -134,22 +133,11 @@ def _beside(today: Model, one: Model) -> Classifier:
     ours, theirs = today.classifier, one.classifier
     if theirs.classes.astype(str).tolist() != ours.classes.astype(str).tolist():
         raise InvalidInputError(f"models: expected the classes {ours.classes.tolist()}, got {theirs.classes.tolist()}")
-    if isinstance(ours, Scored):
-        own = theirs if isinstance(theirs, Scored) else Scored(one.logits, ours.labels, one.feature_names)
-        if None not in (ours.columns, own.columns) and ours.columns != own.columns:
-            raise InvalidInputError(f"models: expected the columns {list(ours.columns or ())}, got {own.columns}")
-        return replace(own, columns=ours.columns, width=ours.width, batch=ours.batch, decode=ours.decode)
-    if not isinstance(theirs, Network):
-        raise InvalidInputError(
-            f"models: expected networks, as today's model is one, got {theirs!r}; or wrap today's with hf.scored"
-        )
+    alike = one.preprocess is None or same_preprocessing(today, one)
+    if not (isinstance(ours, Network) and isinstance(theirs, Network) and alike):
+        return one.beside(today)
     if theirs.n_features != ours.n_features:
         raise InvalidInputError(f"models: expected models of {ours.n_features} variables, got {theirs.n_features}")
-    if one.preprocess is not None and not same_preprocessing(today, one):
-        raise InvalidInputError(
-            "models: expected models with today's preprocessing, got one whose preprocessing was fitted anew; "
-            "wrap all of them with hf.scored to take them as functions of the table"
-        )
     return theirs
 
 

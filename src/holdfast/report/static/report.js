@@ -273,7 +273,10 @@
 
   function keyFigures(i) {
     const entries = [];
-    if (data.costs[i] !== null) entries.push(["Cost", figure(data.costs[i]), "all changes together"]);
+    const [today, then] = data.chances[i] || ["", ""];
+    const from = data.threshold ? `; it takes ${local(data.threshold, { style: "percent", maximumFractionDigits: 2 })}` : "";
+    if (today) entries.push(["Probability of a yes", then || today, (then ? `once it is done; ${today} today` : "today") + from]);
+    if (data.costs[i] !== null) entries.push(["Cost", figure(data.costs[i]), data.cost ? data.cost[0].toLowerCase() + data.cost.slice(1) : "all changes together"]);
     if (data.gaps[i] !== null) {
       const none = data.gaps[i] <= 0;
       entries.push(["Gap", none ? "0" : figure(data.gaps[i], 3, "expand"), none ? "proven cheapest" : "at most above the cheapest"]);
@@ -281,6 +284,7 @@
     if (data.radii[i] !== null) {
       entries.push(["Certified radius", apart(data.radii[i], "trunc"), data.delta === null ? "" : `${data.symbol} is ${data.deltas}`]);
     }
+    if (data.kept[i] !== null) entries.push(["Kept by", `${count(data.kept[i])} of ${count(data.refits)}`, "models retrained in fact"]);
     if (data.worst[i] !== null) entries.push(["Worst margin", figure(data.worst[i], 3, "floor"), "over all of Δ; above 0 holds"]);
     if (!entries.length) return null;
     return make("dl", { class: "figures" }, ...entries.map(([name, number, beside]) =>
@@ -331,6 +335,43 @@
     const remark = data.texts.reasons[data.reasons[i]];
     return [make("h2", {}, "What to change"), make("ul", { class: "steps" }, ...list),
       remark ? make("p", { class: "empty" }, `Remark: ${remark}`) : null];
+  }
+
+  /* What counts against the person, with codes where columns have them. */
+  function against(i) {
+    const rows = (data.against[i] || []).map(([column, usual, margin]) => {
+      const [label, unit, , code, reason] = data.columns[column];
+      const percent = unit === "%" || unit === "percent" ? unit : "";
+      return make("tr", {},
+        make("th", { scope: "row" }, ...breakable(reason || label), reason ? make("span", { class: "quiet" }, `${label} · code ${code}`) : null),
+        make("td", { class: "side" }, amount(before(column, i), percent)),
+        make("td", { class: "side" }, amount(usual, percent)),
+        make("td", { class: "number" }, figure(margin)));
+    });
+    if (!rows.length) return [];
+    const heads = [["What"], ["Today", "number"], ["Accepted people", "number"], ["Margin won", "number"]];
+    return [make("h2", {}, "What counts against them"),
+      make("p", { class: "caption" }, (data.against[i][0][3]
+        ? "Each detail by itself, set to what accepted people usually have, as far as this person can get there."
+        : "Nothing that this person can change counts by itself. These are details that they cannot change, each set to what accepted people usually have.") +
+        " The margin grows by so much; above 0 is a yes."),
+      table("What counts against them", heads, [["", rows]])];
+  }
+
+  function otherWays(i) {
+    const ways = data.others[i] || [];
+    if (!ways.length) return [];
+    const items = ways.map(([name, kind, codes]) => make("li", {}, make("strong", {}, name), ": ",
+      codes.map((code) => data.texts.advice[code]).join("; "), kind ? make("span", { class: "quiet" }, ` (${VERDICTS[kind][1]})`) : null));
+    return [make("h2", {}, "Other ways"), make("ul", { class: "ways-listed" }, ...items)];
+  }
+
+  function papers(i) {
+    const facts = [];
+    if (data.letters[i]) facts.push(["Letter", make("a", { href: data.letters[i] }, "The letter to this person")]);
+    if (data.certificates[i]) facts.push(["Certificate", data.certificates[i]]);
+    if (!facts.length) return [];
+    return [make("h2", {}, "Papers"), make("dl", { class: "facts" }, ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))))];
   }
 
   /* A name may go on in the next line where its words meet. */
@@ -422,7 +463,7 @@
     const article = $("person");
     article.replaceChildren(
       ...[ways, make("p", { class: "eyebrow" }, `Number ${count(i + 1)} of ${count(everyone.length)}`), heading, statement(i),
-        keyFigures(i), ruler(i), ...changes(i), ...beforeAfter(i), ...counterModel(i)].filter(Boolean),
+        keyFigures(i), ruler(i), ...changes(i), ...against(i), ...otherWays(i), ...beforeAfter(i), ...counterModel(i), ...papers(i)].filter(Boolean),
     );
     article.hidden = false;
     document.querySelectorAll(".report").forEach((node) => { node.hidden = true; });

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 
 from holdfast.study.paper.compare import Side, side_of
 from holdfast.study.paper.printed import Figure, rounding
@@ -11,21 +10,6 @@ from holdfast.study.paper.printed import Figure, rounding
 SHARES = {"validity_retrained", "delta_validity_val", "delta_validity_inc"}
 ARROWS = {Side.HIGHER: "↑", Side.LOWER: "↓"}
 NONE = "–"
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the first column to the left, the others to the right.
-
-    Examples
-    --------
-    >>> print(table(["method", "cost"], [["MCE", "0.02"]]))
-    | method | cost |
-    |:---|---:|
-    | MCE | 0.02 |
-    """
-    rule = "|".join([":---", *["---:"] * (len(headings) - 1)])
-    head, *body = ["| " + " | ".join(line) + " |" for line in (headings, *rows)]
-    return "\n".join([head, f"|{rule}|", *body])
 
 
 def figure_text(figure: Figure | None, metric: str) -> str:

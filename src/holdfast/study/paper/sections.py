@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.study.markdown import table
 from holdfast.study.paper.claims import Claim
-from holdfast.study.paper.markdown import NONE, beside, figure_text, speed, table
+from holdfast.study.paper.markdown import NONE, beside, figure_text, speed
 from holdfast.study.paper.preface import Run
 from holdfast.study.paper.printed import Figure, Printed
 from holdfast.study.paper.results import METRICS, Results, groups

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from holdfast.classifier import Classifier
 from holdfast.datasets import load
 from holdfast.features import FeatureSpace
-from holdfast.network import Network
 from holdfast.retraining import retrain
 from holdfast.study.methods import StudyMethod
 from holdfast.study.paper.printed import Printed
@@ -71,7 +71,7 @@ class PaperSituation(Situation):
         """What the networks depend on."""
         return super().specification | {"fine_tune": describe(self.fine_tune)}
 
-    def _retrain(self) -> list[Network]:
+    def _retrain(self) -> list[Classifier]:
         n = int(self.protocol.retrained["incremental"])
         arrived = self.halves.new_train
         tuned = retrain(

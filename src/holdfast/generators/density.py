@@ -7,13 +7,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import LocalOutlierFactor
 
 from holdfast.errors import InvalidInputError
+from holdfast.generators.memory import remembered
 from holdfast.network import Floats
 
 NEIGHBOURS = 10
+# So many rows tell where the data are; fewer than the least say nothing about what is usual.
+_MOST, _LEAST = 5000, 100
+_CLEARLY = 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,26 @@ class Density:
         return np.asarray(-self._fitted.score_samples(values)) if len(values) else np.empty(0)
 
     @cached_property
+    def usual(self) -> float:
+        """What 99% of the rows themselves stay below."""
+        return float(np.quantile(-self._fitted.negative_outlier_factor_, 0.99))
+
+    def far_off(self, points: Floats, factuals: Floats) -> NDArray[np.bool_]:
+        """Which points lie far off the data: clearly beyond what is usual, and beyond the people whom they are for.
+
+        Somebody whose age is rare is an outlier before any advice; what counts is what the advice adds to it.
+        """
+        usual = np.maximum(self.usual, self.outlier_factor(factuals))
+        return np.asarray(self.outlier_factor(points) > _CLEARLY * usual)
+
+    @cached_property
     def _fitted(self) -> Any:
         neighbours = min(self.neighbours, len(self.rows) - 1)
         return LocalOutlierFactor(n_neighbors=neighbours, novelty=True).fit(self.rows)
+
+
+@remembered
+def density_of(points: Floats) -> Density | None:
+    """Where the rows of a table are, by as many of them as it takes; None where they are too few to say."""
+    rows = np.unique(np.random.default_rng(0).permutation(points)[:_MOST], axis=0)
+    return Density(rows) if len(rows) >= _LEAST else None

@@ -1,0 +1,109 @@
+"""The command ``delta``: how far retraining moves a model, from its history or by retraining it, as a changes file."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import holdfast as hf
+from holdfast.calibration import least_history
+from holdfast.cli import tables
+from holdfast.cli.options import FILE, Debug, Drop, Index, Norm, Schema, TrustPickle, plain_errors
+from holdfast.cli.recourse import read_schema
+from holdfast.errors import InvalidInputError
+from holdfast.importers.files import read_model, read_object
+from holdfast.importers.objects import import_object
+
+
+def delta(
+    history: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Models in the order of their use, each retrained from the one before.", **FILE),
+    ] = None,
+    *,
+    origin: Annotated[
+        Path | None, typer.Option(help="The model that all of those in the history were retrained from.", **FILE)
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Without a history: today's scikit-learn model, to be retrained: .skops or a pickle.", **FILE
+        ),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="With --model: the table that it is retrained on.", **FILE)] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --model: the column with the classes.")
+    ] = None,
+    schema: Schema = None,
+    how: Annotated[
+        str,
+        typer.Option(
+            metavar="incremental|complete|leave_one_out",
+            help="With --model: a few more gradient steps, from scratch, or from scratch without a few of the rows.",
+        ),
+    ] = "incremental",
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="With --model: how many retrainings; by default as few as will do.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="With --model: passes over the rows; one if incremental.")
+    ] = None,
+    coverage: Annotated[float, typer.Option(help="How probable it is to be that the next model stays within.")] = 0.95,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="How sure to be that this very history gives that coverage: it takes more."),
+    ] = None,
+    shape: Annotated[
+        str,
+        typer.Option(
+            metavar="uniform|layer|parameter", help="One radius for all parameters, or each layer or parameter."
+        ),
+    ] = "uniform",
+    norm: Norm = math.inf,
+    seed: Annotated[int, typer.Option(help="For the rows that each retraining draws, and its start.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Where Δ goes, as JSON: what --changes reads.")] = None,
+    index: Index = None,
+    drop: Drop = None,
+    trust_pickle: TrustPickle = False,
+    debug: Debug = False,
+) -> None:
+    """How far does retraining move the model? A delta that the next one stays within, with a stated probability."""
+    with plain_errors(debug):
+        tables.check_output(out, table=False)
+        if bool(history) == (model is not None):
+            raise InvalidInputError("expected model files, or --model with --data and --label, got " + _came(history))
+        models: Any = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
+        if model is not None:
+            if data is None or label is None:
+                missing = "--data" if data is None else "--label"
+                raise InvalidInputError(f"{missing}: expected it beside --model, got none")
+            space = None if schema is None else read_schema(schema)[0]
+            table = tables.read_table(data, index=index, drop=drop or (), space=space)
+            classes = tables.column_of(table, label, data, "--label")
+            estimator = read_object(model, trust_pickle=trust_pickle)
+            rows = tables.own_columns(table.drop(columns=label), import_object(estimator), data, space)
+            n = runs or least_history(coverage, confidence) + (shape != "uniform")
+            kind: Any = how
+            incremental = how == "incremental"
+            models = hf.retrain(
+                estimator, rows, classes.to_numpy(), how=kind, n=n, share=1.0 / n if incremental else 1.0,
+                disjoint=incremental, epochs=epochs, seed=seed, space=space,
+            )  # fmt: skip
+        start = None if origin is None else read_model(origin, trust_pickle=trust_pickle)
+        found = hf.delta_calibrated(
+            models, coverage=coverage, confidence=confidence, shape=shape, norm=norm, origin=start
+        )
+        console = Console(highlight=False, soft_wrap=True)
+        console.print(escape(str(found)))
+        if out is not None:
+            tables.write_json(found.changes.to_dict(), out)
+            console.print(f"changes: {escape(str(out))}; give it to --changes of explain, certify, report, ...")
+
+
+def _came(history: list[Path] | None) -> str:
+    return "both" if history else "neither"

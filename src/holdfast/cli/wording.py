@@ -1,0 +1,81 @@
+"""What the library says of its arguments, in the words of the command line: the one place that translates."""
+
+from __future__ import annotations
+
+import re
+
+# An argument and its option, where the two have different names.
+_OPTIONS = {
+    "X": "--data",
+    "X_new": "--data",
+    "frame": "--data",
+    "people": "--data",
+    "y": "--label",
+    "y_new": "--label",
+    "space": "--schema",
+    "changes": "--delta, --margin or --changes",
+    "generator": "--method",
+    "n_answers": "--answers",
+    "n": "--runs",
+    "ordinal": "--order",
+    "ranges": "--range",
+    "steps": "--step",
+    "rules": "--rule",
+    "names": "--name",
+    "groups": "--group",
+    "counterfactuals": "the advice",
+    "history": "the history",
+    "retrained": "the retrained models",
+    "retrain": "--model",
+}
+# And those with the same.
+_ALIKE = (
+    "target", "candidates", "method", "immutable", "increasing", "decreasing", "allowed", "fillable", "time_limit",
+    "seed", "norm", "delta", "margin", "coverage", "confidence", "shape", "epochs", "how", "scale",
+    "threshold", "until", "date", "language", "templates", "period", "horizon", "outcome", "calibrated",
+    "broken", "probability",
+)  # fmt: skip
+_SCHEMA = "`holdfast schema` writes one from the model and a table"
+# What one would write in Python, and what that is in a shell.
+_PHRASES = {
+    r"pass space=FeatureSpace\.from_pipeline\(pipeline, X_train\)": _SCHEMA,
+    r"derive the space from the pipeline with FeatureSpace\.from_pipeline\(pipeline, X\)": _SCHEMA,
+    r"pass the pipeline as the model, with space=FeatureSpace\.from_pipeline\(pipeline, X\)": (
+        "give the whole pipeline as --model"
+    ),
+    r"pass trust_pickle=True \(--trust-pickle on the command line\)": "add --trust-pickle",
+    r"expected PlausibleChanges\(delta\)[^,;]*": "expected one of them",
+    r"or take MCE\(\)": "or take --method mce",
+    r"name its labels from low to high in ordinal=\{\.\.\.\}": (
+        'name its labels from low to high with --order, or say "ordered": true in the schema'
+    ),
+    r"expected a function \(model, X, y, seed\) for a (\w+), got None; .*": (
+        r"expected a scikit-learn model (.skops or a pickle) to retrain, got a \1; retrain it yourself and give "
+        "`holdfast delta` the models"
+    ),
+    r"RNCE\(X\) and Closest\(plausible=X\) keep to rows": "--method rnce keeps to rows",
+    r"pass retrain=, a function .*": "retrain it yourself and give `holdfast delta` the models",
+}
+_ARGUMENT = re.compile(r"^(\w+)(\[[^]]*\])?(?= \(|: )")
+
+
+def in_options(message: str) -> str:
+    """The message with options in the place of arguments.
+
+    Examples
+    --------
+    >>> in_options("target: expected one of [0, 1], got 7")
+    '--target: expected one of [0, 1], got 7'
+    >>> in_options("ranges['income']: expected (lower, upper), got 3")
+    '--range income: expected (lower, upper), got 3'
+    """
+    for pattern, phrase in _PHRASES.items():
+        message = re.sub(pattern, phrase, message)
+    return _ARGUMENT.sub(_option, message, count=1)
+
+
+def _option(found: re.Match[str]) -> str:
+    """The option of an argument; what is none, such as a file's name, stays as it is."""
+    option = f"--{found[1].replace('_', '-')}" if found[1] in _ALIKE else _OPTIONS.get(found[1])
+    column = "" if found[2] is None else " " + found[2].strip("[]'\"")
+    return found[0] if option is None else option + column

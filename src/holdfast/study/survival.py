@@ -1,0 +1,257 @@
+"""What survives which kind of change: the answers of a study, put to models that were really changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.changes import Changes, parameter_distance
+from holdfast.classifier import Classifier
+from holdfast.drawing import share
+from holdfast.importers import Model, load_model
+from holdfast.network import Network
+from holdfast.notebook import never_fails, show
+from holdfast.retraining.retrain import run_seeds
+from holdfast.study.cells import Cell
+from holdfast.study.markdown import table
+from holdfast.study.recipes import Learned, Recipe
+from holdfast.study.situation import Situation
+from holdfast.study.specification import describe, digest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KEYS = ["dataset", "model", "method", "delta_label"]
+Asked = tuple[Mapping[str, Any], Cell, Changes | None]
+# The columns of `Survival.people` where there is nobody.
+_NOBODY = pd.DataFrame(columns=[*KEYS, "kind", "input"]).assign(
+    **dict.fromkeys(("seed", "row", "inside"), pd.Series(dtype=np.int64)),
+    found=pd.Series(dtype=np.bool_),
+    **dict.fromkeys(("kept", "kept_inside", "cost_l1", "cost_nearest"), pd.Series(dtype=np.float64)),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """What survived which kind of change.
+
+    Attributes
+    ----------
+    people
+        One row for each person, method and kind of change: `kept`, the share of the changed models that keep the
+        promise (nan without an answer); `kept_inside`, the same over those that lie within the Δ that the answer was
+        asked for (nan where none does); `cost_l1`, and `cost_nearest` of the nearest accepted row.
+    models
+        One row for each changed model: its `distance` from today's in the ∞-norm, nan where the two have no parameters
+        in common.
+    skipped
+        The kinds that a model cannot undergo, and why.
+    """
+
+    people: pd.DataFrame = field(default_factory=_NOBODY.copy)
+    models: pd.DataFrame = field(default_factory=pd.DataFrame)
+    skipped: pd.DataFrame = field(default_factory=pd.DataFrame)
+    reused: bool = False
+
+    @classmethod
+    def joined(cls, parts: Sequence[Survival]) -> Survival | None:
+        """Several as one."""
+        if not parts:
+            return None
+        frames = [[getattr(part, name) for part in parts] for name in ("people", "models", "skipped")]
+        # Whatever is empty has no say in the kinds of the columns.
+        filled = [[frame for frame in several if len(frame)] or several[:1] for several in frames]
+        return cls(*(pd.concat(several, ignore_index=True) for several in filled))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each table, model, method and kind of change.
+
+        `found` is the share of the people with an answer; over those, `survival` is the share of promises that changed
+        models keep, `every_variant` the share of people whose promise all of them keep, and `cost_relative` what the
+        answers cost in units of the nearest accepted row.
+        """
+        return _measured(self.people.assign(least=self.people["kept"]), [*KEYS, "kind"])
+
+    def summary(self) -> pd.DataFrame:
+        """One row for each table, model and method, over all kinds, with the worst of them.
+
+        `every_variant` is the share of people whose promise survives every model of every kind.
+        """
+        by, whole = self.people.groupby([*KEYS, "seed", "row"], sort=False), self.to_frame()
+        once = by[["found", "cost_l1", "cost_nearest"]].first()
+        persons = once.assign(kept=by["kept"].mean(), least=by["kept"].min()).reset_index()
+        worst = whole.loc[whole.dropna(subset="survival").groupby(KEYS, sort=False)["survival"].idxmin()]
+        names = {"kind": "worst_kind", "survival": "worst_survival"}
+        return _measured(persons, KEYS).merge(worst[[*KEYS, *names]].rename(columns=names), on=KEYS, how="left")
+
+    def to_markdown(self) -> str:
+        """Tables for each table and model: what each method keeps, at which cost, and of which kind of change."""
+        parts = []
+        for (dataset, model), part in self.summary().groupby(["dataset", "model"], sort=False):
+            kinds = self.to_frame().query("dataset == @dataset and model == @model")
+            parts += [f"## {dataset}, {model}", methods_table(part), kinds_table(kinds)]
+        for row in self.skipped.drop_duplicates(["model", "kind"]).to_dict("records") if len(self.skipped) else ():
+            parts.append(f"{row['model']}, no {row['kind']}: {row['error']}")
+        return "\n\n".join(parts) + "\n"
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw what is kept against what it costs, a column of pictures for each table and model.
+
+        To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.
+        """
+        from holdfast.study.plots import draw_survival
+
+        return draw_survival(self.summary(), None if path is None else Path(path))
+
+    def __repr__(self) -> str:
+        left_out = f", {self.skipped['kind'].nunique()} left out" if len(self.skipped) else ""
+        return f"Survival({self.people['kind'].nunique()} kinds of change, {len(self.models)} models{left_out})"
+
+    @never_fails
+    def _repr_html_(self) -> str:
+        summary = self.summary()
+        facts = [("changed models", len(self.models)), ("kinds left out", len(self.skipped) or None)]
+        return show(f"{summary['method'].nunique()} methods under change", facts, summary.set_index("method"), most=100)
+
+
+def fates(situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants: int, nearest: Cell) -> Survival:
+    """What becomes of the answers in a situation under one kind of change, from the store or tried and kept."""
+    where: dict[str, Any] = {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
+    where["kind"] = recipe.name
+    change = describe(recipe.change)
+    specifications = [{"cell": cell.key, "change": change, "variants": variants} for _, cell, _ in asked]
+    keys = [digest(specification) for specification in specifications]
+    known = {key: situation.store.read("kinds", key) for key in keys}
+    missing = [place for place, key in enumerate(keys) if known[key] is None]
+    if missing:
+        try:
+            made = _tried(situation, [asked[place] for place in missing], recipe, variants)
+        # A recipe may be anyone's function, or not be for this kind of model.
+        except Exception as error:
+            return Survival(skipped=pd.DataFrame([where | {"error": str(error)}]))
+        for place, content in zip(missing, made, strict=True):
+            known[keys[place]] = content | {"specification": specifications[place]}
+            situation.store.write("kinds", keys[place], content | {"specification": specifications[place]})
+    contents = [known[key] or {} for key in keys]
+    frames = [_people(situation, *one, content, nearest) for one, content in zip(asked, contents, strict=True)]
+    if not frames:
+        return Survival()
+    models = pd.DataFrame({"distance": np.array(contents[0]["distance"], dtype=np.float64)}).assign(**where)
+    return Survival(pd.concat(frames).assign(kind=recipe.name), models, reused=not missing)
+
+
+def _tried(situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants: int) -> list[dict[str, Any]]:
+    """Each cell's answers put to changed models, one at a time and none of them held, as plain data."""
+    table, today = situation.table, situation.models.classifier
+    old, new = ((table.points[rows], table.y[rows]) for rows in (situation.halves.train, situation.halves.new_train))
+    contents: list[dict[str, Any]] = [{"kept": [], "inside": [], "distance": []} for _ in asked]
+    for seed in run_seeds(situation.seed, variants):
+        changed = recipe.change(situation.fitted, Learned(*old, *new), seed)
+        other = load_model(changed, situation.protocol.threshold)
+        distance = _distance(today, other)
+        for content, (_, cell, changes) in zip(contents, asked, strict=True):
+            points = cell.points[cell.found]
+            labels = other.classifier.predict(other.variables(points)) if len(points) else np.array([])
+            content["kept"].append([bool(label == table.target) for label in labels])
+            inside = changes is not None and distance is not None and changes.contains(today, other.classifier)
+            content["inside"].append(inside)
+            content["distance"].append(distance)
+    return contents
+
+
+def _distance(today: Classifier, other: Model) -> float | None:
+    """How far the parameters moved; None where those of the two do not mean the same."""
+    changed = other.classifier
+    if not isinstance(today, Network) or not isinstance(changed, Network) or other.preprocess is not None:
+        return None
+    ours, theirs = (
+        ([weight.shape for weight in network.weights], network.activations, network.classes.tolist())
+        for network in (today, changed)
+    )
+    return parameter_distance(today, changed) if ours == theirs else None
+
+
+def _people(
+    situation: Situation,
+    keys: Mapping[str, Any],
+    cell: Cell,
+    changes: Changes | None,
+    content: Mapping[str, Any],
+    nearest: Cell,
+) -> pd.DataFrame:
+    """A row for each person of a cell."""
+    found = cell.found
+    kept = np.array(content["kept"], dtype=np.float64).reshape(len(content["kept"]), -1)
+    inside = np.array(content["inside"], dtype=np.bool_)
+    shares = np.full((2, found.size), np.nan)
+    shares[0, found] = kept.mean(axis=0)
+    shares[1, found] = kept[inside].mean(axis=0) if inside.any() else np.nan
+    columns = {
+        "input": situation.people.index,
+        "row": np.arange(found.size),
+        "found": found,
+        "kept": shares[0],
+        "kept_inside": shares[1],
+        "inside": int(inside.sum()),
+        "cost_l1": cell.metrics["cost_l1"],
+        "cost_nearest": nearest.metrics["cost_l1"],
+    }
+    return pd.DataFrame(columns).assign(**keys)
+
+
+def _measured(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """The measures of `Survival.to_frame` over rows with `kept`, and `least` for whoever counts as kept by all."""
+    both = rows["cost_l1"].notna() & rows["cost_nearest"].notna()
+    every = (rows["least"] == 1.0).where(rows["found"]).astype(np.float64)
+    marked = rows.assign(every=every, ours=rows["cost_l1"].where(both), theirs=rows["cost_nearest"].where(both))
+    grouped = marked.groupby(by, sort=False)
+    totals = grouped[["ours", "theirs"]].sum()
+    return pd.DataFrame(
+        {
+            "people": grouped.size(),
+            "found": grouped["found"].mean(),
+            "survival": grouped["kept"].mean(),
+            "every_variant": grouped["every"].mean(),
+            "cost_l1": grouped["cost_l1"].mean(),
+            "cost_relative": totals["ours"] / totals["theirs"].where(totals["theirs"] > 0.0),
+        }
+    ).reset_index()
+
+
+def named(row: Mapping[Any, Any]) -> str:
+    """A method with what it was asked for."""
+    return f"{row['method']} {row['delta_label']}".strip()
+
+
+def methods_table(summary: pd.DataFrame) -> str:
+    """A line for each method: found, cost, kept, the worst kind, and people who survive everything."""
+    lines = [
+        [
+            named(row),
+            share(row["found"]),
+            f"{row['cost_relative']:.2f}",
+            _percent(row["survival"]),
+            f"{row['worst_kind']} ({_percent(row['worst_survival'])})" if row["worst_survival"] < 1.0 else "none",
+            _percent(row["every_variant"]),
+        ]
+        for row in summary.to_dict("records")
+    ]
+    return table(["method", "found", "cost", "kept", "worst kind", "people kept by all"], lines)
+
+
+def kinds_table(frame: pd.DataFrame) -> str:
+    """A line for each kind of change, a column for each method: the share of promises kept."""
+    wide = frame.assign(name=[named(row) for row in frame.to_dict("records")])
+    wide = wide.pivot_table("survival", "kind", "name", sort=False, dropna=False)
+    lines = [[str(kind), *map(_percent, values)] for kind, values in zip(wide.index, wide.to_numpy(), strict=True)]
+    return table(["kind of change", *map(str, wide.columns)], lines)
+
+
+def _percent(value: float) -> str:
+    return "" if np.isnan(value) else f"{100 * value:.1f}%"
