@@ -163,7 +163,10 @@ def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sourc
         result = []
         for i, source in enumerate(sources):
             if source.codes:
-                raise _unsupported(scaler, f"it scales the one-hot variables of column {source.column!r}")
+                raise _unsupported(
+                    scaler,
+                    f"it scales the one-hot variables of column {source.column!r}; let it scale the numbers only",
+                )
             added = tuple((operation, float(constants[i])) for operation, constants in steps)
             result.append(replace(source, operations=source.operations + added))
         return result

@@ -20,7 +20,7 @@ from holdfast.given import given_array
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 from holdfast.verify.deciders import decider_for
-from holdfast.verify.inputs import check_changes, check_reading, positive_number, read_table, read_targets
+from holdfast.verify.inputs import check_changes, check_jobs, check_reading, positive_number, read_table, read_targets
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_question(
         decider=None if changes is None else decider_for(loaded, changes),
         seed=seed,
         time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
-        n_jobs=n_jobs,
+        n_jobs=check_jobs(n_jobs),
         advance=None,
         frame=frame,
         people=space.rows(frame),

@@ -15,7 +15,7 @@ from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Decoder
-from holdfast.given import given_array
+from holdfast.given import given_array, given_number, row_words
 from holdfast.importers.thresholds import HALF, Sigmoid, Threshold, at_threshold, check_threshold, lowered, offsets
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
@@ -216,11 +216,28 @@ class Model:
         self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(self.with_unread(X), self.feature_names)
+        table = X
         if self.preprocess is not None:
             if self.feature_names is not None and not hasattr(X, "columns"):
                 X = _named(X, self.feature_names)
             X = _preprocessed(X, self.preprocess)
-        return self.classifier.check_points(_dense(X))
+        points = _dense(X)
+        if isinstance(table, pd.DataFrame):
+            _refuse_gaps(table, points)
+        return self.classifier.check_points(points)
+
+
+def _refuse_gaps(table: pd.DataFrame, points: Any) -> None:
+    """Name the column of the caller's table, and the row, where something is missing or infinite."""
+    values = np.asarray(points)
+    if values.ndim != 2 or values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    row = int(np.argwhere(~np.isfinite(values))[0][0])
+    for name, value in table.iloc[row].items():
+        number = np.nan if pd.isna(value) else given_number(value)
+        if number is not None and not np.isfinite(number):
+            where = row_words(row, table.index)
+            raise InvalidInputError(f"X: expected finite numbers, got {number} in {where}, column {name!r}")
 
 
 def as_network(classifier: Classifier) -> Network:

@@ -28,7 +28,7 @@ from holdfast.study.situation import PAPER_RETRAINED, Protocol, Situation
 from holdfast.study.store import Store
 from holdfast.study.survival import Survival, fates
 from holdfast.study.tables import read_tables
-from holdfast.verify.inputs import positive_number, whole_number
+from holdfast.verify.inputs import check_jobs, positive_number, whole_number
 
 Advance = Callable[[int], object]
 # What a row has where there is nothing to say.
@@ -129,7 +129,7 @@ def benchmark(
     2   nnce     1    NaN       1.0             0.4
     3   rnce     1    0.1       1.0             1.0
     """
-    labelled = read_deltas(deltas)
+    n_jobs, labelled = check_jobs(n_jobs), read_deltas(deltas)
     plan = Plan(
         methods=read_methods(methods, labelled),
         deltas=labelled,
