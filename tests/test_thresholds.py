@@ -130,9 +130,19 @@ def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(tabl
     between = X[(chances > 0.51) & (chances < 0.64)]
     assert len(between)
     ledger = hf.Ledger(tmp_path / "promises.ledger")
-    ledger.add_frame(model, between, between, target=1, changes=changes)
-    promises = pd.concat([ledger.find(key) for key in between.index])
-    assert (promises["verdict"] == "NOT_ROBUST").all()
+    with pytest.raises(hf.HoldfastError, match="expected one that stays"):
+        ledger.add_frame(model, between, between, target=1, changes=changes)
+    # A threshold near 1 on calibrated probabilities is kept to the last bit, and so is what an audit says of it.
+    high = float(np.sort(chances)[-6:-4].mean())
+    told = X[chances >= high]
+    ledger.add_frame(model, told, told, target=1, changes=hf.PlausibleChanges(1e-9), threshold=high)
+    recorded = pd.concat([ledger.find(key) for key in told.index])["verdict"].to_numpy()
+    expected = hf.certify(model, told, 1, hf.PlausibleChanges(1e-9), threshold=high).verdict
+    assert (recorded == expected.astype(str)).all()
+    assert hf.audit(ledger, model, threshold=high).kept
+    rejected = X[chances < high].head(1)
+    with pytest.raises(hf.HoldfastError, match="today"):
+        ledger.add_frame(model, rejected, rejected, target=1, changes=None, threshold=high)
 
 
 @pytest.mark.parametrize("model", [SGDClassifier(random_state=0), RidgeClassifier(), LinearSVC(), Perceptron()])

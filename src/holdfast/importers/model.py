@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -72,15 +71,15 @@ class Model:
         return self.classifier if self.as_trained is None else self.as_trained
 
     @property
-    def own_threshold(self) -> Threshold:
-        """The threshold on the probabilities of `trained`."""
-        if self.as_trained is None or self.threshold is None:
-            return HALF
-        return self.inside(self.threshold) if isinstance(self.threshold, float) else self.threshold
+    def recorded(self) -> tuple[Classifier, Threshold]:
+        """The classifier and the threshold on its probabilities, as a record keeps them.
 
-    def inside(self, threshold: float) -> float:
-        """A threshold on the model's probabilities as one on those of `trained`."""
-        return threshold if self.calibration is None else 1.0 / (1.0 + math.exp(-self.calibration(threshold)))
+        A threshold on calibrated probabilities is none on those of the classifier inside that could be kept to the last
+        bit: it stays in the classifier.
+        """
+        if self.as_trained is None or self.threshold is None or self.calibration is not None:
+            return self.classifier, HALF
+        return self.as_trained, self.threshold
 
     @property
     def offsets(self) -> tuple[float, ...]:

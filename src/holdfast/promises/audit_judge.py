@@ -47,8 +47,9 @@ class Newcomer:
         loaded = load_model(model, threshold)
         if space is not None and isinstance(loaded.classifier, Scored):
             raise InvalidInputError(f"space: expected None for a model that reads the table itself, got {space!r}")
-        trained = replace(loaded, classifier=loaded.trained, threshold=None, as_trained=None)
-        return cls(trained, space, loaded.own_threshold, loaded.classifier)
+        classifier, own = loaded.recorded
+        trained = replace(loaded, classifier=classifier, threshold=None, as_trained=None, calibration=None)
+        return cls(trained, space, own, loaded.classifier)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -265,8 +264,11 @@ class Ledger:
 
 
 def _terms(model: Model, space: FeatureSpace, changes: Changes | None) -> Terms:
-    """Thresholds are kept as probabilities of the model as it was trained, which is what the ledger has of it."""
-    if changes is not None and changes.threshold is not None:
-        low, high = changes.threshold
-        changes = replace(changes, threshold=(model.inside(low), model.inside(high)))  # type: ignore[type-var]
-    return Terms(model.trained, space, changes, model.own_threshold)
+    """What a promise was made under; a threshold that may move is one on the recorded model's own probabilities."""
+    if changes is not None and changes.threshold is not None and model.calibration is not None:
+        raise InvalidInputError(
+            "threshold: expected one that stays, to record promises of a calibrated model, got one that may move from "
+            f"{changes.threshold[0]:g} to {changes.threshold[1]:g}"
+        )
+    classifier, threshold = model.recorded
+    return Terms(classifier, space, changes, threshold)
