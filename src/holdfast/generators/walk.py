@@ -19,7 +19,7 @@ _FIRST = 32
 _GROWTH = 4
 _WIDEST = 8192
 # How many pairs of a person and a candidate are looked at together.
-_PAIRS = 16_384
+_PAIRS = 8_192
 
 # Of the points that today's model accepts for these rows, those that are accepted for good. The last argument says for
 # each point where those of its row begin; what comes after a row's first such point need not be asked.
