@@ -28,7 +28,7 @@ from holdfast.cli.options import (
 from holdfast.cli.recourse import read_people
 from holdfast.cli.screens import shares
 from holdfast.importers.files import read_model
-from holdfast.promises.certificate import write_certificates
+from holdfast.promises.certificate import write_certificates, write_parameters
 
 
 @spread
@@ -45,6 +45,9 @@ def certificates(
     table: Annotated[
         Path | None, typer.Option(help="Where each person's verdict and certificate id go: .csv, .csv.gz or .parquet.")
     ] = None,
+    parameters: Annotated[
+        Path | None, typer.Option(help="Where the model's parameters go, as JSON: what the checker reads on its own.")
+    ] = None,
     index: Index = None,
     drop: Drop = None,
     trust_pickle: TrustPickle = False,
@@ -53,11 +56,14 @@ def certificates(
     """A certificate for each promise that `explain` made, which `holdfast check` checks without trusting anyone."""
     with plain_errors(debug):
         tables.check_output(table)
+        tables.check_output(parameters, table=False)
         changes = may.needed()
         classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
         space, people = read_people(data, schema, index, drop)
         label = label_of(target, classifier.classifier)
         told = AdviceReader(classifier, space, people, data, index or "row", label, changes).read(recourse)
+        if parameters is not None:
+            write_parameters(classifier, parameters)
         written = write_certificates(told, out)
         if table is not None:
             tables.write_table(written.rename_axis(index or "row"), table)
@@ -66,6 +72,6 @@ def certificates(
         without = written["reason"][written["certificate"].isna()]
         if len(without):
             console.print(shares(without.str.replace(r"^row \d+: ", "", regex=True), "no certificate because"))
-        for path in (out, table):
+        for path in (out, table, parameters):
             if path is not None:
                 console.print(f"written: {escape(str(path))}", soft_wrap=True)

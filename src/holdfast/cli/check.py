@@ -19,6 +19,7 @@ from holdfast.cli.screens import complain
 from holdfast.errors import FileFormatError
 from holdfast.features.serial import FORMAT
 from holdfast.importers.files import read_model
+from holdfast.importers.model import as_network
 from holdfast.promises.certificate import certificate_texts
 from holdfast.verify.exact import checker_model
 
@@ -95,7 +96,7 @@ def _parameters(path: Path, *, trust_pickle: bool) -> tuple[checker.Model, str]:
         if path.suffix.lower() in (".npz", ".hfn", ".json"):
             return checker.load_model(path), ""
         found = read_model(path, trust_pickle=trust_pickle)
-        return checker_model(found.network), _PREPROCESSING if found.preprocess is not None else ""
+        return checker_model(as_network(found.trained)), _PREPROCESSING if found.preprocess is not None else ""
     except checker.CheckError as error:
         raise FileFormatError(str(error)) from error
 

@@ -54,7 +54,10 @@ def schema(
     ] = "none",
     protected: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="A protected attribute, whether the model reads it or not; repeat it."),
+        typer.Option(
+            metavar="COLUMN",
+            help="A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
+        ),
     ] = None,
     index: Index = None,
     drop: Drop = None,
@@ -71,7 +74,8 @@ def schema(
         others = [str(name) for name in frame.columns if name not in space.names]
         if unknown := [name for name in protected or () if name not in frame.columns]:
             raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")
-        space = space.constrained(protected=protected or ())
+        own = [name for name in protected or () if name in space.names]
+        space = space.constrained(protected=protected or (), immutable=own)
         document = schema_document(
             space.features, space.rules, space.notes, name=data.name.partition(".")[0], target=label, auxiliary=others
         )

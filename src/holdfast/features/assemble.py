@@ -55,7 +55,7 @@ def features_from_frame(
         name: frame[name].dropna() if name in fills else frame[name] for name in frame.columns
     }
     drafts = [
-        column_feature(series, name, declared.get(name) or inferred_kind(series), orders.get(name))
+        column_feature(series, name, declared.get(name) or inferred_kind(frame[name]), orders.get(name))
         for name, series in columns.items()
     ]
     # What a missing value is encoded as comes once the variables have their places.
@@ -115,8 +115,7 @@ def features_from_pipeline(
             own = [sources[i] for i in mine]
             if not own:
                 raise InvalidInputError(f"column {name!r}: expected a variable for its value, got only one for missing")
-            series = frame[name].dropna() if own[0].imputed else frame[name]
-            feature = _encoded_feature(series, name, declared.get(name), orders.get(name), own, mine)
+            feature = _encoded_feature(frame[name], name, declared.get(name), orders.get(name), own, mine)
             if own[0].imputed:
                 known, gone = missing_values(preprocessing, frame, name)
                 flags = tuple((i, float(known[i]), float(gone[i])) for i in owned[name] if sources[i].flag)
@@ -126,7 +125,7 @@ def features_from_pipeline(
 
 
 def _encoded_feature(
-    series: pd.Series[Any],
+    column: pd.Series[Any],
     name: Name,
     declared: Kind | None,
     order: Sequence[Label] | None,
@@ -136,9 +135,10 @@ def _encoded_feature(
     """A column with the encoding that the preprocessing gives it."""
     source, variables = sources[0], tuple(positions)
     scaling = Scaling(source.operations)
+    series = column.dropna() if source.imputed else column
     if source.labels:
         return replace(_labelled_feature(series, name, declared, order, sources), variables=variables, scaling=scaling)
-    kind = declared or inferred_kind(series)
+    kind = declared or inferred_kind(column)
     feature = column_feature(series, name, kind)
     if kind is Kind.CATEGORICAL or (feature.labelled and feature.categories != (0, 1)):
         raise InvalidInputError(

@@ -63,7 +63,10 @@ def declared_kinds(
 
 
 def inferred_kind(series: pd.Series[Any]) -> Kind:
-    """What a column is if nobody says: booleans are binary, text is categorical, whole-number dtypes are integer."""
+    """What a column is if nobody says: booleans are binary, text is categorical, whole-number dtypes are integer.
+
+    So are floats that are all whole where some are missing: pandas has no other room for a gap.
+    """
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return Kind.ORDINAL if dtype.ordered else Kind.CATEGORICAL
@@ -72,7 +75,8 @@ def inferred_kind(series: pd.Series[Any]) -> Kind:
     if pd.api.types.is_integer_dtype(dtype):
         return Kind.INTEGER
     if pd.api.types.is_float_dtype(dtype):
-        return Kind.CONTINUOUS
+        known = series.dropna()
+        return Kind.INTEGER if 0 < len(known) < len(series) and (known % 1 == 0).all() else Kind.CONTINUOUS
     if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
         return Kind.CATEGORICAL
     raise InvalidInputError(f"column {series.name!r}: expected numbers, booleans or labels, got dtype {dtype}")

@@ -127,7 +127,6 @@ def _calibrated(model: Any) -> Model:
             f"{len(model.classes_)} classes; ensemble=False or a FrozenEstimator gives one"
         )
     inner, sigmoid = parts[0].estimator, parts[0].calibrators[0]
-    inner = getattr(inner, "estimator", inner) if type(inner).__name__ == "FrozenEstimator" else inner
     if not sigmoid.a_ < 0.0:
         raise UnsupportedModelError(f"{name}: expected a sigmoid that rises with the score, got a = {sigmoid.a_}")
     imported = import_model(inner)
@@ -168,15 +167,22 @@ def _last_step(pipeline: Pipeline) -> Any:
     return estimator
 
 
+def _frozen(model: Any) -> bool:
+    """Whether it is scikit-learn's `FrozenEstimator`, which older versions do not have."""
+    return type(model).__name__ == "FrozenEstimator"
+
+
 def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
-    """The transformers and the classifier inside pipelines and searches, however they are nested."""
+    """The transformers and the classifier inside pipelines, searches and what is frozen, however they are nested."""
     transformers: tuple[Any, ...] = ()
-    while isinstance(model, Pipeline | GridSearchCV | RandomizedSearchCV):
+    while isinstance(model, Pipeline | GridSearchCV | RandomizedSearchCV) or _frozen(model):
         if isinstance(model, Pipeline):
             # The slice of an imbalanced-learn pipeline leaves its samplers out, as its own prediction does.
             earlier = [step for _, step in model.steps[:-1] if step not in _PASSTHROUGH]
             transformers += (model[:-1],) if earlier else ()
             model = model.steps[-1][1]
+        elif _frozen(model):
+            model = model.estimator
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         else:

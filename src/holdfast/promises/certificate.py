@@ -22,7 +22,7 @@ from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, U
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.given import given_row
-from holdfast.importers import Model, load_network
+from holdfast.importers import Model, load_model, load_network
 from holdfast.importers.model import as_network
 from holdfast.network import Network
 from holdfast.progress import progress_bar
@@ -179,8 +179,11 @@ def _witness_proof(network: Network, witness: Network | None, point: list[float]
 
 
 def write_parameters(model: Any, path: str | PathLike[str]) -> None:
-    """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format."""
-    _write(Path(path), json.dumps(parameters(load_network(model)), indent=1))
+    """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format.
+
+    A threshold that the model brings is left to the certificates, which state it.
+    """
+    _write(Path(path), json.dumps(parameters(as_network(load_model(model).trained)), indent=1))
 
 
 def row_document(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
@@ -274,7 +277,7 @@ def check_certificate(
     space: FeatureSpace | None = None,
     row: Mapping[Any, Any] | pd.Series | None = None,
 ) -> checker.Report:
-    """What `holdfast.checker` says of a certificate; `model` is anything that `load_network` takes.
+    """What `holdfast.checker` says of a certificate; `model` is any network that `load_model` takes.
 
     Examples
     --------
@@ -283,7 +286,7 @@ def check_certificate(
     """
     return checker.check(
         document,
-        checker_model(load_network(model)),
+        checker_model(as_network(load_model(model).trained)),
         space=None if space is None else space.to_dict(),
         row=None if row is None else row_document(row),
     )

@@ -80,9 +80,9 @@ def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
         name = "Clear by the margin" if contents.symbol == "margin" else "Proven to survive"
         result.append((name, numbers.count(first.robust), of))
     if contents.refits is not None:
-        many, worst = numbers.count(contents.refits.models), numbers.share(contents.refits.worst)
-        beside = f"of the promises by {many} real refits; by the worst {worst}"
-        result.append(("Kept", numbers.share(contents.refits.mean), beside))
+        many, worst = contents.refits.models, numbers.share(contents.refits.worst)
+        beside = f"by {numbers.count(many)} real refits; by the worst {worst}" if many > 1 else "by one real refit"
+        result.append(("Kept", numbers.share(contents.refits.mean), f"of the promises {beside}"))
     if first.median_radius is not None:
         beside = ""
         if contents.delta is not None:
