@@ -129,7 +129,8 @@ def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:
     """Whether every row of raw values that `a` reads is the same point in `b`, bit for bit."""
 
     def reading(feature: Feature) -> tuple[object, ...]:
-        return feature.name, feature.variables, feature.categories, feature.one_hot, feature.scaling
+        labels = feature.categories, feature.one_hot, feature.cells, feature.values, feature.edges
+        return feature.name, feature.variables, *labels, feature.scaling, feature.missing, feature.flags
 
     if a.n_variables != b.n_variables or {*map(reading, a.features)} != {*map(reading, b.features)}:
         return False

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import differs
 from holdfast.network import Floats
 from holdfast.promises.ledger_terms import Terms
 
@@ -42,11 +43,14 @@ def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> list[str]:
     numbers = space.numbers(frame)
     columns: list[list[Any]] = []
     for i, feature in enumerate(space.features):
-        column = numbers[:, i]
+        known, column = ~np.isnan(numbers[:, i]), numbers[:, i]
+        values = as_objects([None] * len(column))
         if feature.labelled:
-            columns.append([feature.categories[int(code)] for code in column])
+            values[known] = as_objects([feature.categories[int(code)] for code in column[known]])
         else:
-            columns.append((column.astype(np.int64) if feature.precision == "integer" else column).tolist())
+            whole = feature.precision == "integer"
+            values[known] = (column[known].astype(np.int64) if whole else column[known]).tolist()
+        columns.append(values.tolist())
     return [encode_json(row) for row in zip(*columns, strict=True)]
 
 
@@ -70,7 +74,7 @@ def restored_rows(space: FeatureSpace, raw: pd.DataFrame, index: pd.Index | None
     numbers = space.numbers(raw)
     restored = space.restore(numbers, index)
     # The promise is the number that was written: a column that cannot hold it (float32, int8) gives way.
-    for i, lost in enumerate((space.numbers(restored) != numbers).any(axis=0)):
+    for i, lost in enumerate(differs(space.numbers(restored), numbers).any(axis=0)):
         if lost:
             restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
     return restored
@@ -143,7 +147,7 @@ class Promises:
                 "date": self.dates,
                 "model": self.terms.model_hash,
                 "terms": self.terms.hash,
-                "threshold": self.terms.threshold,
+                "threshold": [self.terms.threshold] * len(self.numbers),
                 "target": self.targets,
                 "delta": _delta_text(self.terms.changes),
                 "norm": "" if self.terms.norm is None else str(self.terms.norm),
