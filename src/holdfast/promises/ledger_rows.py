@@ -74,9 +74,8 @@ def restored_rows(space: FeatureSpace, raw: pd.DataFrame, index: pd.Index | None
     numbers = space.numbers(raw)
     restored = space.restore(numbers, index)
     # The promise is the number that was written: a column that cannot hold it (float32, int8) gives way.
-    for i, lost in enumerate(np.any(differs(space.numbers(restored), numbers), axis=0).tolist()):
-        if lost:
-            restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
+    for i in np.flatnonzero(differs(space.numbers(restored), numbers).any(axis=0)):
+        restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
     return restored
 
 
