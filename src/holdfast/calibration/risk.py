@@ -195,6 +195,7 @@ def risk_calibrated(
     seed: int = 0,
     time_limit: float | None = None,
     n_jobs: int | None = None,
+    threshold: Any = None,
     progress: bool | None = None,
     how: str = "",
 ) -> CalibratedRisk:
@@ -211,8 +212,8 @@ def risk_calibrated(
         Today's model: anything `load_model` takes.
     people
         People as for `explain`; those whom the model gives the target class already are left out.
-    target, space, seed, time_limit, n_jobs
-        As for `explain`.
+    target, space, seed, time_limit, n_jobs, threshold
+        As for `explain`; retrained models are asked at the same threshold.
     retrained
         Retrained models: what `retrain` returns, a list, or a generator. Each is asked once, and none is kept. It takes
         1 / broken - 1 of them, or 1 / (1 - probability) - 1; with twice as many the setting is not far from the best.
@@ -261,12 +262,12 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     _check_count(needed if known is None else known, needed, allowed)
     question, asked, wanted = people_to_ask(
         model, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
-        n_jobs=n_jobs,
+        n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
     task = question.task
     ask = partial(
         explain, model, question.table.iloc[asked], target=wanted, generator=generator, space=task.space, seed=seed,
-        time_limit=time_limit, n_jobs=n_jobs, progress=progress,
+        time_limit=time_limit, n_jobs=n_jobs, threshold=threshold, progress=progress,
     )  # fmt: skip
     promises = _promises(family, ask, coverage, settings, task.take(asked))
     measured = _Measured.of(promises, models, known, progress)

@@ -114,6 +114,7 @@ def delta_validation(
     seed: int = 0,
     time_limit: float | None = None,
     n_jobs: int | None = None,
+    threshold: Any = None,
     progress: bool | None = None,
 ) -> ValidationDelta:
     """The least delta at which all recourse survives models retrained for real: the paper's delta_val.
@@ -136,8 +137,8 @@ def delta_validation(
         How recourse is made; as in the paper ``RNCE(candidates)`` if not given.
     candidates
         The table that RNCE looks in; the validation table itself if not given.
-    target, space, seed, time_limit, n_jobs
-        As for `explain`.
+    target, space, seed, time_limit, n_jobs, threshold
+        As for `explain`; retrained models are asked at the same threshold.
     deltas
         The deltas to try, in rising order. If not given: from `start` to `stop`, each `step` above the last, or a
         quarter above it without a `step`.
@@ -178,7 +179,7 @@ for 2 of 2 people
         generator = RNCE(X_validation if candidates is None else candidates)
     question, asked, targets = people_to_ask(
         model, X_validation, name="X_validation", target=target, generator=generator, space=space, seed=seed,
-        time_limit=time_limit, n_jobs=n_jobs,
+        time_limit=time_limit, n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
     task, people = question.task, question.table.iloc[asked]
     rows: list[dict[str, Any]] = []
@@ -186,7 +187,8 @@ for 2 of 2 people
         for delta in grid:
             recourse = explain(
                 model, people, target=targets, changes=PlausibleChanges(delta, norm), generator=generator,
-                space=task.space, seed=seed, time_limit=time_limit, n_jobs=n_jobs, progress=False,
+                space=task.space, seed=seed, time_limit=time_limit, n_jobs=n_jobs, threshold=threshold,
+                progress=False,
             )  # fmt: skip
             rows.append(_measured(delta, recourse, models))
             least = rows[0]["found"] if coverage is None else coverage * asked.size
