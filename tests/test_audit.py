@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -74,6 +75,15 @@ def test_inside_delta_robust_promises_are_kept_for_certain_and_the_others_are_ru
     (group,) = result.groups
     assert (group.how, group.inside) == ("parameters", True)
     assert group.distance == pytest.approx(hf.parameter_distance(lender.network, new), rel=1e-9)
+
+
+def test_a_group_is_shown_in_a_line_without_its_feature_table(path, lender):
+    (group,) = audit(path, moved(lender.network, DELTA)).groups
+    assert re.fullmatch(
+        r"Group\(Terms\(model \w{12}, space \w{12}, PlausibleChanges\(.*\), 0\.5\), distance 0\.\d+: \d+ KEPT.*\)",
+        repr(group),
+    )
+    assert "\n" not in repr(group)
 
 
 def test_outside_delta_a_large_radius_is_still_certain(path, lender):

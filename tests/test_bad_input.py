@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import holdfast as hf
+from holdfast.letters import write_letters
 
 NETWORK = hf.Network(
     [[[1.0, -1.0], [0.5, 2.0]], [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]], [[0.0, 0.1], [0.0, 0.0, 0.0]], ["a", "b", "c"]
@@ -40,7 +43,7 @@ BAD_POINTS = {
     "three dimensions": (np.ones((1, 2, 1)), ["2 columns", r"\(1, 2, 1\)"]),
     "words": (np.array([["yes", "no"]]), ["expected numbers"]),
     "frame of words": (pd.DataFrame({"u": ["yes"], "v": ["no"]}), ["expected numbers"]),
-    "frame with a gap": (pd.DataFrame({"u": [1.0, None], "v": [0.0, 1.0]}), ["finite", "nan", "row 1", "column 0"]),
+    "frame with a gap": (pd.DataFrame({"u": [1.0, None], "v": [0.0, 1.0]}), ["finite", "nan", "row 1", "column 'u'"]),
     "masked": (np.ma.array(np.ones((2, 2)), mask=[[0, 0], [1, 0]]), ["masked array"]),
     "masked rows": ([np.ma.array([1.0, 2.0], mask=[0, 1])], ["masked array"]),
     "complex": (np.array([[0.5 + 0j, 0.25 - 1j]]), ["(?i)complex"]),
@@ -260,13 +263,6 @@ def test_bad_factuals(factuals: np.ndarray, fragments: list[str]):
     _assert_says(error, ["factuals", *fragments])
 
 
-@pytest.mark.parametrize("i", [2, 10, -3])
-def test_a_witness_of_a_row_that_is_not_there(i: int):
-    certs = hf.certify(NETWORK, POINTS, "a", CHANGES)
-    with pytest.raises((hf.HoldfastError, IndexError)):
-        certs.witness(i)
-
-
 def test_input_is_not_changed():
     X = POINTS.copy()
     for call in CALLS.values():
@@ -298,3 +294,101 @@ def test_a_bad_seed_is_named(seed):
     for call in calls:
         with pytest.raises(hf.errors.InvalidInputError, match=r"^seed: expected"):
             call()
+
+
+@pytest.mark.parametrize("n_jobs", [0, "two", 1.5, True], ids=repr)
+def test_jobs_that_are_no_number_of_jobs(n_jobs: object):
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 2
+    table = {"t": (pd.DataFrame(X, columns=["u", "v"]), pd.Series(y))}
+    for call in (
+        lambda: hf.explain(BINARY, [[1.0, 0.0], [2.0, 0.0]], target=1, generator=hf.MCE(), n_jobs=n_jobs),
+        lambda: hf.retrain(LogisticRegression().fit(X, y), X, y, how="incremental", n=2, n_jobs=n_jobs),
+        lambda: hf.benchmark(table, models={"m": LogisticRegression()}, methods=["gce"], deltas=[0.1], n_jobs=n_jobs),
+    ):
+        with pytest.raises(hf.errors.InvalidInputError, match="n_jobs: expected a whole number other than 0"):
+            call()
+
+
+@pytest.mark.parametrize("row", [10**6, -3, 0.5, True, "first"], ids=repr)
+def test_rows_that_are_not_there(row: object):
+    certificates = hf.certify(BINARY, POINTS, 1, CHANGES)
+    advice = hf.explain(BINARY, POINTS, target=1, changes=CHANGES, generator=hf.NNCE([[0.0, 1.0]]))
+    for call in (
+        lambda: certificates.witness(row),
+        lambda: certificates.proof(row),
+        lambda: advice.describe(row),
+        lambda: advice.letter(row),
+        lambda: hf.certificate(certificates, row),
+    ):
+        with pytest.raises(hf.errors.InvalidInputError, match="row: expected one of the 2 rows, counted from 0, got"):
+            call()
+    assert certificates.witness(-1) is not None
+
+
+def test_letters_into_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(**_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    advice = hf.explain(BINARY, POINTS[1:], target=1, changes=CHANGES, generator=hf.NNCE([[0.0, 1.0]]))
+    monkeypatch.setattr("holdfast.letters.files.tempfile.mkdtemp", refuse)
+    with pytest.raises(
+        hf.errors.InvalidInputError, match=r"letters: expected a folder that can be made, got: .*denied"
+    ):
+        write_letters(advice, tmp_path / "letters", sender="The Lender")
+
+
+def test_a_table_of_another_library_is_named_with_the_way_out():
+    class DataFrame:
+        __module__ = "polars.dataframe.frame"
+
+        def to_pandas(self) -> None: ...
+
+    with pytest.raises(hf.HoldfastError, match=r"a pandas DataFrame, got polars.DataFrame; frame.to_pandas\(\) makes"):
+        hf.FeatureSpace.from_frame(DataFrame())
+    with pytest.raises(hf.HoldfastError, match="a pandas DataFrame, got list"):
+        hf.FeatureSpace.from_frame([[1.0]])
+
+
+def test_people_in_float32_are_taken():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"u": rng.normal(3.0, 2.0, 80), "v": rng.normal(-7.0, 0.3, 80)})
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table, table["u"] > 3.0)
+    space = hf.FeatureSpace.from_pipeline(model, table)
+    for people in (table.head(10).astype(np.float32), table.head(10).astype(np.float32).to_numpy()):
+        certificates = hf.certify(model, people, True, CHANGES, space=space)
+        np.testing.assert_array_equal(certificates.points, space.encode(np.asarray(people, dtype=np.float64)))
+        advice = hf.explain(model, people, target=True, changes=CHANGES, generator=hf.RNCE(table), space=space)
+        assert (advice.found == ~model.predict(table.head(10))).all()
+        assert model.predict(advice.counterfactuals[advice.found]).all()
+
+
+def test_a_gap_is_named_by_column_and_person():
+    table = pd.DataFrame({"word": list("abca"), "number": [1.0, 2.0, 3.0, 4.0]}, index=["Ann", "Bob", "Cy", "Di"])
+    encoder = make_column_transformer((OneHotEncoder(), ["word"]), remainder="passthrough")
+    model = make_pipeline(encoder, LogisticRegression()).fit(table, [0, 1, 0, 1])
+    gap = table.assign(number=[1.0, 2.0, np.nan, 4.0])
+    space = hf.FeatureSpace.from_pipeline(model, table)
+    for call in (
+        lambda: hf.certify(model, gap, 1, CHANGES),
+        lambda: hf.certified_radius(model, gap, 1),
+        lambda: hf.explain(model, gap, target=1, generator=hf.NNCE(table), space=space),
+    ):
+        with pytest.raises(hf.HoldfastError) as error:
+            call()
+        _assert_says(error, ["column 'number'", r"got nan in row 2 \('Cy'\)"])
+
+
+@pytest.mark.parametrize("norm", [math.inf, 2.0])
+def test_bars_on_radii_and_certificates_change_no_answer(
+    norm: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    points = np.random.default_rng(0).normal(size=(300 if norm == math.inf else 3, 2))
+    targets = NETWORK.predict(points)
+    quiet = hf.certified_radius(NETWORK, points, targets, norm=norm, progress=False)
+    assert capsys.readouterr().err == ""
+    watched = hf.certified_radius(NETWORK, points, targets, norm=norm, progress=True)
+    assert f"{len(points)}/{len(points)}" in capsys.readouterr().err
+    np.testing.assert_array_equal([watched.lower, watched.upper], [quiet.lower, quiet.upper])
+    certificates = hf.certify(NETWORK, points[:3], targets[:3], CHANGES)
+    hf.write_certificates(certificates, tmp_path / "all.jsonl", progress=True)
+    assert "3/3" in capsys.readouterr().err

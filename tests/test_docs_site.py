@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import holdfast as hf
+from browser import browser  # noqa: F401  # fixture
 
 # What a browser fetches by itself when it shows a page.
 FETCHED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src", "video": "src"}
@@ -121,3 +122,15 @@ def table_rows(text: str) -> list[list[str]]:
     """The cells of every line of every table."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_tables_of_the_page_on_delta_fit_a_phone(site, browser):  # noqa: F811
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto((site / "delta.html").as_uri())
+    beyond = (
+        "tables => tables.map(t => t.getBoundingClientRect().right - t.parentElement.getBoundingClientRect().right)"
+    )
+    over = page.locator("table").evaluate_all(beyond)
+    page.close()
+    assert len(over) >= 2
+    assert max(over) <= 0

@@ -153,7 +153,7 @@ def test_to_frame_and_describe(case):
     changed = case.people.iloc[row] != result.counterfactuals.iloc[row]
     assert all(name in result.describe(row) for name in case.people.columns[changed])
     assert len(result.describe(row).split("; ")) == changed.sum()
-    with pytest.raises(IndexError):
+    with pytest.raises(hf.errors.InvalidInputError, match="one of the 8 rows"):
         result.describe(8)
 
 

@@ -8,12 +8,13 @@ import pytest
 
 import holdfast as hf
 from holdfast.errors import InvalidInputError
-from holdfast.generators import NNCE, RNCE, Robust, explain
+from holdfast.features import FeatureSpace
+from holdfast.generators import NNCE, RNCE, Robust, explain, rnce
 from holdfast.generators.candidates import Candidates
 from recourse_cases import NETWORKS, SPACES, make_case
 
 CASES = [(network, space) for network in NETWORKS for space in SPACES]
-CONFIGURATIONS = [(certified, line) for certified in (False, True) for line in (False, True)]
+CONFIGURATIONS = [(certified, line) for certified in (None, False, True) for line in (False, True)]
 cases = pytest.mark.parametrize(("network", "space"), CASES)
 
 
@@ -96,6 +97,35 @@ def test_certified_candidates_answer_as_the_others_where_everything_may_move():
         changes = hf.PlausibleChanges(delta)
         results = [ask(case, RNCE(case.candidates, certified), free, changes) for certified in (False, True)]
         pd.testing.assert_frame_equal(results[0].to_frame(), results[1].to_frame(), check_exact=True)
+
+
+def test_rnce_chooses_by_itself_and_answers_the_same(monkeypatch: pytest.MonkeyPatch):
+    """Free columns: the table is certified as soon as that is less work; constraints: each candidate as it is met."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"a": rng.integers(0, 40, 900), "b": rng.random(900).round(2), "c": rng.random(900).round(2)})
+    network = hf.Network([rng.normal(size=(6, 3)), rng.normal(size=(1, 6))], [rng.normal(size=6), [-0.3]])
+    asked = []
+    real = rnce.certify_points
+    monkeypatch.setattr(rnce, "certify_points", lambda *a, **k: asked.append(len(a[1])) or real(*a, **k))
+    for constraints, delta in (({}, 0.005), ({}, 0.02), ({"increasing": ["b"], "immutable": ["a"]}, 0.02)):
+        space = FeatureSpace.from_frame(table, **constraints)
+        people = table[network.predict(space.encode(table)) == 0].head(250)
+        accepted = int((network.predict(space.encode(table)) == 1).sum())
+        question = {"target": 1, "changes": hf.PlausibleChanges(delta), "space": space}
+        asked.clear()
+        chosen = hf.explain(network, people, generator=RNCE(table), **question)
+        assert asked == ([] if constraints else [accepted])
+        one_by_one = hf.explain(network, people, generator=RNCE(table, certified_candidates=False), **question)
+        assert asked == ([] if constraints else [accepted])
+        assert chosen.found.sum() > 0
+        pd.testing.assert_frame_equal(chosen.to_frame(), one_by_one.to_frame())
+
+
+def test_a_candidate_without_a_value_is_not_handed_out_as_it_is():
+    table = pd.DataFrame({"a": [0.0, 1.0, np.nan], "b": [0.0, 1.0, 0.5]})
+    free, gaps = FeatureSpace.from_frame(table[["b"]]), FeatureSpace.from_frame(table, missing=["a"])
+    assert Candidates.of(free.encode(table[["b"]]), free).handed_out_as_they_are
+    assert not Candidates.of(gaps.encode(table), gaps).handed_out_as_they_are
 
 
 def test_certified_candidates_are_kept_and_reused():
@@ -187,7 +217,7 @@ def test_the_first_neighbours_are_those_of_the_whole_order(decimals: int, n_peop
     space = hf.FeatureSpace.from_frame(table, costs={"b": 3.0}, immutable=["c"])
     candidates = Candidates.of(space.encode(table), space)
     factuals = candidates.points[:n_people]
-    for quick, slow in zip(candidates.first(factuals, 90), candidates.order(factuals), strict=True):
+    for quick, slow in zip(candidates.first(factuals, 90), candidates.first(factuals, len(table)), strict=True):
         np.testing.assert_array_equal(quick, slow[:90])
     # A tree is worth building for many people only.
     assert ("_tree" in candidates.__dict__) == (n_people == 300)

@@ -1,5 +1,6 @@
 """PyTorch: the traced network computes what the module does, in the order of its calls; the rest is refused by name."""
 
+import copy
 import itertools
 import subprocess
 import sys
@@ -170,10 +171,51 @@ def test_a_loop_over_layers():
     np.testing.assert_allclose(outputs(module), expected, rtol=0, atol=1e-6)
 
 
+def trained_norm(size, affine=True):
+    """A BatchNorm1d that has seen rows, with a scale and a shift of its own."""
+    norm = nn.BatchNorm1d(size, affine=affine)
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(0.1, 3.0)
+    for parameter in norm.parameters():
+        nn.init.normal_(parameter)
+    return norm
+
+
+def test_a_batch_norm_is_folded_into_the_linear_beside_it():
+    torch.manual_seed(0)
+    first, bare = nn.Linear(4, 6), nn.Linear(4, 6, bias=False)
+    for layers, folded in (
+        ((trained_norm(4), first, nn.ReLU(), nn.Linear(6, 1)), (True, False)),
+        ((bare, trained_norm(6), nn.ReLU(), nn.Linear(6, 1)), (True, False)),
+        ((first, trained_norm(6, affine=False), nn.ReLU(), nn.Linear(6, 3)), (True, False)),
+        ((first, nn.ReLU(), nn.Dropout(), trained_norm(6), nn.Linear(6, 3)), (False, True)),
+        ((trained_norm(4), bare, trained_norm(6), trained_norm(6), nn.ReLU(), nn.Linear(6, 3)), (True, False)),
+    ):
+        module = nn.Sequential(*layers).eval()
+        network = load_network(module)
+        own = [layer.weight.detach().numpy() for layer in layers if isinstance(layer, nn.Linear)]
+        assert tuple(not np.array_equal(a, b) for a, b in zip(network.weights, own, strict=True)) == folded
+        np.testing.assert_allclose(network.logits(POINTS), outputs(copy.deepcopy(module)), rtol=0, atol=1e-12)
+    with pytest.raises(InvalidInputError, match=r"1 \(BatchNorm1d\): expected 6 columns, got 5"):
+        load_network(nn.Sequential(first, trained_norm(5), nn.Linear(5, 1)).eval())
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1)), r"1 \(BatchNorm1d\).*Δ"),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.InstanceNorm1d(3), nn.Linear(3, 1)),
+            r"1 \(InstanceNorm1d\).*only BatchNorm1d",
+        ),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1)),
+            r"2 .*and 3 \(ReLU\)",
+        ),
+        (nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.BatchNorm1d(3)), r"has no affine layer after it"),
+        (
+            nn.Sequential(nn.BatchNorm1d(4, track_running_stats=False), nn.Linear(4, 1)),
+            r"0 .*depends on the other rows",
+        ),
         (nn.Sequential(nn.Sequential(nn.Linear(4, 3), nn.Tanh()), nn.Linear(3, 1)), r"0\.1 \(Tanh\)"),
         (nn.Sequential(nn.Linear(4, 3), nn.LeakyReLU(), nn.Linear(3, 1)), r"1 \(LeakyReLU\).*supported are Linear"),
         (nn.Sequential(nn.Conv1d(4, 3, 1), nn.Flatten()), r"0 \(Conv1d\)"),

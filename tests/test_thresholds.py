@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
@@ -17,11 +18,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
 import holdfast as hf
 from holdfast import checker, metrics
 from holdfast.importers.thresholds import offsets
+from holdfast.promises import promise_expiry
+from holdfast.report.beside import chances
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +117,32 @@ def test_a_sigmoid_over_one_classifier(table, inner) -> None:
     ):
         with pytest.raises(hf.HoldfastError, match="CalibratedClassifierCV"):
             hf.load_network(refused)
+
+
+@pytest.mark.parametrize("inner", [LogisticRegression(C=100.0), MLPClassifier((4,), max_iter=600, random_state=0)])
+def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(table, tmp_path, inner) -> None:
+    X, y = table
+    noisy = np.where(np.arange(len(y)) % 4 == 0, 1 - y, y)
+    model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y)), method="sigmoid").fit(X, noisy)
+    chances, changes = model.predict_proba(X)[:, 1], hf.PlausibleChanges(1e-9, threshold=(0.4, 0.65))
+    assert (hf.certify(model, X, 1, changes).robust == (chances >= 0.65)).all()
+    assert (hf.certify(model, X, 0, changes).robust == (chances < 0.4)).all()
+    between = X[(chances > 0.51) & (chances < 0.64)]
+    assert len(between)
+    ledger = hf.Ledger(tmp_path / "promises.ledger")
+    with pytest.raises(hf.HoldfastError, match="expected one that stays"):
+        ledger.add_frame(model, between, between, target=1, changes=changes)
+    # A threshold near 1 on calibrated probabilities is kept to the last bit, and so is what an audit says of it.
+    high = float(np.sort(chances)[-6:-4].mean())
+    told = X[chances >= high]
+    ledger.add_frame(model, told, told, target=1, changes=hf.PlausibleChanges(1e-9), threshold=high)
+    recorded = pd.concat([ledger.find(key) for key in told.index])["verdict"].to_numpy()
+    expected = hf.certify(model, told, 1, hf.PlausibleChanges(1e-9), threshold=high).verdict
+    assert (recorded == expected.astype(str)).all()
+    assert hf.audit(ledger, model, threshold=high).kept
+    rejected = X[chances < high].head(1)
+    with pytest.raises(hf.HoldfastError, match="today"):
+        ledger.add_frame(model, rejected, rejected, target=1, changes=None, threshold=high)
 
 
 @pytest.mark.parametrize("model", [SGDClassifier(random_state=0), RidgeClassifier(), LinearSVC(), Perceptron()])
@@ -226,3 +255,147 @@ def test_certificates_state_the_threshold_and_the_checker_minds_it(table, kind) 
             # Without any threshold a certificate may still be true, of another statement.
             assert not accepted or "threshold" not in forged or forged["threshold"]["offsets"] == [0.0]
     assert hf.certificate(hf.certify(model, X, 1, hf.PlausibleShift(0.1)), rows[0]).get("threshold") is None
+
+
+def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None:
+    X, y = table
+    today, later = (
+        RandomForestClassifier(20, random_state=0).fit(X, y),
+        RandomForestClassifier(20, random_state=1).fit(X, y),
+    )
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    denied = X[today.predict_proba(X)[:, 1] < 0.8].head(60)
+    asked = {"target": 1, "changes": hf.PlausibleShift(0.0), "generator": hf.NNCE(X), "space": space}
+    advice = hf.explain(today, denied, **asked, threshold=0.8)
+    kept = later.predict_proba(advice.counterfactuals)[:, 1] >= 0.8
+    assert (later.predict(advice.counterfactuals)[~kept] == 1).any()
+    with hf.Ledger(tmp_path / "promises.ledger") as ledger:
+        ledger.add(advice)
+        assert (hf.audit(ledger, later).broken == ~kept).all()
+        # A model that brings a threshold of its own decides at that one.
+        moved = FixedThresholdClassifier(FrozenEstimator(later), threshold=0.6, response_method="predict_proba").fit(
+            X, y
+        )
+        assert (hf.audit(ledger, moved).broken == (moved.predict(advice.counterfactuals) != 1)).all()
+        for promises in (ledger, advice):
+            assert promise_expiry(promises, [today, later], horizon=1).share[0] == pytest.approx(kept.mean())
+        ledger.add(hf.explain(today, denied, **asked, threshold=0.9))
+        with pytest.raises(hf.HoldfastError, match=r"threshold: expected one, since promises were made at 0\.8, 0\.9"):
+            hf.audit(ledger, later)
+
+
+def test_a_calibrated_chance_is_about_the_threshold(table) -> None:
+    X, y = table
+    today = RandomForestClassifier(20, random_state=0).fit(X, y)
+    later = [RandomForestClassifier(20, random_state=i).fit(X, y) for i in range(1, 12)]
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    asked: dict[str, Any] = {"target": 1, "generator": hf.NNCE(X), "space": space, "threshold": 0.8}
+    risk = hf.risk_calibrated(today, X[:60], retrained=later, **asked, settings=[0.0], coverage=0.1)
+    denied = X[:60][today.predict_proba(X[:60])[:, 1] < 0.8]
+    promised = hf.explain(today, denied, changes=hf.PlausibleShift(0.0), **asked).counterfactuals
+    assert risk.losses[:, 0] == pytest.approx([(m.predict_proba(promised)[:, 1] < 0.8).mean() for m in later])
+
+
+def test_a_study_at_a_threshold() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(300, 2)), columns=["a", "b"])
+    y = (X["a"] + X["b"] + rng.normal(0.0, 0.2, 300) > 1.0).astype(int)
+    tables = {"mine": (X, y, hf.FeatureSpace.from_frame(X))}
+    found = {
+        threshold: hf.benchmark(
+            tables, models=LogisticRegression(), methods=["nnce"], deltas=[0.01], seeds=1, inputs=10,
+            retrained={"complete": 2}, threshold=threshold, progress=False,
+        ).results["cost_l1"].mean()
+        for threshold in (None, 0.5, 0.9)
+    }  # fmt: skip
+    assert found[None] == found[0.5] < found[0.9]
+
+
+@pytest.mark.parametrize("model", [SGDClassifier(loss="modified_huber", random_state=0), LinearSVC(), Perceptron()])
+def test_a_threshold_takes_scores_that_are_log_odds(table, model) -> None:
+    """A hinge's score is none: at 0.3 a person whom the model gives 20% was called accepted."""
+    X, y = table
+    with pytest.raises(hf.HoldfastError, match="log-odds of probabilities"):
+        hf.load_model(make_pipeline(StandardScaler(), model).fit(X, y), 0.3)
+    several = SGDClassifier(loss="log_loss", random_state=0).fit(X, np.where(X["a"] > 1.0, 2, y))
+    with pytest.raises(hf.HoldfastError, match="log-odds of probabilities"):
+        hf.load_model(several, (0.2, 0.3, 0.5))
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.7, "auto"])
+@pytest.mark.parametrize("positive", [0, 1])
+def test_a_forest_at_a_tie_is_what_its_wrapper_predicts(table, threshold, positive) -> None:
+    X, y = table
+    model = FixedThresholdClassifier(
+        RandomForestClassifier(10, random_state=0), threshold=threshold, pos_label=positive
+    ).fit(X, y)
+    rows = pd.DataFrame(np.random.default_rng(1).normal(size=(500, 3)), columns=X.columns)
+    for label in (0, 1):
+        kept = hf.certify(model, rows, label, hf.PlausibleShift(0.0)).robust
+        assert (kept == (model.predict(rows) == label)).all()
+
+
+def test_margins_that_are_no_log_odds_are_not_compared_with_a_threshold(table) -> None:
+    X, y = table
+    model = AdaBoostClassifier(n_estimators=8, random_state=0).fit(X, y)
+    for threshold in (0.45, 0.55):
+        robust = hf.certify(model, X, 1, hf.PlausibleShift(0.0), threshold=threshold).robust
+        assert (robust == (model.predict_proba(X)[:, 1] >= threshold)).all()
+    with pytest.raises(hf.HoldfastError, match="gives probabilities"):
+        hf.certify(SVC().fit(X, y), X, 1, hf.PlausibleShift(0.0), threshold=0.6)
+
+
+def test_a_sigmoid_over_a_wrapper_is_what_it_predicts(table) -> None:
+    X, y = table
+    regression = LogisticRegression().fit(X, y)
+    inside = FixedThresholdClassifier(regression, threshold=0.8).fit(X, y)
+    again = CalibratedClassifierCV(FrozenEstimator(regression)).fit(X[:20], y[:20])
+    for inner in (inside, again):
+        model = CalibratedClassifierCV(FrozenEstimator(inner)).fit(X, y)
+        assert (hf.certify(model, X, 1, hf.PlausibleShift(0.0)).robust == model.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    "inner", [LogisticRegression(C=0.01), MLPClassifier((4,), max_iter=900, random_state=0, tol=1e-3)]
+)
+def test_a_moving_threshold_is_one_on_calibrated_probabilities(table, inner) -> None:
+    X, y = table
+    model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y))).fit(X, y)
+    for own in (None, 0.6):
+        kept = hf.certify(model, X, 1, hf.PlausibleShift(0.0, threshold=(0.55, 0.8)), threshold=own).robust
+        assert (kept == (model.predict_proba(X)[:, 1] >= 0.8)).all()
+
+
+def test_probabilities_in_a_report_are_the_models_own(table) -> None:
+    X, y = table
+    inner = MLPClassifier((4,), max_iter=900, random_state=0, tol=1e-3).fit(X, y)
+    model = CalibratedClassifierCV(FrozenEstimator(inner)).fit(X, y)
+    denied = X[model.predict(X) == 0].head(3)
+    result = hf.explain(model, denied, target=1, changes=hf.PlausibleShift(0.1), generator=hf.NNCE(X))
+    assert chances(result, result.points) == pytest.approx(model.predict_proba(result.counterfactuals)[:, 1])
+    machine = make_pipeline(StandardScaler(), LinearSVC()).fit(X, y)
+    result = hf.explain(machine, denied, target=1, changes=hf.PlausibleShift(0.1), generator=hf.NNCE(X))
+    assert np.isnan(chances(result, result.points)).all()
+
+
+def test_kept_promises_are_counted_at_their_threshold(table) -> None:
+    X, y = table
+    history = [LogisticRegression().fit(X[i::6], y[i::6]) for i in range(6)]
+    denied = X[history[0].predict_proba(X)[:, 1] < 0.7].head(30)
+    result = hf.explain(
+        history[0], denied, target=1, changes=hf.PlausibleShift(0.0), generator=hf.RNCE(X), threshold=0.7
+    )
+    kept = [model.predict_proba(result.counterfactuals)[:, 1] >= 0.7 for model in history]
+    expected = np.mean([after[before].mean() for before, after in pairwise(kept)])
+    assert expected < 1.0
+    assert hf.promise_expiry(result, history, horizon=1).share[0] == pytest.approx(expected)
+
+
+def test_thresholds_may_come_as_an_array(table) -> None:
+    X, y = table
+    model = LogisticRegression().fit(X, np.where(X["a"] > 1.0, 2, y))
+    loaded = hf.load_model(model, np.array([0.2, 0.3, 0.5]))
+    assert loaded.threshold == (0.2, 0.3, 0.5)
+    assert loaded.at(np.array([0.2, 0.3, 0.5])) is loaded
+    with pytest.raises(hf.HoldfastError, match="for each of the classes"):
+        hf.load_model(model, pd.Series([0.2, 0.3, 0.5]))

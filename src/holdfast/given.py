@@ -31,6 +31,25 @@ def given_number(value: Any) -> float | None:
         return None
 
 
+def given_row(row: Any, n: int) -> int:
+    """A row of a table of `n`, counted from 0; from the end if negative.
+
+    Examples
+    --------
+    >>> given_row(2, 3), given_row(-1, 3)
+    (2, 2)
+    """
+    if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -n <= row < n:
+        raise InvalidInputError(f"row: expected one of the {n} rows, counted from 0, got {row!r}")
+    return int(row) % n
+
+
+def row_words(row: int, index: Any) -> str:
+    """Which row of a table it is: counted from 0, and by the label in its index where that says more."""
+    label = index[row]
+    return f"row {row}" if isinstance(label, Integral) and label == row else f"row {row} ({label!r})"
+
+
 def given_array(values: Any, name: str) -> NDArray[Any]:
     """Numbers or labels as an array; gaps of a masked array, and whole numbers that would be rounded, are refused."""
     try:

@@ -144,15 +144,16 @@ class Scored(Classifier):
         """The model with a constant added to a multiple of each of its scores."""
         return replace(self, score=_Moved(self.score, tuple(by), scores), predict_labels=None)
 
-    def at(self, offsets: Sequence[float], threshold: float | None) -> Scored:
+    def at(self, offsets: Sequence[float], threshold: float | None, first: bool = False) -> Scored:
         """The model that decides at a threshold: its scores less these constants, class 1 from 0 on.
 
-        Where the scores are log-odds of probabilities, these decide what is at the threshold, to the last bit.
+        Where there are probabilities, these decide what is at the threshold, to the last bit; with `first` it is
+        one for the first of two classes.
         """
         odds = getattr(self.score, "odds_at", None)
-        score = None if odds is None or threshold is None else odds(threshold)
-        lowered = self.moved([-part for part in offsets]) if score is None else replace(self, score=score)
-        return replace(lowered, tie=1, predict_labels=None)
+        asked = self if odds is None else replace(self, score=odds(threshold, first))
+        moved = odds is None or threshold is None
+        return replace(asked.moved([-part for part in offsets]) if moved else asked, tie=1, predict_labels=None)
 
     def check_points(self, X: ArrayLike) -> Floats:
         """As for every model; a function of arrays takes any number of columns."""
@@ -185,7 +186,9 @@ class Scored(Classifier):
             raise
         # The model may be anyone's code and raise anything; to the caller it is the table that did not fit.
         except Exception as error:
-            raise InvalidInputError(f"X: expected a table that the model can score, got {error}") from error
+            raise InvalidInputError(
+                f"X: expected a table that the model can score, got {type(error).__name__}: {error}"
+            ) from error
         scores = scores.reshape(n, -1) if scores.size == n * self.n_outputs else scores
         if scores.shape != (n, self.n_outputs) or not np.isfinite(scores).all():
             raise InvalidInputError(
@@ -215,10 +218,11 @@ class Scored(Classifier):
         return f"Scored({len(self.labels)} classes, {'any number of' if self.width is None else self.width} variables)"
 
 
-def log_odds(probabilities: Any, threshold: float | None = None) -> Floats:
+def log_odds(probabilities: Any, threshold: float | None = None, first: bool = False) -> Floats:
     """Logits of probabilities: (n,) or (n, 1) of the second of two classes, (n, 2), or (n, k) for several.
 
-    With a `threshold` less its own logit: >= 0 where, and only where, the probability of the second class is at it.
+    With a `threshold` less its own logit: >= 0 where, and only where, the probability of the second class is at it; or
+    that of the `first` class is not.
 
     Examples
     --------
@@ -234,8 +238,10 @@ def log_odds(probabilities: Any, threshold: float | None = None) -> Floats:
     logs, best = np.log(np.maximum(shares, _LEAST_PROBABILITY)), shares.argmax(axis=1)
     # Two probabilities may share a logarithm; the greater one wins all the same.
     if threshold is not None:
-        logit = logs[:, 1] - logs[:, 0] - (math.log(threshold) - math.log1p(-threshold))
-        return np.where(shares[:, 1] >= threshold, np.maximum(logit, 0.0), np.minimum(logit, -_LEAST_PROBABILITY))
+        off = (math.log(threshold) - math.log1p(-threshold)) * (-1.0 if first else 1.0)
+        logit = logs[:, 1] - logs[:, 0] - off
+        second = shares[:, 0] < threshold if first else shares[:, 1] >= threshold
+        return np.where(second, np.maximum(logit, 0.0), np.minimum(logit, -_LEAST_PROBABILITY))
     lost = np.flatnonzero(logs.argmax(axis=1) != best)
     logs[lost, best[lost]] = np.nextafter(logs[lost].max(axis=1), np.inf)
     return np.asarray(logs[:, 1] - logs[:, 0] if shares.shape[1] == 2 else logs)
@@ -290,14 +296,15 @@ class _Odds:
 
     function: Callable[[Any], Any]
     threshold: float | None = None
+    first: bool = False
     odds: ClassVar[bool] = True
 
     def __call__(self, table: Any) -> Floats:
-        return log_odds(self.function(table), self.threshold)
+        return log_odds(self.function(table), self.threshold, self.first)
 
-    def odds_at(self, threshold: float) -> _Odds:
+    def odds_at(self, threshold: float | None, first: bool = False) -> _Odds:
         """The same at a threshold."""
-        return replace(self, threshold=threshold)
+        return replace(self, threshold=threshold, first=first)
 
 
 @dataclass(frozen=True)

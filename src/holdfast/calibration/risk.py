@@ -213,7 +213,7 @@ def risk_calibrated(
     people
         People as for `explain`; those whom the model gives the target class already are left out.
     target, space, seed, time_limit, n_jobs, threshold
-        As for `explain`; retrained models are asked at the same threshold.
+        As for `explain`; retrained models decide at the same threshold.
     retrained
         Retrained models: what `retrain` returns, a list, or a generator. Each is asked once, and none is kept. It takes
         1 / broken - 1 of them, or 1 / (1 - probability) - 1; with twice as many the setting is not far from the best.

@@ -138,7 +138,7 @@ def delta_validation(
     candidates
         The table that RNCE looks in; the validation table itself if not given.
     target, space, seed, time_limit, n_jobs, threshold
-        As for `explain`; retrained models are asked at the same threshold.
+        As for `explain`; retrained models decide at the same threshold.
     deltas
         The deltas to try, in rising order. If not given: from `start` to `stop`, each `step` above the last, or a
         quarter above it without a `step`.
@@ -187,8 +187,7 @@ for 2 of 2 people
         for delta in grid:
             recourse = explain(
                 model, people, target=targets, changes=PlausibleChanges(delta, norm), generator=generator,
-                space=task.space, seed=seed, time_limit=time_limit, n_jobs=n_jobs, threshold=threshold,
-                progress=False,
+                space=task.space, seed=seed, time_limit=time_limit, n_jobs=n_jobs, threshold=threshold, progress=False,
             )  # fmt: skip
             rows.append(_measured(delta, recourse, models))
             least = rows[0]["found"] if coverage is None else coverage * asked.size

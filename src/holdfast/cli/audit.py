@@ -61,14 +61,14 @@ def audit(
     with plain_errors(debug):
         for path in (out, contacts):
             tables.check_output(path)
-        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
+        new = read_model(model, trust_pickle=trust_pickle)
         earlier = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
         space = None if schema is None else read_schema(schema)[0]
         started = time.perf_counter()
-        result = audit_ledger(ledger, classifier, space=space, radius=radius or bool(earlier))
+        result = audit_ledger(ledger, deciding.at(new), space=space, radius=radius or bool(earlier))
         expiry = None
         if earlier and len(result):
-            models = [*earlier, classifier]
+            models = [*earlier, new]
             expiry = _expiry(ledger, result, models, horizon=horizon, confidence=confidence, period=period)
         seconds = time.perf_counter() - started
         frame = result.to_frame() if out is not None else None

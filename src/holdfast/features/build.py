@@ -25,7 +25,9 @@ Orders = Mapping[Name, Sequence[Label]] | Names
 def check_frame(frame: object) -> pd.DataFrame:
     """A table with at least one row and distinct column names, or an error that says what is wrong with it."""
     if not isinstance(frame, pd.DataFrame):
-        raise InvalidInputError(f"frame: expected a DataFrame, got {type(frame).__name__}")
+        came = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}".removeprefix("builtins.")
+        way_out = "; frame.to_pandas() makes one of it" if hasattr(frame, "to_pandas") else ""
+        raise InvalidInputError(f"frame: expected a pandas DataFrame, got {came}{way_out}")
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         raise InvalidInputError(f"frame: expected at least one row and one column, got shape {frame.shape}")
     if not frame.columns.is_unique:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Label, Name
-from holdfast.given import given_floats
+from holdfast.given import given_floats, row_words
 from holdfast.network import Floats
 
 _LARGEST_WHOLE = 2.0**53
@@ -83,7 +83,9 @@ def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floa
     if not finite.all():
         _refuse_missing(series, name)
         row = int(np.flatnonzero(~finite)[0])
-        raise InvalidInputError(f"column {name!r}: expected finite numbers, got {numbers[row]} in row {row}")
+        raise InvalidInputError(
+            f"column {name!r}: expected finite numbers, got {numbers[row]} in {row_words(row, series.index)}"
+        )
     if storage.precision == "integer":
         bad = (np.rint(numbers) != numbers) | (np.abs(numbers) > _LARGEST_WHOLE)
         if bad.any():
@@ -139,4 +141,6 @@ def _refuse_missing(series: pd.Series[Any], name: Name) -> None:
     missing = series.isna().to_numpy()
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        raise InvalidInputError(f"column {name!r}: expected a value in every row, got {series.iloc[row]} in row {row}")
+        raise InvalidInputError(
+            f"column {name!r}: expected a value in every row, got {series.iloc[row]} in {row_words(row, series.index)}"
+        )

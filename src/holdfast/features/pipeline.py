@@ -131,12 +131,12 @@ def _column_transformer(transformer: Any, sources: Sources) -> Sources:
     result: Sources = []
     for _, part, columns in transformer.transformers_:
         if part != "drop":
-            picked = [sources[i] for i in _positions(columns, names, len(sources))]
+            picked = [sources[i] for i in column_positions(columns, names, len(sources))]
             result += _apply(part, picked) if picked else []
     return result
 
 
-def _positions(columns: Any, names: Sequence[Name], n_columns: int) -> list[int]:
+def column_positions(columns: Any, names: Sequence[Name], n_columns: int) -> list[int]:
     """The column positions a ColumnTransformer's selection stands for: names, positions, a slice or a mask."""
     if isinstance(columns, slice):
         ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
@@ -163,7 +163,10 @@ def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sourc
         result = []
         for i, source in enumerate(sources):
             if source.codes:
-                raise _unsupported(scaler, f"it scales the one-hot variables of column {source.column!r}")
+                raise _unsupported(
+                    scaler,
+                    f"it scales the one-hot variables of column {source.column!r}; let it scale the numbers only",
+                )
             added = tuple((operation, float(constants[i])) for operation, constants in steps)
             result.append(replace(source, operations=source.operations + added))
         return result

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.base import Generator
@@ -26,7 +26,7 @@ def alternatives(
     X: pd.DataFrame,
     *,
     target: Any,
-    changes: PlausibleChanges | None = None,
+    changes: Changes | None = None,
     generator: Generator,
     space: FeatureSpace,
     n_answers: int = 3,

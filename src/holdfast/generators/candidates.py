@@ -34,6 +34,12 @@ _FEWEST_FOR_A_TREE = 500
 _FEWEST_TO_ASK_A_TREE = 200
 # Distances are sums in one order in the tree and in another here; closer than this they count as a tie.
 _TIE = 1e-9
+# How many distances are held in memory, and from how many candidates at a time they are computed, so that these stay
+# in the processor's cache for all people.
+_PAIRS = 1_000_000
+_BLOCK = 1024
+# How many candidates are settled at a time.
+_ROWS = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,38 +70,40 @@ class Candidates:
 
     def where(self, mask: NDArray[np.bool_]) -> Candidates:
         """Some of them."""
-        return Candidates(self.space, self.points[mask], self.settled[mask])
+        points = self.points[mask]
+        same = np.may_share_memory(self.points, self.settled)
+        return Candidates(self.space, points, points if same else self.settled[mask])
 
     @property
     def handed_out_as_they_are(self) -> bool:
         """Whether nobody's constraints can change a candidate."""
-        free = all(f.direction is Direction.FREE and not f.restricted for f in self.space.features)
+        features = self.space.features
+        free = all(f.direction is Direction.FREE and not f.restricted and not f.missing for f in features)
         return free and not self.space.rules and np.array_equal(self.points, self.settled)
 
     def first(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
         """For each factual the first `k` candidates in order of distance, the earlier candidate first on a tie."""
-        if k >= len(self):
-            return self.order(factuals)
-        if len(factuals) >= _FEWEST_TO_ASK_A_TREE and self._tree is not None:
+        if k < len(self) and len(factuals) >= _FEWEST_TO_ASK_A_TREE and self._tree is not None:
             return self._first_by_tree(factuals, k)
-        return [self._first_of_all(factual, k) for factual in factuals]
+        people = max(1, _PAIRS // max(1, len(self)))
+        parts = (factuals[start : start + people] for start in range(0, len(factuals), people))
+        return [_least(distances, k) for part in parts for distances in self.distances(part)]
 
-    def order(self, factuals: Floats) -> list[NDArray[np.intp]]:
-        """For each factual all candidates in order of distance, the earlier candidate first on a tie."""
-        return [np.argsort(self.distances(factual), kind="stable") for factual in factuals]
-
-    def distances(self, factual: Floats, subset: Any = slice(None)) -> Floats:
-        """What it costs this person to become like each candidate as far as the constraints allow, in cost_l1."""
-        distance = np.zeros(self.settled[subset].shape[0])
-        if self._free.size:
-            own = (factual * self._scale)[None, self._free]
-            distance += cdist(own, self._coordinates[subset], metric="cityblock")[0]
-        for variable, sign in self._directed:
-            change = sign * (self.settled[subset][:, variable] - factual[variable])
-            distance += self._scale[variable] * np.maximum(change, 0.0)
+    def distances(self, factuals: Floats, subset: Any = slice(None)) -> Floats:
+        """What it costs each person to become like each candidate as far as the constraints allow, in cost_l1."""
+        candidates, scaled = self.settled[subset], (factuals * self._scale).take(self._free, axis=1)
+        distance = np.zeros((factuals.shape[0], candidates.shape[0]))
+        for start in range(0, candidates.shape[0], _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            block = candidates[rows]
+            if self._free.size:
+                distance[:, rows] = cdist(scaled, (block * self._scale).take(self._free, axis=1), "cityblock")
+            for variable, sign in self._directed:
+                change = sign * (block[:, variable] - factuals[:, variable, None])
+                distance[:, rows] += self._scale[variable] * np.maximum(change, 0.0)
         for feature, prices, codes in self._restricted:
-            code = int(feature.scores(factual[None, list(feature.variables)]).argmax())
-            distance += prices[code, codes[subset]]
+            own = feature.scores(factuals[:, list(feature.variables)]).argmax(axis=1)
+            distance += prices[own[:, None], codes[subset]]
         return distance
 
     def _first_by_tree(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
@@ -104,16 +112,11 @@ class Candidates:
         for factual, far, near in zip(factuals, reach, neighbours, strict=True):
             if far[k - 1] < far[k] * (1.0 - _TIE):
                 near = np.sort(near[:k])
-                result.append(near[np.argsort(self.distances(factual, near), kind="stable")])
+                result.append(near[np.argsort(self.distances(factual[None], near)[0], kind="stable")])
             else:
                 # Others may share the k-th distance, and the tree does not say which of them comes first.
-                result.append(self._first_of_all(factual, k))
+                result.append(_least(self.distances(factual[None])[0], k))
         return result
-
-    def _first_of_all(self, factual: Floats, k: int) -> NDArray[np.intp]:
-        distances = self.distances(factual)
-        near = np.flatnonzero(distances <= np.partition(distances, k - 1)[k - 1])
-        return near[np.argsort(distances[near], kind="stable")[:k]]
 
     @cached_property
     def _scale(self) -> Floats:
@@ -145,15 +148,20 @@ class Candidates:
         return found
 
     @cached_property
-    def _coordinates(self) -> Floats:
-        return np.ascontiguousarray((self.settled * self._scale)[:, self._free])
-
-    @cached_property
     def _tree(self) -> Any:
         """None where the distance is not one that a tree knows, or a tree would be no faster."""
         useful = 0 < self._free.size <= _MOST_TREE_COLUMNS and len(self) >= _FEWEST_FOR_A_TREE
         useful = useful and not self._directed and not self._restricted
-        return cKDTree(self._coordinates) if useful else None
+        return cKDTree((self.settled * self._scale)[:, self._free]) if useful else None
+
+
+def _least(distances: Floats, k: int) -> NDArray[np.intp]:
+    """Where the `k` least distances are, in their order, the earlier first on a tie."""
+    k = min(k, distances.size)
+    # The k-th of a part lies no lower than the k-th of all.
+    part = distances[:: max(1, distances.size // (64 * max(k, 1)))]
+    near = np.flatnonzero(distances <= np.partition(part, k - 1)[k - 1]) if k else np.empty(0, dtype=np.intp)
+    return near[np.argsort(distances[near], kind="stable")[:k]]
 
 
 def read_candidates(candidates: Any, space: FeatureSpace, network: Classifier) -> Floats:
@@ -182,7 +190,15 @@ def _encoded(candidates: Any, space: FeatureSpace) -> Floats:
 
 @remembered
 def _settled(points: Floats, space: FeatureSpace) -> Floats:
-    return _frozen(space.settled_points(points))
+    """The points settled; the points themselves where that changes none."""
+    result = points
+    for start in range(0, len(points), _ROWS):
+        rows = slice(start, start + _ROWS)
+        settled = space.settled_points(points[rows])
+        if not np.array_equal(settled, points[rows]):
+            result = points.copy() if result is points else result
+            result[rows] = settled
+    return _frozen(result)
 
 
 def _frozen(points: Floats) -> Floats:
@@ -205,4 +221,4 @@ def check_candidates(candidates: Any) -> Any:
 def accepted_candidates(points: Floats, space: FeatureSpace, network: Classifier, target: int) -> Candidates:
     """Those that today's network gives the target class."""
     accepted = network.predict_index(points) == target
-    return Candidates(space, points[accepted], _settled(points, space)[accepted])
+    return Candidates(space, points, _settled(points, space)).where(accepted)

@@ -116,7 +116,7 @@ def nearest_means(candidates: Candidates, factuals: Floats, k: int) -> Floats:
     for i, near in enumerate(candidates.first(factuals, k + _SPARE)):
         chosen = near[:k]
         if chosen.size < min(k, len(candidates)):
-            chosen = candidates.order(factuals[i : i + 1])[0][:k]
+            chosen = candidates.first(factuals[i : i + 1], k)[0]
         means[i] = candidates.points[chosen].mean(axis=0)
     return means
 

@@ -20,7 +20,7 @@ from holdfast.given import given_array
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 from holdfast.verify.deciders import decider_for
-from holdfast.verify.inputs import check_changes, check_reading, positive_number, read_table, read_targets
+from holdfast.verify.inputs import check_changes, check_jobs, check_reading, positive_number, read_table, read_targets
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_question(
         decider=None if changes is None else decider_for(loaded, changes),
         seed=seed,
         time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
-        n_jobs=n_jobs,
+        n_jobs=check_jobs(n_jobs),
         advance=None,
         frame=frame,
         people=space.rows(frame),
@@ -97,6 +97,7 @@ def find_space(loaded: Model, X: Any, space: FeatureSpace | None, example: Any =
             "space: expected a feature space for a model with preprocessing, got None; "
             "pass space=FeatureSpace.from_pipeline(pipeline, X_train)"
         )
+    example = loaded.with_unread(example)
     names = list(example.columns if loaded.feature_names is None else loaded.feature_names)
     missing = [name for name in names if name not in example.columns]
     if missing:
@@ -164,7 +165,7 @@ def model_points(loaded: Model, table: pd.DataFrame, space: FeatureSpace) -> Flo
 
 def own_columns(loaded: Model, table: pd.DataFrame) -> pd.DataFrame:
     """The columns that the model's preprocessing reads, in its order, where it knows them; else the table as it is."""
-    known = loaded.feature_names
+    known, table = loaded.feature_names, loaded.with_unread(table)
     if loaded.preprocess is not None and known is not None and all(name in table.columns for name in known):
         return table[list(known)]
     return table

@@ -18,6 +18,7 @@ from holdfast.classifier import Classifier
 from holdfast.features import FeatureSpace
 from holdfast.generators.base import Generator
 from holdfast.generators.moves import change_table
+from holdfast.given import given_row
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
@@ -109,7 +110,7 @@ class Recourse:
 
         "raise savings from 1,200 to 1,750 USD; lower card_utilisation from 64% to 30%"
         """
-        row = int(np.arange(len(self))[row])
+        row = given_row(row, len(self))
         if not self.found[row]:
             return str(self.reason[row])
         names = list(self.space.names)

@@ -94,7 +94,7 @@ def make_generator(name: str, candidates: Any = None) -> Generator:
 
     Examples
     --------
-    >>> make_generator("rnce", [[0.0, 1.0]]).certified_candidates
+    >>> make_generator("rnce", [[0.0, 1.0]]).line_search
     False
     """
     for method in METHODS:

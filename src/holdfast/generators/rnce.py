@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.changes import Changes
 from holdfast.classifier import Classifier
@@ -24,6 +25,11 @@ from holdfast.importers import load_model
 from holdfast.network import Floats
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import Decider, decider_for
+
+# How many candidates are certified at a time.
+_ROWS = 16_384
+# To find a person's next candidate and to certify it takes about so many times as long as to certify one of a table.
+_DEARER = 4
 
 # The accepted candidates in the order in which a person meets them: first those that are robust, where that is known.
 Turns = tuple[Candidates, ...]
@@ -82,9 +88,10 @@ class RNCE(Generator):
     candidates
         As for `NNCE`, or what `prepare` made of them.
     certified_candidates
-        The paper's robustInit. True: certify the whole table once, then ask a tree; the robust candidates are met
-        first, the others only where constraints keep all of those from helping. False: meet the accepted candidates in
-        order of distance and certify until one is robust; faster for a few people.
+        The paper's robustInit. False: meet the accepted candidates in order of distance and certify until one is
+        robust. True: certify the whole table once; the robust candidates are met first, the others only where
+        constraints keep all of those from helping. By default the answers are those of False; the whole table is
+        certified as soon as that is less work, where constraints change no candidate, so that it makes no difference.
     line_search
         The paper's optimal: move from the candidate back towards the person as far as Δ allows; categories are the
         candidate's or the person's.
@@ -114,7 +121,7 @@ class RNCE(Generator):
     keeps_to_rows: ClassVar[bool] = True
 
     candidates: Any
-    certified_candidates: bool = False
+    certified_candidates: bool | None = None
     line_search: bool = False
 
     def __post_init__(self) -> None:
@@ -148,18 +155,23 @@ class RNCE(Generator):
         result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
         holds = "accepted" if task.changes is None else "proven to stay so under every plausible model"
         test = partial(robust_until_first, deadline=deadline)
-        for target, turns in by_target.items():
-            rows = np.flatnonzero(task.targets == target)
-            found = walk(task, rows, turns[0], deadline, test=test)
-            for others in turns[1:]:
+        for target in list(by_target):
+            turns = by_target.pop(target)
+            rows, accepted = np.flatnonzero(task.targets == target), sum(map(len, turns))
+            chooses = self.certified_candidates is None and len(turns) == 1 and turns[0].handed_out_as_they_are
+            found = walk(task, rows, turns[0], deadline, test=test, most=accepted // _DEARER if chooses else np.inf)
+            later = turns[1:]
+            if chooses and len(found) < rows.size:
+                # Nobody needs the others, and they are not kept.
+                later = turns = (turns[0].where(_are_robust(task.decider, turns[0], target, deadline)),)
+            for others in later:
                 left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
-                if not others.handed_out_as_they_are:
+                if chooses or not others.handed_out_as_they_are:
                     found |= walk(replace(task, advance=None), left, others, deadline, test=test)
             for row in rows.tolist():
                 if row in found:
                     result[row] = found[row]
                 else:
-                    accepted = sum(map(len, turns))
                     reason[row] = why_none(task, len(points), accepted, target, holds=holds)
                     reason[row] += " in time" if accepted and deadline.over else ""
         if self.line_search:
@@ -171,14 +183,14 @@ class RNCE(Generator):
         """The candidates, or the space that they were certified in."""
         return self.candidates.space if isinstance(self.candidates, CertifiedCandidates) else self.candidates
 
-    def _by_target(self, task: Task, deadline: Deadline) -> tuple[Floats, Mapping[int, Turns]]:
+    def _by_target(self, task: Task, deadline: Deadline) -> tuple[Floats, dict[int, Turns]]:
         targets = np.unique(task.targets).tolist()
         if isinstance(self.candidates, CertifiedCandidates):
             self.candidates.check(task)
             return self.candidates.points, {target: self.candidates.by_target[target] for target in targets}
         if self.certified_candidates:
             certified = self._certified(task.classifier, task.decider, task.space, targets, deadline)
-            return certified.points, certified.by_target
+            return certified.points, dict(certified.by_target)
         points = read_candidates(self.candidates, task.space, task.classifier)
         return points, {t: (accepted_candidates(points, task.space, task.classifier, t),) for t in targets}
 
@@ -192,13 +204,19 @@ class RNCE(Generator):
     ) -> CertifiedCandidates:
         """Algorithm 2 with robustInit: which candidates does every model in Δ accept, as far as time allows to say?"""
         points = read_candidates(self.candidates, space, classifier)
-        by_target: dict[int, Turns] = {}
-        for target in targets:
-            candidates = accepted_candidates(points, space, classifier, target)
-            robust = np.full(len(candidates), decider is None)
-            if decider is not None and len(candidates) and not deadline.over:
-                targets_of = np.full(len(candidates), target)
-                robust = certify_points(decider, candidates.settled, targets_of, deadline=deadline).robust
-            by_target[target] = (candidates.where(robust), candidates.where(~robust))
+        accepted = {target: accepted_candidates(points, space, classifier, target) for target in targets}
+        robust = {target: _are_robust(decider, mine, target, deadline) for target, mine in accepted.items()}
+        by_target = {
+            target: (mine.where(robust[target]), mine.where(~robust[target])) for target, mine in accepted.items()
+        }
         changes = None if decider is None else decider.changes
         return CertifiedCandidates(classifier, changes, space, points, by_target)
+
+
+def _are_robust(decider: Decider | None, candidates: Candidates, target: int, deadline: Deadline) -> NDArray[np.bool_]:
+    """Which candidates every model in Δ accepts, as far as time allows to say."""
+    if decider is None or not len(candidates) or deadline.over:
+        return np.full(len(candidates), decider is None)
+    parts = (candidates.settled[start : start + _ROWS] for start in range(0, len(candidates), _ROWS))
+    certified = (certify_points(decider, part, np.full(len(part), target), deadline=deadline) for part in parts)
+    return np.concatenate([certificates.robust for certificates in certified])

@@ -17,8 +17,9 @@ from holdfast.network import Floats
 # Most people find an answer among their first neighbours; the others look through everyone, ever more at a time.
 _FIRST = 32
 _GROWTH = 4
-# How many pairs of a person and a candidate are held in memory.
-_PAIRS = 4_000_000
+_WIDEST = 8192
+# How many pairs of a person and a candidate are looked at together.
+_PAIRS = 8_192
 
 # Of the points that today's model accepts for these rows, those that are accepted for good. The last argument says for
 # each point where those of its row begin; what comes after a row's first such point need not be asked.
@@ -33,6 +34,7 @@ def walk(
     *,
     test: Test | None = None,
     skip: int = 0,
+    most: float = np.inf,
 ) -> dict[int, Floats]:
     """For each of these rows the first candidate that is accepted, projected; rows without one are left out.
 
@@ -44,22 +46,29 @@ def walk(
         What else an accepted candidate has to pass, such as `robust_until_first`.
     skip
         How many accepted candidates to pass over; without a test.
+    most
+        How many pairs of a person and a candidate to look at before giving up.
     """
     found: dict[int, Floats] = {}
-    if len(candidates) == 0:
-        return found
-    people = max(1, _PAIRS // len(candidates))
-    for start in range(0, rows.size, people):
-        part = rows[start : start + people]
-        left = dict.fromkeys(part.tolist(), skip)
-        met, meet, late = 0, _FIRST + skip, part
-        while late.size and met < len(candidates) and not (met and deadline.over):
-            orders = candidates.first(task.factuals[late], meet)
-            window = {row: order[met:] for row, order in zip(late.tolist(), orders, strict=True)}
+    left, late = dict.fromkeys(rows.tolist(), skip), rows
+    met, meet, seen = 0, min(_FIRST + skip, len(candidates)), 0
+    while late.size and met < meet and not (met and deadline.over):
+        seen += late.size * (meet - met)
+        if seen > most:
+            break
+        people = max(1, _PAIRS // (meet - met))
+        for start in range(0, late.size, people):
+            if met and deadline.over:
+                break
+            part = late[start : start + people]
+            orders = candidates.first(task.factuals[part], meet)
+            window = {row: order[met:] for row, order in zip(part.tolist(), orders, strict=True)}
             _meet(task, candidates, window, left, test, found)
-            met, meet = meet, meet * _GROWTH
-            late = np.array([row for row in late.tolist() if row not in found], dtype=np.intp)
-        task.report(part.size)
+        waiting = [row for row in late.tolist() if row not in found]
+        task.report(late.size - len(waiting))
+        late = np.array(waiting, dtype=np.intp)
+        met, meet = meet, min(meet * _GROWTH, meet + _WIDEST, len(candidates))
+    task.report(late.size)
     return found
 
 
@@ -84,7 +93,8 @@ def _meet(
     for row, begin, end in zip(orders, ends - lengths, ends, strict=True):
         hits = begin + np.flatnonzero(fine[begin:end])
         if hits.size > left[row]:
-            found[row] = points[hits[left[row]]]
+            # A copy: a view would keep all of the points.
+            found[row] = points[hits[left[row]]].copy()
         left[row] -= hits.size
 
 

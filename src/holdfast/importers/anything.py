@@ -84,12 +84,17 @@ class Asked:
     array: bool = False
     odds: bool = False
     threshold: float | None = None
+    first: bool = False
 
-    def odds_at(self, threshold: float) -> Asked | None:
-        """The same at a threshold, where there are probabilities to compare with it."""
-        return replace(self, threshold=threshold) if self.odds else None
+    def odds_at(self, threshold: float | None, first: bool = False) -> Asked:
+        """The model's probabilities at a threshold: its margins need not be their log-odds."""
+        if not hasattr(self.model, "predict_proba"):
+            raise InvalidInputError(
+                f"threshold: expected a model that gives probabilities, got {type(self.model).__name__}"
+            )
+        return replace(self, method="predict_proba", options=(), odds=True, threshold=threshold, first=first)
 
     def __call__(self, table: Any) -> Any:
         table = np.asarray(table) if self.array else table
         scores = getattr(self.model, self.method)(table, **dict(self.options))
-        return log_odds(scores, self.threshold) if self.odds else scores
+        return log_odds(scores, self.threshold, self.first) if self.odds else scores

@@ -46,6 +46,9 @@ class Chain:
     squashed
         The name of the sigmoid or softmax at the end, empty if there is none. It does not change which class wins, so
         it is dropped, and nothing may come after it.
+    folding
+        A scale and a shift for each column that wait for the affine layer that they are multiplied into, and the name
+        of what they come from.
     width
         How many columns the value has, where known.
     flat
@@ -58,6 +61,7 @@ class Chain:
     activations: tuple[str, ...] = ()
     rectified: str = ""
     squashed: str = ""
+    folding: tuple[str, Floats, Floats] | None = None
     width: int | None = None
     flat: bool = True
     classes: NDArray[Any] | None = None
@@ -73,6 +77,10 @@ class Chain:
         if self.width is not None and matrix.shape[1] != self.width:
             raise InvalidInputError(f"{name}: expected weights for {self.width} columns, got {matrix.shape[1]}")
         vector = None if bias is None else _bias(name, bias, matrix.shape[0])
+        if self.folding is not None:
+            _, scale, shift = self.folding
+            vector = matrix @ shift + (0.0 if vector is None else vector)
+            matrix = matrix * scale
         layer = Affine(name, matrix, vector, source)
         before = (("relu" if self.rectified else "identity"),) if self.affines else ()
         return replace(
@@ -80,8 +88,22 @@ class Chain:
             affines=(*self.affines, layer),
             activations=(*self.activations, *before),
             rectified="",
+            folding=None,
             width=matrix.shape[0],
         )
+
+    def normalise(self, name: str, scale: Floats, shift: Floats) -> Chain:
+        """Append scale * v + shift, column by column, folded into the affine layer before it, or else after it."""
+        self._check_open(name)
+        if self.width not in (None, scale.size):
+            raise InvalidInputError(f"{name}: expected {self.width} columns, got {scale.size}")
+        if not self.affines or self.rectified:
+            self._check_folded(name)
+            return replace(self, folding=(name, scale, shift), width=scale.size)
+        last = self.affines[-1]
+        bias = shift if last.bias is None else scale * last.bias + shift
+        layer = replace(last, weight=scale[:, None] * last.weight, bias=bias)
+        return replace(self, affines=(*self.affines[:-1], layer))
 
     def add(self, name: str, bias: ArrayLike) -> Chain:
         """Append + b, which must be the bias of an affine layer that has none yet."""
@@ -96,12 +118,14 @@ class Chain:
         """Append max(v, 0); a second one in a row changes nothing."""
         self._check_open(name)
         self._check_started(name)
+        self._check_folded(name)
         return replace(self, rectified=name)
 
     def squash(self, name: str, kind: Squash) -> Chain:
         """Append the sigmoid of one logit or the softmax of several, which must be the end."""
         self._check_open(name)
         self._check_started(name)
+        self._check_folded(name)
         if kind == "sigmoid" and self.width != 1:
             raise UnsupportedModelError(
                 f"{name}: a sigmoid of {self.width} outputs is a multi-label model; expected one output, or a softmax"
@@ -126,9 +150,10 @@ class Chain:
         """The finished network."""
         if not self.affines:
             raise UnsupportedModelError("expected at least one affine layer between input and output, got none")
-        if self.rectified:
+        loose = self.rectified if self.folding is None else self.folding[0]
+        if loose:
             raise UnsupportedModelError(
-                f"{self.rectified} has no affine layer after it: expected logits at the end, without a ReLU"
+                f"{loose} has no affine layer after it: expected logits at the end, without a ReLU"
             )
         biases = [np.zeros(a.weight.shape[0]) if a.bias is None else a.bias for a in self.affines]
         return Network([layer.weight for layer in self.affines], biases, self.classes, self.activations)
@@ -136,6 +161,10 @@ class Chain:
     def _check_started(self, name: str) -> None:
         if not self.affines:
             raise UnsupportedModelError(f"{name} is applied to the input: expected an affine layer first")
+
+    def _check_folded(self, name: str) -> None:
+        if self.folding is not None:
+            raise UnsupportedModelError(f"{self.folding[0]}: expected an affine layer between it and {name}")
 
     def _check_open(self, name: str) -> None:
         if self.squashed:

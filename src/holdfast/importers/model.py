@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,8 +14,8 @@ from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Decoder
-from holdfast.given import given_array
-from holdfast.importers.thresholds import HALF, Threshold, at_threshold, check_threshold, lowered, offsets
+from holdfast.given import given_array, given_number, row_words
+from holdfast.importers.thresholds import HALF, Sigmoid, Threshold, at_threshold, check_threshold, lowered, offsets
 from holdfast.network import Floats, Network
 from holdfast.scored import Scored
 
@@ -44,6 +43,8 @@ class Model:
     calibration
         From a threshold on the model's probabilities to the logit of the classifier inside that stands for it, where
         its own probabilities are others.
+    odds
+        Whether the logits are the log-odds of probabilities: only then does a threshold on these stand for a logit.
 
     Examples
     --------
@@ -61,7 +62,8 @@ class Model:
     decode: Decoder | None = field(default=None, compare=False, repr=False)
     threshold: Threshold | None = None
     as_trained: Classifier | None = field(default=None, compare=False, repr=False)
-    calibration: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
+    calibration: Sigmoid | None = field(default=None, compare=False, repr=False)
+    odds: bool = field(default=True, compare=False, repr=False)
 
     @property
     def trained(self) -> Classifier:
@@ -69,13 +71,15 @@ class Model:
         return self.classifier if self.as_trained is None else self.as_trained
 
     @property
-    def own_threshold(self) -> Threshold:
-        """The threshold on the probabilities of `trained`."""
-        if self.as_trained is None or self.threshold is None:
-            return HALF
-        if self.calibration is not None and isinstance(self.threshold, float):
-            return 1.0 / (1.0 + math.exp(-self.calibration(self.threshold)))
-        return self.threshold
+    def recorded(self) -> tuple[Classifier, Threshold]:
+        """The classifier and the threshold on its probabilities, as a record keeps them.
+
+        A threshold on calibrated probabilities is none on those of the classifier inside that could be kept to the last
+        bit: it stays in the classifier.
+        """
+        if self.as_trained is None or self.threshold is None or self.calibration is not None:
+            return self.classifier, HALF
+        return self.as_trained, self.threshold
 
     @property
     def offsets(self) -> tuple[float, ...]:
@@ -93,21 +97,36 @@ class Model:
             return self.threshold
         return dict(zip(self.classifier.classes.tolist(), self.threshold, strict=True))
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """The columns that the preprocessing drops, so that a table may go without them."""
+        return getattr(self.preprocess, "unread", frozenset())
+
+    def with_unread(self, table: Any) -> Any:
+        """The table, with something in the columns that are dropped anyway."""
+        gone = [name for name in self.unread if name not in table.columns]
+        return table.assign(**dict.fromkeys(gone, 0.0)) if gone and isinstance(table, pd.DataFrame) else table
+
     def at(self, threshold: Any) -> Model:
         """The model that decides at a threshold; None leaves it as it is."""
         if threshold is None:
             # A calibrated model's own half is not that of the classifier inside.
             return self if self.calibration is None or self.as_trained is not None else self.at(HALF)
-        if self.threshold is not None and threshold != self.threshold:
+        checked = check_threshold(threshold, self.classifier)
+        if self.threshold is not None and checked != self.threshold:
             raise InvalidInputError(
                 f"threshold: expected the model's own {self.threshold}, got {threshold!r}; pass the model inside to "
                 "choose another"
             )
         if self.as_trained is not None:
             return self
-        checked = check_threshold(threshold, self.classifier)
         if self.calibration is not None and isinstance(checked, float):
             moved = lowered(self.classifier, [self.calibration(checked)])
+        elif not self.odds and checked != HALF:
+            raise InvalidInputError(
+                f"threshold: expected a model whose scores are log-odds of probabilities, got {threshold!r} for one "
+                "with other scores; CalibratedClassifierCV(FrozenEstimator(model)) gives it probabilities"
+            )
         else:
             moved = at_threshold(self.classifier, checked)
         return replace(self, classifier=moved, threshold=checked, as_trained=self.classifier)
@@ -134,7 +153,8 @@ class Model:
         scored = self.classifier
         if isinstance(scored, Network) and self.preprocess is not None:
             # Its preprocessing may be its own, so it reads the rows that the points stand for.
-            scored = Scored(self.logits, tuple(scored.classes.tolist()), self.feature_names)
+            read = tuple(name for name in self.feature_names or () if name not in self.unread)
+            scored = Scored(self.logits, tuple(scored.classes.tolist()), read or None)
         if not isinstance(scored, Scored):
             return scored
         if today.decode is not None:
@@ -194,12 +214,29 @@ class Model:
             X = given_array(X, "X")
         self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
-            X = _in_order(X, self.feature_names)
+            X = _in_order(self.with_unread(X), self.feature_names)
+        table = X
         if self.preprocess is not None:
             if self.feature_names is not None and not hasattr(X, "columns"):
                 X = _named(X, self.feature_names)
             X = _preprocessed(X, self.preprocess)
-        return self.classifier.check_points(_dense(X))
+        points = _dense(X)
+        if isinstance(table, pd.DataFrame):
+            _refuse_gaps(table, points)
+        return self.classifier.check_points(points)
+
+
+def _refuse_gaps(table: pd.DataFrame, points: Any) -> None:
+    """Name the column of the caller's table, and the row, where something is missing or infinite."""
+    values = np.asarray(points)
+    if values.ndim != 2 or values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    row = int(np.argwhere(~np.isfinite(values))[0][0])
+    for name, value in table.iloc[row].items():
+        number = np.nan if pd.isna(value) else given_number(value)
+        if number is not None and not np.isfinite(number):
+            where = row_words(row, table.index)
+            raise InvalidInputError(f"X: expected finite numbers, got {number} in {where}, column {name!r}")
 
 
 def as_network(classifier: Classifier) -> Network:

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.errors import UnsupportedModelError
 from holdfast.importers.anything import by_its_scores
 from holdfast.importers.model import Model
+from holdfast.importers.thresholds import check_threshold, logit
 from holdfast.network import Network
 from holdfast.scored import Scored, scored
 
@@ -39,8 +40,8 @@ def import_object(model: Any) -> Model:
                 imported: Model = import_module(reader).import_model(model)
             except UnsupportedModelError as why:
                 own = getattr(import_module(reader), "own_threshold", None)
-                inner, threshold = (model, None) if own is None else own(model)
-                return _by_its_scores(inner, why).at(threshold)
+                inner, threshold, first = (model, None, False) if own is None else own(model)
+                return _by_its_scores(inner, why, threshold, first)
             return imported
     if inspect.isroutine(model):
         return Model(scored(model))
@@ -48,10 +49,20 @@ def import_object(model: Any) -> Model:
     return _by_its_scores(model, UnsupportedModelError(f"{EXPECTED}; got {came}"))
 
 
-def _by_its_scores(model: Any, why: UnsupportedModelError) -> Model:
-    """A model that is no network, with all its preprocessing, as a function of the table."""
+def _by_its_scores(
+    model: Any, why: UnsupportedModelError, threshold: float | None = None, first: bool = False
+) -> Model:
+    """A model that is no network, with all its preprocessing, as a function of the table.
+
+    Its own threshold is one for the probability of its first or of its second class, which decides to the last bit.
+    """
     classifier = by_its_scores(model, why)
-    return Model(classifier, feature_names=classifier.columns)
+    if threshold is None:
+        return Model(classifier, feature_names=classifier.columns)
+    second = 1.0 - threshold if first else threshold
+    check_threshold(second)
+    moved = classifier.at([logit(second)], threshold, first)
+    return Model(moved, feature_names=classifier.columns, threshold=second, as_trained=classifier)
 
 
 def qualified_name(model: object) -> str:

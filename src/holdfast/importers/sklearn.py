@@ -8,11 +8,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Perceptron, RidgeClassifier, SGDClassifier
 from sklearn.model_selection import (
@@ -27,10 +27,11 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.features.pipeline import column_positions
 from holdfast.importers.chain import Chain
 from holdfast.importers.model import Model
 from holdfast.importers.objects import qualified_name
-from holdfast.importers.thresholds import logit
+from holdfast.importers.thresholds import Sigmoid
 from holdfast.network import Floats
 
 _PASSTHROUGH = (None, "passthrough")
@@ -46,6 +47,16 @@ class Steps:
         for transformer in self.transformers:
             X = transformer.transform(X)
         return X
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The columns that a `ColumnTransformer` drops."""
+        first, names = _first_step(self.transformers[0]), list(_columns(self.transformers[0]) or ())
+        if not isinstance(first, ColumnTransformer):
+            return frozenset()
+        parts = (columns for _, part, columns in first.transformers_ if part != "drop")
+        read = {place for columns in parts for place in column_positions(columns, names, len(names))}
+        return frozenset(name for place, name in enumerate(names) if place not in read)
 
 
 def import_model(model: Any) -> Model:
@@ -65,6 +76,7 @@ def import_model(model: Any) -> Model:
         preprocess=Steps(transformers) if transformers else None,
         feature_names=_columns((*transformers, estimator)[0]),
         estimator=None if transformers else estimator,
+        odds=_gives_odds(estimator),
     )
 
 
@@ -75,18 +87,19 @@ def _columns(estimator: Any) -> tuple[str, ...] | None:
 
 def _wrapped(estimator: Any) -> Model | None:
     """A network inside a wrapper that moves its threshold, or maps its margin; None for anything else."""
-    inner, threshold = own_threshold(estimator)
+    inner, threshold, first = own_threshold(estimator)
     if threshold is not None:
-        return import_model(inner).at(threshold)
+        # A threshold for the first class is one for the second from the other side.
+        return import_model(inner).at(1.0 - threshold if first else threshold)
     if isinstance(estimator, CalibratedClassifierCV):
         return _calibrated(estimator)
     return None
 
 
-def own_threshold(model: Any) -> tuple[Any, float | None]:
-    """The classifier inside a `FixedThresholdClassifier` or `TunedThresholdClassifierCV`, and its threshold."""
+def own_threshold(model: Any) -> tuple[Any, float | None, bool]:
+    """The classifier inside one with a threshold of its own, that, and whether it is for the first class."""
     if not isinstance(model, FixedThresholdClassifier | TunedThresholdClassifierCV):
-        return model, None
+        return model, None, False
     _check_fitted(model)
     inner, tuned = model.estimator_, isinstance(model, TunedThresholdClassifierCV)
     if "predict_proba" not in (model.response_method, "predict_proba" if model.response_method == "auto" else ""):
@@ -97,9 +110,7 @@ def own_threshold(model: Any) -> tuple[Any, float | None]:
         )
     threshold = model.best_threshold_ if tuned else 0.5 if model.threshold == "auto" else model.threshold
     label = model._curve_scorer._get_pos_label() if tuned else model.pos_label
-    # A threshold for the first class is one for the second from the other side.
-    turned = label is not None and label == model.classes_[0]
-    return inner, float(1.0 - threshold if turned else threshold)
+    return inner, float(threshold), label is not None and bool(label == model.classes_[0])
 
 
 def _calibrated(model: Any) -> Model:
@@ -118,18 +129,18 @@ def _calibrated(model: Any) -> Model:
     inner, sigmoid = parts[0].estimator, parts[0].calibrators[0]
     if not sigmoid.a_ < 0.0:
         raise UnsupportedModelError(f"{name}: expected a sigmoid that rises with the score, got a = {sigmoid.a_}")
-    by_margin = hasattr(inner, "decision_function")
-    return replace(import_model(inner), calibration=partial(_inside, float(sigmoid.a_), float(sigmoid.b_), by_margin))
+    imported = import_model(inner)
+    if imported.as_trained is not None or imported.calibration is not None:
+        raise UnsupportedModelError(f"{name} over {type(inner).__name__}: expected a classifier as it was trained")
+    by_logit = hasattr(inner, "decision_function")
+    return replace(imported, calibration=Sigmoid(float(sigmoid.a_), float(sigmoid.b_), by_logit))
 
 
-def _inside(a: float, b: float, by_margin: bool, threshold: float) -> float:
-    """The logit of the classifier inside at which the calibrated probability is the threshold."""
-    score = (-b - logit(threshold)) / a
-    if by_margin:
-        return score
-    if not 0.0 < score < 1.0:
-        raise InvalidInputError(f"threshold: expected one that the calibrated model can reach, got {threshold}")
-    return logit(score)
+def _gives_odds(estimator: Any) -> bool:
+    """Whether its scores are log-odds: a hinge has none, and one against the rest is scaled to sum to one."""
+    if isinstance(estimator, SGDClassifier):
+        return bool(estimator.loss == "log_loss" and len(estimator.classes_) == 2)
+    return hasattr(estimator, "predict_proba")
 
 
 def pipelines_around(estimator: Any) -> list[Model]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number
-from holdfast.network import Network
+from holdfast.network import Floats, Network
 from holdfast.scored import Scored
 
 # A probability for two classes; for several one for each, in the model's order.
@@ -37,7 +38,7 @@ def check_threshold(threshold: Any, classifier: Classifier | None = None) -> Thr
 
 def _several(threshold: Any, classifier: Classifier) -> Threshold:
     labels = classifier.classes.tolist()
-    if threshold == HALF:
+    if given_number(threshold) == HALF:
         return HALF
     given = [threshold.get(label) for label in labels] if isinstance(threshold, Mapping) else threshold
     unknown = [label for label in threshold if label not in labels] if isinstance(threshold, Mapping) else []
@@ -52,6 +53,28 @@ def _several(threshold: Any, classifier: Classifier) -> Threshold:
 def logit(threshold: float) -> float:
     """log(t / (1 - t)), where a model that says class 1 from the probability t on changes its mind."""
     return math.log(threshold) - math.log1p(-threshold)
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """Probabilities  1 / (1 + exp(a f + b)),  a < 0, of a classifier's score f: its logit, or its own probability."""
+
+    a: float
+    b: float
+    by_logit: bool
+
+    def __call__(self, threshold: float) -> float:
+        """The logit of the classifier at which the probability is the threshold."""
+        score = (-self.b - logit(threshold)) / self.a
+        if self.by_logit:
+            return score
+        if not 0.0 < score < 1.0:
+            raise InvalidInputError(f"threshold: expected one that the calibrated model can reach, got {threshold}")
+        return logit(score)
+
+    def log_odds(self, logits: Floats) -> Floats:
+        """Of the probability, from the classifier's logits."""
+        return -self.a * (logits if self.by_logit else 1.0 / (1.0 + np.exp(-logits))) - self.b
 
 
 def offsets(threshold: Threshold) -> list[float]:

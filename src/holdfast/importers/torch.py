@@ -1,7 +1,9 @@
 """PyTorch: a module is followed by symbolic tracing, so in the order in which it calls its layers, not registers them.
 
 A Linear without a bias gets a bias of zeros. Δ then moves a bias that the model does not have, unless it is told to
-leave biases alone: what is proved holds all the same, for a few networks too many.
+leave biases alone: what is proved holds all the same, for a few networks too many. A BatchNorm1d in eval mode is a
+scale and a shift for each column: it is multiplied into the Linear before it, else into the one after it, and Δ moves
+the products.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from holdfast.importers.model import Model
 from holdfast.importers.objects import qualified_name
 from holdfast.importers.torch_calls import FUNCTIONS, METHODS, MODULES, Call
 
-SUPPORTED = "Linear, ReLU, Identity, Dropout, Flatten, and Sigmoid, Softmax or LogSoftmax at the end"
+SUPPORTED = (
+    "Linear, ReLU, BatchNorm1d beside a Linear, Identity, Dropout, Flatten, and Sigmoid, Softmax or LogSoftmax at the "
+    "end"
+)
 _REASONS: dict[type, str] = {
-    nn.modules.batchnorm._NormBase: (
-        "its statistics and its scale have no meaning in Δ, which moves weights and biases; fold it into the Linear "
-        "before it (torch.nn.utils.fusion.fuse_linear_bn_eval) if Δ may be about the folded weights"
-    ),
+    nn.modules.batchnorm._NormBase: "of the normalisations only BatchNorm1d is supported, beside a Linear",
     nn.Tanh: "it is not piecewise linear",
     nn.Sigmoid: "it is supported only at the end",
 }

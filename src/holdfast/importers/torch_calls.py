@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
@@ -81,6 +82,22 @@ def _numbers(label: str, tensor: torch.Tensor) -> Floats:
 
 def _relu(call: Call) -> Chain:
     return call.chain.relu(call.label)
+
+
+def _batch_norm(call: Call) -> Chain:
+    """In eval mode (x - mean) / sqrt(variance + eps) * weight + bias: a scale and a shift for each column."""
+    module: Any = call.module
+    if module.running_mean is None:
+        raise UnsupportedModelError(
+            f"{call.label}: expected statistics kept from training, got track_running_stats=False: what it computes "
+            "for a row depends on the other rows"
+        )
+    mean, variance = (_numbers(call.label, part) for part in (module.running_mean, module.running_var))
+    scale = 1.0 / np.sqrt(variance + module.eps)
+    if module.weight is not None:
+        scale = scale * _numbers(call.label, module.weight)
+    shift = -scale * mean + (0.0 if module.bias is None else _numbers(call.label, module.bias))
+    return call.chain.normalise(call.label, scale, shift)
 
 
 def _same(call: Call) -> Chain:
@@ -173,6 +190,7 @@ Handler = Callable[[Call], Any]
 MODULES: dict[Any, Handler] = {
     nn.Linear: _linear_module,
     nn.ReLU: _relu,
+    nn.BatchNorm1d: _batch_norm,
     nn.Identity: _same,
     nn.Dropout: _dropout,
     nn.AlphaDropout: _dropout,

@@ -17,8 +17,9 @@ import pandas as pd
 
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.given import given_row
 from holdfast.letters.compose import Batch, Circumstances
-from holdfast.letters.letter import Letter, checked_row, circumstances, fill_in, one_line
+from holdfast.letters.letter import Letter, circumstances, fill_in, one_line
 from holdfast.letters.templates import Templates
 from holdfast.promises.expiry import Expiry
 
@@ -76,15 +77,14 @@ def write_letters(
     about = circumstances(
         recourse, found, sender=sender, subject=subject, date=date, until=until, expiry=expiry, certified=certified
     )
-    chosen = range(len(recourse)) if rows is None else [checked_row(recourse, row) for row in rows]
+    chosen = range(len(recourse)) if rows is None else [given_row(row, len(recourse)) for row in rows]
     if not chosen:
         raise InvalidInputError("rows: expected at least one row, got none")
     labels = _keys(recourse, keys, chosen)
     people = _names(recourse, names, chosen, labels)
     stems = file_stems(labels)
     batch = Batch.read(recourse, chosen, accepted)
-    target = _free_folder(folder)
-    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    target, partial = _free_folder(folder)
     try:
         entries = []
         for place, (key, name, stem) in enumerate(zip(labels, people, stems, strict=True)):
@@ -189,12 +189,14 @@ def _column(recourse: Recourse, given: str | Sequence[Any], argument: str) -> li
     return values
 
 
-def _free_folder(folder: str | os.PathLike[str]) -> Path:
+def _free_folder(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Where the letters are to be, and a new folder beside it to fill first."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInputError(f"{target}: expected a new or empty folder, got one with something in it")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
         raise InvalidInputError(f"{target}: expected a folder that can be made, got: {error}") from error
-    return target
+    return target, partial

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from holdfast.dates import read_day
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.given import given_row
 from holdfast.letters.compose import Batch, Circumstances, compose
 from holdfast.letters.contents import Contents
 from holdfast.letters.templates import Templates
@@ -122,7 +122,7 @@ def write_letter(
     """
     if not isinstance(recourse, Recourse):
         raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
-    row = checked_row(recourse, row)
+    row = given_row(row, len(recourse))
     found = Templates.find(language, templates)
     about = circumstances(
         recourse, found, sender=sender, subject=subject, date=date, until=until, expiry=expiry, certified=certified
@@ -174,13 +174,6 @@ def circumstances(
         expiry=expiry,
         certified=certified,
     )
-
-
-def checked_row(recourse: Recourse, row: Any) -> int:
-    """A row, counted from 0; from the end if negative."""
-    if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -len(recourse) <= row < len(recourse):
-        raise InvalidInputError(f"row: expected one of the {len(recourse)} rows, counted from 0, got {row!r}")
-    return int(row) % len(recourse)
 
 
 def one_line(value: Any, argument: str) -> str:

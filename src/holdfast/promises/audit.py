@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from holdfast import checker
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.importers import load_model
-from holdfast.importers.thresholds import HALF
+from holdfast.importers import Model, load_model
 from holdfast.progress import progress_bar
 from holdfast.promises.audit_judge import Judge, Newcomer
 from holdfast.promises.audit_result import STATUSES, Audit
@@ -54,8 +53,7 @@ def audit(
         How it reads raw values, where that has changed: a scaler or an encoder fitted anew. By default that of the
         model's own preprocessing, with which a space given has to agree, else that of each promise.
     threshold
-        The probability from which on its user says class 1. It has to be said where promises were made at another one
-        than a half and the model brings none: nobody else knows whether that policy is still the same.
+        The probability from which on its user says class 1; by default the model's own, else that of the promises.
     radius
         Also compute, for the promises that are kept, how far the model may move from here before they can break, in
         the unit of each promise: delta, the margin, or the radius of an ellipsoid. It costs more than everything else.
@@ -85,13 +83,7 @@ def audit(
             )  # fmt: skip
     if space is not None and not isinstance(space, FeatureSpace):
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
-    loaded = load_model(model, threshold)
-    named = [terms.threshold for terms in ledger.terms if terms.threshold != HALF]
-    if named and loaded.threshold is None:
-        raise InvalidInputError(
-            f"threshold: expected the new model's, since promises were made at a threshold of {named[0]}, got none"
-        )
-    newcomer = Newcomer.of(loaded, space)
+    newcomer = Newcomer.of(model, space, _promised(ledger, model) if threshold is None else threshold)
     last, head = ledger.end
     groups, pages = [], [(terms, ledger.under(terms).pages(last)) for terms in ledger.terms]
     _check_complete(pages, last)
@@ -123,6 +115,18 @@ def audit(
         threshold=newcomer.threshold,
         head=head,
     )
+
+
+def _promised(ledger: Ledger, model: object) -> Any:
+    """The threshold of the promises, where the new model brings none: at a lower one more would seem to be kept."""
+    if load_model(model).threshold is not None:
+        return None
+    known = {str(terms.threshold): Model(terms.classifier, threshold=terms.threshold) for terms in ledger.terms}
+    if len(known) > 1:
+        raise InvalidInputError(
+            f"threshold: expected one, since promises were made at {', '.join(sorted(known))}, got None"
+        )
+    return next(iter(known.values())).by_label if known else None
 
 
 def _check_complete(pages: list[tuple[Terms, NDArray[np.int64]]], last: int) -> None:

@@ -129,9 +129,16 @@ def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:
     """Whether every row of raw values that `a` reads is the same point in `b`, bit for bit."""
 
     def reading(feature: Feature) -> tuple[object, ...]:
-        return feature.name, feature.variables, feature.categories, feature.one_hot, feature.scaling
+        # A value that these promises cannot lack may be read in any way where it is missing.
+        gap = feature.missing if a[feature.name].missing else ()
+        return (
+            feature.name, feature.variables, feature.categories, feature.one_hot, feature.scaling, feature.cells,
+            feature.values, feature.edges, feature.flags, gap,
+        )  # fmt: skip
 
-    if a.n_variables != b.n_variables or {*map(reading, a.features)} != {*map(reading, b.features)}:
+    if a.n_variables != b.n_variables or {*a.names} != {*b.names}:
+        return False
+    if {*map(reading, a.features)} != {*map(reading, b.features)}:
         return False
     return not any(narrower(a[feature.name], feature) for feature in b.features)
 

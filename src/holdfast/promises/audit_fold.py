@@ -144,10 +144,15 @@ def _paired(before: Feature, after: Feature) -> list[tuple[int, int]] | None:
     """The (old, new) variables of a column that hold the same thing; None if no affine map joins the two encodings."""
     if before.one_hot != after.one_hot or not (before.scaling.linear and after.scaling.linear):
         return None
+    if before.edges != after.edges or before.flags or after.flags:
+        return None
     if not before.one_hot:
         alike = (before.categories, before.values) == (after.categories, after.values)
+        # What stands for a missing value is not scaled like the others.
+        alike = alike and (not before.missing or (before.missing, before.scaling) == (after.missing, after.scaling))
         return [(before.variables[0], after.variables[0])] if alike else None
-    cells = [dict(zip(f.categories, f.cells, strict=True)) for f in (before, after)]
+    codes = [f.categories or tuple(range(f.n_codes)) for f in (before, after)]
+    cells = [dict(zip(code, f.cells, strict=True)) for code, f in zip(codes, (before, after), strict=True)]
     if not set(cells[0]) <= set(cells[1]):
         return None
     # A label without a variable has to have none in both, and labels that share one, the same company.
@@ -156,7 +161,16 @@ def _paired(before: Feature, after: Feature) -> list[tuple[int, int]] | None:
     }
     bare = {label for label, cell in cells[0].items() if (cell < 0) != (cells[1][label] < 0)}
     together = len({old for old, _ in pairs}) == len(pairs) == len({new for _, new in pairs})
-    return None if bare or not together else sorted(pairs)
+    return None if bare or not together or not _same_gap(before, after, pairs) else sorted(pairs)
+
+
+def _same_gap(before: Feature, after: Feature, pairs: set[tuple[int, int]]) -> bool:
+    """Whether a missing value has the same variables in both, if these promises can lack one."""
+    if not before.missing:
+        return True
+    known = dict(zip(before.variables, before.missing, strict=True))
+    expected = {new: known[old] for old, new in pairs}
+    return after.missing == tuple(expected.get(new, 0.0) for new in after.variables)
 
 
 def _line(scaling: Scaling) -> tuple[Fraction, Fraction]:

@@ -14,7 +14,7 @@ from holdfast.classifier import Classifier
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.reading import model_points, own_columns
-from holdfast.importers import Model
+from holdfast.importers import Model, load_model
 from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats, Network
 from holdfast.promises.audit_compare import compare, same_encoding
@@ -42,12 +42,14 @@ class Newcomer:
     decision: Classifier
 
     @classmethod
-    def of(cls, loaded: Model, space: FeatureSpace | None) -> Newcomer:
-        """A model at its threshold."""
+    def of(cls, model: object, space: FeatureSpace | None, threshold: Any) -> Newcomer:
+        """Any model that `load_model` takes, at a threshold that it can have."""
+        loaded = load_model(model, threshold)
         if space is not None and isinstance(loaded.classifier, Scored):
             raise InvalidInputError(f"space: expected None for a model that reads the table itself, got {space!r}")
-        trained = replace(loaded, classifier=loaded.trained, threshold=None, as_trained=None)
-        return cls(trained, space, loaded.own_threshold, loaded.classifier)
+        classifier, own = loaded.recorded
+        trained = replace(loaded, classifier=classifier, threshold=None, as_trained=None, calibration=None)
+        return cls(trained, space, own, loaded.classifier)
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,7 +104,7 @@ def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) ->
     if not len(frame) or _takes(loaded, frame):
         return np.ones(len(frame), dtype=np.bool_)
     labelled = [feature.name for feature in promised.features if feature.labelled]
-    if not labelled or not set(loaded.feature_names or ()) <= set(map(str, frame.columns)):
+    if not labelled or not set(loaded.feature_names or ()) - loaded.unread <= set(map(str, frame.columns)):
         return np.zeros(len(frame), dtype=np.bool_)
     kinds = frame.groupby(labelled, sort=False, observed=True).ngroup().to_numpy()
     firsts = np.unique(kinds, return_index=True)[1]

@@ -80,6 +80,10 @@ class Group:
     totals: dict[Status, int]
     margin_error: float = 0.0
 
+    def __repr__(self) -> str:
+        found = ", ".join(f"{count} {status.name}" for status, count in self.totals.items() if count)
+        return f"Group({self.terms!r}, distance {self.distance:.4g}: {found or 'none'})"
+
     def to_dict(self) -> dict[str, Any]:
         """The group as plain JSON-able data."""
         changes = self.terms.changes

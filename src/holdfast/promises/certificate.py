@@ -21,6 +21,7 @@ from holdfast.changes import Changes, EnsembleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
+from holdfast.given import given_row
 from holdfast.importers import Model, load_model, load_network
 from holdfast.importers.model import as_network
 from holdfast.network import Network
@@ -78,7 +79,7 @@ def certificate(
     >>> check_certificate(document, certs.network).accepted
     True
     """
-    row = int(np.arange(len(source))[row])
+    row = given_row(row, len(source))
     certs, place = _certificates_of(source, row)
     if isinstance(source, Recourse):
         space = source.space if space is None else space
@@ -221,7 +222,7 @@ def write_certificates(
     hundred rows on if stderr is a terminal.
     """
     path = Path(path)
-    chosen = range(len(source)) if rows is None else [int(np.arange(len(source))[row]) for row in rows]
+    chosen = range(len(source)) if rows is None else [given_row(row, len(source)) for row in rows]
     index = source.index if isinstance(source, Certificates) else source.factuals.index
     table, documents = [], []
     with progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG) as advance:

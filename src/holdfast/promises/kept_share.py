@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +27,8 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import own_columns
-from holdfast.importers import load_model
-from holdfast.importers.thresholds import Threshold, at_threshold
+from holdfast.importers import Model, load_model
+from holdfast.importers.thresholds import HALF
 from holdfast.network import Floats
 from holdfast.promises.ledger import Ledger
 from holdfast.scored import Scored
@@ -89,7 +89,7 @@ class _Part(NamedTuple):
     labels: NDArray[Any]
     changes: Changes | None
     space: FeatureSpace
-    threshold: Threshold
+    threshold: Any
 
 
 def kept_share(promises: Recourse | Ledger, history: Iterable[Any], horizon: int, confidence: float) -> KeptShare:
@@ -100,6 +100,11 @@ def kept_share(promises: Recourse | Ledger, history: Iterable[Any], horizon: int
         raise InvalidInputError("promises: expected at least one, got none")
     made, kept = [], []
     for model in history:
+        if isinstance(promises, Ledger) and load_model(model).calibration is not None:
+            raise InvalidInputError(
+                "history: expected models without a calibration, for a ledger does not keep a threshold on calibrated "
+                "probabilities, got one with it; pass what explain returned"
+            )
         made.append(np.concatenate([_holding(model, part, part.changes) for part in parts]))
         kept.append(np.concatenate([_holding(model, part, None) for part in parts]))
     if len(kept) < 2:
@@ -140,19 +145,23 @@ def _parts(promises: Recourse | Ledger) -> Iterator[_Part]:
     if isinstance(promises, Recourse):
         labels = promises.classifier.classes[promises.targets]
         found = promises.found
-        yield _Part(promises.counterfactuals[found], labels[found], promises.changes, promises.space, 0.5)
+        yield _Part(
+            promises.counterfactuals[found], labels[found], promises.changes, promises.space, promises.model.by_label
+        )
         return
     for batch in promises.promises():
         changes = batch.terms.changes
         # Without its models an ensemble asks what the row was recorded for already, and that the model accepts.
         known = None if isinstance(changes, EnsembleShift) else changes
-        yield _Part(batch.counterfactuals, batch.targets, known, batch.terms.space, batch.terms.threshold)
+        # A ledger knows no other half than where logits are equal.
+        own = Model(batch.terms.classifier, threshold=batch.terms.threshold)
+        threshold = None if batch.terms.threshold == HALF else own.by_label
+        yield _Part(batch.counterfactuals, batch.targets, known, batch.terms.space, threshold)
 
 
 def _holding(model: Any, part: _Part, changes: Changes | None) -> Mask:
     """Which promises hold around a model; without changes, which it accepts."""
-    loaded = load_model(model)
-    loaded = replace(loaded, classifier=at_threshold(loaded.classifier, part.threshold))
+    loaded = load_model(model, part.threshold)
     rows, space = part.rows, None if loaded.preprocess is not None else part.space
     kind = PlausibleShift(0.0) if changes is None else changes
     if isinstance(loaded.classifier, Scored):

@@ -22,7 +22,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import find_space, model_points
 from holdfast.generators.stated import answered
-from holdfast.importers import load_model
+from holdfast.importers import Model, load_model
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_export import export
 from holdfast.promises.ledger_read import BATCH, Reader, TermsReader
@@ -155,7 +155,7 @@ class Ledger:
             raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
         rows = np.flatnonzero(recourse.found)
         model = recourse.model.at(threshold)
-        terms = Terms(model.trained, recourse.space, recourse.changes, model.own_threshold)
+        terms = _terms(model, recourse.space, recourse.changes)
         names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
         answers = recourse.counterfactuals.iloc[rows]
         if rows.size and not same_bits(recourse.points[rows], terms.space.encode(answers)):
@@ -212,7 +212,7 @@ class Ledger:
         if changes is not None:
             check_changes(changes)
         targets = read_targets(loaded.classifier, target, len(counterfactuals))
-        terms = Terms(loaded.trained, space, changes, loaded.own_threshold)
+        terms = _terms(loaded, space, changes)
         draft = Draft(terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date)
         return record(self._store, draft, skipped=len(counterfactuals) - rows.size, radius=radius, once=once)
 
@@ -261,3 +261,14 @@ class Ledger:
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
         return export(self.promises(), path)
+
+
+def _terms(model: Model, space: FeatureSpace, changes: Changes | None) -> Terms:
+    """What a promise was made under; a threshold that may move is one on the recorded model's own probabilities."""
+    if changes is not None and changes.threshold is not None and model.calibration is not None:
+        raise InvalidInputError(
+            "threshold: expected one that stays, to record promises of a calibrated model, got one that may move from "
+            f"{changes.threshold[0]:g} to {changes.threshold[1]:g}"
+        )
+    classifier, threshold = model.recorded
+    return Terms(classifier, space, changes, threshold)

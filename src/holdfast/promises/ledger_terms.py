@@ -62,6 +62,9 @@ class Terms:
     threshold: Threshold = 0.5
     name: str = ""
 
+    def __repr__(self) -> str:
+        return f"Terms(model {self.model_hash[:12]}, space {self.space_hash[:12]}, {self.changes!r}, {self.threshold})"
+
     @property
     def network(self) -> Network:
         """The model where it is a network."""

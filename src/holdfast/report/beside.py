@@ -21,7 +21,6 @@ from holdfast.features.feature import Feature
 from holdfast.features.kinds import Name
 from holdfast.generators import Recourse
 from holdfast.generators.reasons import against
-from holdfast.importers.thresholds import HALF
 from holdfast.network import Floats, Network
 from holdfast.promises.certificate import read_certificates, row_document
 from holdfast.promises.ledger import Ledger
@@ -94,9 +93,7 @@ def chances(recourse: Recourse, points: Floats) -> Floats:
         return result
     logits = model.trained.logits(points[rows])
     if model.calibration is not None:
-        # From the logit of a probability to the classifier's own, a straight line: here the way back.
-        middle = model.calibration(HALF)
-        logits = (logits - middle) / (model.calibration(1.0 / (1.0 + math.exp(-1.0))) - middle)
+        logits = model.calibration.log_odds(logits)
     if logits.shape[1] == 1:
         logits = np.column_stack([np.zeros(rows.size), logits])
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -108,7 +105,7 @@ def _has_probabilities(recourse: Recourse) -> bool:
     """Whether its scores are log-odds; those of a support vector machine are not, unless they were calibrated."""
     model = recourse.model
     if isinstance(model.trained, Network):
-        return model.calibration is not None or model.estimator is None or hasattr(model.estimator, "predict_proba")
+        return model.calibration is not None or model.odds
     return bool(getattr(getattr(model.trained, "score", None), "odds", False))
 
 

@@ -77,7 +77,8 @@ def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
         of = (
             f"{numbers.part_of(first.robust, first.found)} of those with advice" if first.found else "nobody has advice"
         )
-        result.append(("Proven to survive", numbers.count(first.robust), of))
+        name = "Clear by the margin" if contents.symbol == "margin" else "Proven to survive"
+        result.append((name, numbers.count(first.robust), of))
     if contents.refits is not None:
         many, worst = contents.refits.models, numbers.share(contents.refits.worst)
         beside = f"by {numbers.count(many)} real refits; by the worst {worst}" if many > 1 else "by one real refit"

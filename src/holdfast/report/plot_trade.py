@@ -55,7 +55,8 @@ def trade(contents: Contents) -> Plot | None:
             parts += _medians(medians, x, y, canvas)
         drawings.append(drawing(canvas, "trade", title, description, *parts))
     rows = _trade_rows(costs[both], radii[both], contents.delta)
-    heads = ("people by cost", "people", "median cost", "median radius", f"radius above {contents.symbol}")
+    own = "Δ's" if contents.symbol == "radius" else contents.symbol
+    heads = ("people by cost", "people", "median cost", "median radius", f"radius above {own}")
     note = "Each square counts people; the larger, the more. " if binned else ""
     if beyond:
         note += (

@@ -98,7 +98,7 @@ def promise_of(
     sentences = [f"{_of(found, asked, 'people')} who {do} not have {wanted} today {_were(found)} told what to change."]
     if not found:
         return (*sentences, "Nothing was promised, so nothing can break.")
-    sentences[0] += f" Today's model gives {wanted} to everyone who does."
+    sentences[0] += f" Today's model gives {wanted} to everyone who makes these changes."
     changes = recourse.changes
     if changes is None:
         sentences.append("No set of plausible models was stated, so nothing is proven about the next model.")
@@ -107,6 +107,8 @@ def promise_of(
             f"{_of(method.robust, found, 'promises')} {_are(method.robust)} proven to hold under every model in Δ, "
             f"that is, {changes.every_model}."
         )
+        if changes.unit == "margin":
+            sentences.append("That says how clear today's answer is, and not that the next model is one of these.")
         broken = found - method.robust - method.unknown
         if broken == 1:
             sentences.append("1 is not: some model in Δ breaks it, and that person's page shows one.")

@@ -24,7 +24,7 @@ from holdfast.progress import progress_bar
 from holdfast.retraining.result import RetrainedModels
 from holdfast.retraining.trainers import can_train, fine_tune, optimiser_steps, train_anew, train_whole
 from holdfast.scored import Scored
-from holdfast.verify.inputs import read_table, whole_number
+from holdfast.verify.inputs import check_jobs, read_table, whole_number
 
 How = Literal["incremental", "complete", "leave_one_out"]
 # (model, X, y, seed) -> the retrained model
@@ -147,7 +147,7 @@ def retrain(
     )
     done = []
     with progress_bar("retrain", n, wanted=progress, long=_LONG) as advance:
-        for result in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+        for result in joblib.Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")(jobs):
             done.append(result)
             if advance is not None:
                 advance(1)

@@ -194,8 +194,9 @@ _TRUTH = """\
 changed network inside that Δ, and {broken} of them were broken. **It does not cover a network that is trained
 again**: those lay {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03 only
 {far} of the answers below are proven. **What keeps promises there is distance from the boundary, however it was come
-by.** Of the promises put to networks that were trained again were kept, in brackets at how many times the nearest
-accepted row's cost: {kept[cheapest point]} of the cheapest points, {kept[nearest row]} of the nearest accepted rows;
+by.** Networks that were trained again kept the shares of promises that follow, each with its cost in brackets, where
+the nearest accepted row costs 1: {kept[cheapest point]} of the cheapest points, {kept[nearest row]} of the nearest
+accepted rows;
 {kept[row with p ≥ 0.7]} of the nearest rows with a probability of at least 0.7 and {kept[row with p ≥ 0.9]} of those
 with at least 0.9, {kept[row with risk ≤ 0.1]} of the nearest rows with a margin calibrated so that at most one
 promise in ten is broken ([risk control](delta.md)), for all of which nothing about parameters is proven;

@@ -28,7 +28,7 @@ from holdfast.study.situation import PAPER_RETRAINED, Protocol, Situation
 from holdfast.study.store import Store
 from holdfast.study.survival import Survival, fates
 from holdfast.study.tables import read_tables
-from holdfast.verify.inputs import positive_number, whole_number
+from holdfast.verify.inputs import check_jobs, positive_number, whole_number
 
 Advance = Callable[[int], object]
 # What a row has where there is nothing to say.
@@ -52,6 +52,7 @@ def benchmark(
     progress: bool | None = None,
     time_limit: float | None = None,
     protocol: Protocol | None = None,
+    threshold: Any = None,
 ) -> BenchmarkResult:
     """What each method's recourse costs, and whether it survives retraining, on tables of yours or public ones.
 
@@ -101,6 +102,8 @@ def benchmark(
         Seconds for each person. Answers then depend on the machine.
     protocol
         The finer points of splitting and drawing; its `inputs` and `retrained` give way to the arguments here.
+    threshold
+        The probability from which on all models say class 1; see `load_model`.
 
     Returns
     -------
@@ -126,7 +129,7 @@ def benchmark(
     2   nnce     1    NaN       1.0             0.4
     3   rnce     1    0.1       1.0             1.0
     """
-    labelled = read_deltas(deltas)
+    n_jobs, labelled = check_jobs(n_jobs), read_deltas(deltas)
     plan = Plan(
         methods=read_methods(methods, labelled),
         deltas=labelled,
@@ -135,6 +138,7 @@ def benchmark(
         variants=whole_number(variants, "variants", least=1),
     )
     protocol = replace(protocol or Protocol(), inputs=inputs, retrained=dict(retrained))
+    protocol = protocol if threshold is None else replace(protocol, threshold=threshold)
     tables, estimators, runs = read_tables(datasets, target), _read_models(models), _read_seeds(seeds)
     store = Store.open(out)
     for table in tables:

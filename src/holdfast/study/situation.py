@@ -19,6 +19,7 @@ from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 from holdfast.importers.model import as_network
+from holdfast.importers.thresholds import at_threshold
 from holdfast.metrics import Density
 from holdfast.network import Network
 from holdfast.retraining import retrain
@@ -51,6 +52,8 @@ class Protocol:
         half that comes later) or "all".
     origin
         The class that the people have today; None: any but the target.
+    threshold
+        The probability from which on all models say class 1, or one for each of several classes; see `load_model`.
     """
 
     inputs: int = 20
@@ -59,6 +62,7 @@ class Protocol:
     test_share: float = 0.2
     drawn_from: Literal["test", "new", "all"] = "test"
     origin: Any = None
+    threshold: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.inputs, int | np.integer) or self.inputs < 1:
@@ -140,6 +144,7 @@ class Situation:
             "test_share": protocol.test_share,
             "retrained": {how: int(n) for how, n in protocol.retrained.items() if n},
             "share": protocol.share,
+            **({} if protocol.threshold is None else {"threshold": protocol.threshold}),
         }
 
     @cached_property
@@ -166,7 +171,16 @@ class Situation:
 
     @cached_property
     def models(self) -> Models:
-        """Today's model and its successors: networks from the store, or trained and kept."""
+        """Today's model and its successors, each at the protocol's threshold."""
+        trained, threshold = self._trained, self.protocol.threshold
+        if threshold is None:
+            return trained
+        today, *others = (at_threshold(one, threshold) for one in (trained.classifier, *trained.retrained))
+        return replace(trained, classifier=today, retrained=tuple(others))
+
+    @cached_property
+    def _trained(self) -> Models:
+        """Today's model and its successors as they were trained: networks from the store, or trained and kept."""
         kept = self.store.read("models", self.identity)
         networks = None if kept is None else self.store.read_networks(kept["networks"])
         if kept is not None and networks:

@@ -152,7 +152,8 @@ def _tried(situation: Situation, asked: Sequence[Asked], recipe: Recipe, variant
     old, new = ((table.points[rows], table.y[rows]) for rows in (situation.halves.train, situation.halves.new_train))
     contents: list[dict[str, Any]] = [{"kept": [], "inside": [], "distance": []} for _ in asked]
     for seed in run_seeds(situation.seed, variants):
-        other = load_model(recipe.change(situation.fitted, Learned(*old, *new), seed))
+        changed = recipe.change(situation.fitted, Learned(*old, *new), seed)
+        other = load_model(changed, situation.protocol.threshold)
         distance = _distance(today, other)
         for content, (_, cell, changes) in zip(contents, asked, strict=True):
             points = cell.points[cell.found]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from holdfast.changes import Changes
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
+from holdfast.given import given_row
 from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
 from holdfast.notebook import HEAD, never_fails, show
@@ -93,14 +94,14 @@ class Certificates:
 
         It has been replayed through its own forward pass.
         """
-        row = int(np.arange(len(self))[row])
+        row = given_row(row, len(self))
         if self.outcome.verdict[row] != NOT_ROBUST:
             return None
         return self.decider.witness(self.outcome, row, self.points[row], int(self.targets[row]))
 
     def proof(self, row: int, max_cases: int = 5000) -> list[dict[str, Any]]:
         """What the row's ROBUST verdict stands on, as `holdfast.checker` reads it: a part for each rival."""
-        row = int(np.arange(len(self))[row])
+        row = given_row(row, len(self))
         if self.outcome.verdict[row] != ROBUST:
             raise InvalidInputError(f"proof: expected a robust row, got row {row}, which is {self.verdict[row].name}")
         return self.decider.proof(self.outcome, row, self.points[row], int(self.targets[row]), max_cases)

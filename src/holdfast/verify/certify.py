@@ -116,9 +116,10 @@ def prepare(
     True
     """
     check_changes(changes)
+    device = check_device(device, None)
     loaded = load_model(model, threshold)
     loaded = loaded if space is None or not isinstance(space, FeatureSpace) else loaded.in_space(space)
-    return Prepared(loaded, decider_for(loaded, changes, check_device(device, None)), space)
+    return Prepared(loaded, decider_for(loaded, changes, device), space)
 
 
 @dataclass(frozen=True)

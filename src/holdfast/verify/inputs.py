@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
-from holdfast.given import given_number
+from holdfast.given import given_array, given_number
 from holdfast.importers import Model, load_model
 from holdfast.importers.sklearn import pipelines_around
 from holdfast.network import Floats, Network
@@ -79,7 +80,7 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
     if isinstance(space, FeatureSpace):
         check_reading(loaded, space)
     points = loaded.classifier.check_points(space.encode(X))
-    difference = 0.0 if loaded.preprocess is None else _difference(loaded.variables(X), points)
+    difference = 0.0 if loaded.preprocess is None else _difference(loaded.variables(_in_float64(X)), points)
     # A pipeline and a feature space both say what the network sees; they must say the same.
     if not difference <= _SAME:
         raise InvalidInputError(
@@ -87,6 +88,15 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
             f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
         )
     return points
+
+
+def _in_float64(X: Any) -> Any:
+    """Narrower floats in float64, which holds them as they are: a pipeline would compute on in float32."""
+    if isinstance(X, pd.DataFrame):
+        narrow = [i for i, dtype in enumerate(X.dtypes) if dtype in (np.float16, np.float32)]
+        return X if not narrow else X.astype(dict.fromkeys(X.columns[narrow], np.float64))
+    values = given_array(X, "X")
+    return values.astype(np.float64) if values.dtype in (np.float16, np.float32) else X
 
 
 def check_reading(loaded: Model, space: FeatureSpace) -> None:
@@ -188,6 +198,17 @@ def whole_number(value: Any, name: str, *, least: int) -> int:
     if number < least:
         raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
     return number
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """How many at once, as in joblib: None, a whole number, or counted from the number of cores if negative."""
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise InvalidInputError(
+            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
+        )
+    return int(n_jobs)
 
 
 def _difference(a: Floats, b: Floats) -> float:

@@ -6,7 +6,7 @@ two classes, class 1 from the probability t on, t in [low, high]:    for class 1
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from holdfast.changes import Changes
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
+from holdfast.importers.thresholds import HALF
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,9 @@ class MovingThreshold:
         if wanted.size != 1:
             raise InvalidInputError("target: expected one class for all rows where the threshold may move, got several")
         assert self.changes.threshold is not None
-        own, (low, high) = self.model.own_threshold, self.changes.threshold
+        own, (low, high) = self.model.threshold or HALF, self.changes.threshold
         assert isinstance(own, float)
         hardest = max(own, high) if int(wanted[0]) == 1 else min(own, low)
-        trained = Model(self.model.trained, self.model.preprocess, self.model.feature_names, decode=self.model.decode)
+        # All three are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
+        trained = replace(self.model, classifier=self.model.trained, threshold=None, as_trained=None)
         return self.decide(trained.at(hardest), self.changes)

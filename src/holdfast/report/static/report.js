@@ -260,7 +260,7 @@
   function statement(i) {
     const plausible = data.delta === null ? "Δ" : `Δ (${data.symbol}\u00a0=\u00a0${data.deltas})`;
     const says = {
-      ROBUST: ["Proven to survive.", `Every model in ${plausible} gives the promised answer once this is done.`],
+      ROBUST: [data.symbol === "margin" ? "Clear by the margin." : "Proven to survive.", `Every model in ${plausible} gives the promised answer once this is done.`],
       NOT_ROBUST: ["Can be broken.", `At least one model in ${plausible} gives another answer even when all of it is done.`],
       UNKNOWN: ["Undecided.", `Neither a proof nor a counter-model was found for ${plausible}. Do not treat it as proven.`],
       uncertified: ["Not certified.", "Today’s model gives the promised answer; nothing was proven about retrained ones."],

@@ -31,6 +31,7 @@ from holdfast.study.paper.settings import (
 from holdfast.study.paper.situations import plan, situation
 from holdfast.study.run import run_situation
 from holdfast.study.store import Store
+from holdfast.verify.inputs import check_jobs
 
 TARGETED = {method.label for method in METHODS if method.targeted}
 
@@ -89,7 +90,7 @@ def run_paper(
     work = partial(_run_job, extent=extent, printed=printed, labels=labels, store=Store.open(out))
     done: dict[int, Found] = {}
     with progress_bar("paper", len(jobs), wanted=progress, long=2) as advance:
-        for number, found in _results(work, jobs, n_jobs):
+        for number, found in _results(work, jobs, check_jobs(n_jobs)):
             done[number] = found
             if advance is not None:
                 advance(1)
