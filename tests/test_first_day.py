@@ -35,7 +35,6 @@ from german_like import (
 )
 from holdfast import checker
 from holdfast.cli import app
-from holdfast.errors import InvalidInputError
 from holdfast.letters import write_letters
 from holdfast.promises import check_certificate, write_parameters
 from test_report_browser import violations
@@ -75,7 +74,7 @@ def in_python(tmp_path_factory: pytest.TempPathFactory) -> Errand:
     write_parameters(MODEL, folder / "parameters.json")
     with hf.Ledger(folder / "promises.ledger") as ledger:
         ledger.add(told)
-        found = hf.audit(ledger, LATER, threshold=THRESHOLD)
+        found = hf.audit(ledger, LATER)
     (folder / "audit.json").write_text(json.dumps({"threshold": found.threshold, "totals": found.totals}))
     for language in ("en", "de"):
         write_letters(told, folder / language, accepted=X, language=language)
@@ -117,11 +116,9 @@ def in_shell(tmp_path_factory: pytest.TempPathFactory) -> Errand:
     holdfast(f"certificates @recourse.csv {asked} --out @promises.jsonl --parameters @parameters.json")
     holdfast("check @promises.jsonl --model @model.pkl --trust-pickle")
     holdfast(f"ledger add @recourse.csv {asked} --ledger @promises.ledger")
-    judge = "audit --ledger @promises.ledger --model @later.pkl --trust-pickle"
-    holdfast(judge, code=2)
-    assert "--threshold: expected the new model's, since promises were made at a threshold of 0.7" in said.pop()
     found = hf.audit(folder / "promises.ledger", LATER, threshold=THRESHOLD)
-    holdfast(f"{judge} --threshold 0.7 --json @audit.json", code=0 if found.kept else 3)
+    judge = "audit --ledger @promises.ledger --model @later.pkl --trust-pickle --json @audit.json"
+    holdfast(judge, code=0 if found.kept else 3)
     for language in ("en", "de"):
         holdfast(f"letters @recourse.csv {asked} --accepted @table.csv --language {language} --out @{language}")
     beside = "--certificates @promises.jsonl --ledger @promises.ledger --letters @en --retrained @later.pkl"
@@ -235,12 +232,6 @@ def test_the_shell_says_what_it_did(in_shell: Errand) -> None:
     assert "of such promises at most 1 in 10 is expected to be broken by the next model" in in_shell.said
     assert f"{PEOPLE} of {PEOPLE} certificates hold" in in_shell.said
     assert "at the threshold 0.7" in in_shell.said
-
-
-def test_an_audit_does_not_guess_a_threshold(in_python: Errand) -> None:
-    with pytest.raises(InvalidInputError, match=r"threshold: expected the new model's, since .* 0\.7, got none"):
-        hf.audit(in_python.folder / "promises.ledger", LATER)
-    assert hf.audit(in_python.folder / "promises.ledger", LATER, threshold=0.5).kept
 
 
 def test_what_is_calibrated_is_calibrated_at_the_threshold() -> None:
