@@ -232,6 +232,7 @@ def test_the_shell_says_what_it_did(in_shell: Errand) -> None:
     assert "of such promises at most 1 in 10 is expected to be broken by the next model" in in_shell.said
     assert f"{PEOPLE} of {PEOPLE} certificates hold" in in_shell.said
     assert "at the threshold 0.7" in in_shell.said
+    assert "of the promises by one real refit" in (in_shell.folder / "report.html").read_text()
 
 
 def test_what_is_calibrated_is_calibrated_at_the_threshold() -> None:
