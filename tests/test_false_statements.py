@@ -9,10 +9,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler
 
 import holdfast as hf
 from fuzz import Case, Tally, at_most, check_optimum, check_radii, check_ranges, check_verdicts
@@ -402,3 +409,103 @@ def test_a_counter_model_of_a_margin_at_the_last_bit_is_inside() -> None:
     assert witness is not None
     assert inside(network, changes, witness)
     assert exact_class(witness, np.array([0.0])) == 0
+
+
+# --- encodings that a table of people brings -----------------------------------------------------------------------
+
+
+def _people() -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"income": rng.gamma(3.0, 1000.0, 300).round(), "job": rng.choice(list("abc"), 300)})
+    return table, (table["income"] / 2000 + (table["job"] == "c") + rng.normal(0.0, 0.5, 300) > 2.0).to_numpy(copy=True)
+
+
+def _pipeline(income: Any, job: Any, table: pd.DataFrame, labels: np.ndarray) -> Pipeline:
+    columns = ColumnTransformer([("income", income, ["income"]), ("job", job, ["job"])])
+    return make_pipeline(columns, LogisticRegression(C=10.0)).fit(table, labels)
+
+
+@pytest.mark.parametrize("encode", ["onehot-dense", "ordinal"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_other_bins_are_another_reading(tmp_path: Path, encode: str, scaled: bool) -> None:
+    """An audit took the promised points for what a model with other bins reads: KEPT_FOR_CERTAIN, and broken."""
+    table, labels = _people()
+    table["debt"] = np.random.default_rng(1).normal(size=300)
+    some = np.arange(300) % 5 == 0
+    parts = []
+    for rows in (np.ones(300, dtype=bool), some & (table["income"] > 2000)):
+        bins = KBinsDiscretizer(3, encode=encode, quantile_method="averaged_inverted_cdf")
+        debt = StandardScaler() if scaled else "passthrough"
+        hot = OneHotEncoder(sparse_output=False)
+        steps = [("income", bins, ["income"]), ("job", hot, ["job"]), ("debt", debt, ["debt"])]
+        parts.append(ColumnTransformer(steps).fit(table[rows]))
+    classifier = LogisticRegression(C=10.0).fit(parts[0].transform(table), labels)
+    today, later = (make_pipeline(part, classifier) for part in parts)
+    denied = table[~today.predict(table)].head(40)
+    space = hf.FeatureSpace.from_pipeline(today, table)
+    changes = hf.PlausibleChanges(0.01)
+    result = hf.explain(today, denied, target=True, changes=changes, generator=hf.NNCE(table), space=space)
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.add(result)
+    status = hf.audit(ledger, later).to_frame()["status"].astype(str)
+    kept = later.predict(result.counterfactuals[result.found])
+    assert not kept.all()
+    assert (status.str.startswith("KEPT").to_numpy() == kept).all()
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "float64"])
+def test_what_is_missing_is_recorded_as_missing(tmp_path: Path, dtype: str) -> None:
+    """A missing whole number came back as -2**63; a ledger took none at all."""
+    table, labels = _people()
+    table["income"] = table["income"].astype(dtype)
+    table.loc[::4, "income"], table.loc[1::4, "job"] = np.nan, None
+    # Keys may come twice.
+    table.index = pd.Index(np.arange(300) // 2)
+    fill = SimpleImputer(strategy="most_frequent")
+    hot = make_pipeline(fill, OneHotEncoder(sparse_output=False))
+    model = _pipeline(make_pipeline(SimpleImputer(), StandardScaler()), hot, table, labels)
+    space = hf.FeatureSpace.from_pipeline(model, table)
+    denied = table[~model.predict(table)].iloc[:20].reset_index(drop=True)
+    gone = denied["income"].isna().to_numpy()
+    changes = hf.PlausibleShift(0.0)
+    result = hf.explain(model, denied, target=True, changes=changes, generator=hf.NNCE(table), space=space)
+    assert gone[result.found].any()
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.add(result)
+    (batch,) = ledger.promises()
+    for rows in (result.counterfactuals[result.found], batch.counterfactuals):
+        assert str(rows["income"].dtype) == dtype
+        assert (rows["income"].isna().to_numpy() == gone[result.found]).all()
+    assert hf.audit(ledger, model).to_frame()["status"].astype(str).str.startswith("KEPT").all()
+
+
+@pytest.mark.parametrize("drop", [None, "first"])
+def test_nobody_is_told_to_become_what_stands_for_missing(drop: str | None) -> None:
+    table, labels = _people()
+    table.loc[::4, "job"] = np.nan
+    labels[::4] = True
+    stand_in = SimpleImputer(strategy="constant", fill_value="nothing")
+    hot = make_pipeline(stand_in, OneHotEncoder(sparse_output=False, drop=drop))
+    model = _pipeline(StandardScaler(), hot, table, labels)
+    space = hf.FeatureSpace.from_pipeline(model, table)
+    assert space["job"].categories == ("a", "b", "c")
+    denied = table[~model.predict(table)].head(20)
+    for generator in (hf.RNCE(table), hf.Closest()):
+        result = hf.explain(
+            model, denied, target=True, changes=hf.PlausibleShift(0.1), generator=generator, space=space
+        )
+        assert set(result.counterfactuals["job"][result.found]) <= {"a", "b", "c"}
+        assert model.predict(result.counterfactuals[result.found]).all()
+
+
+def test_what_no_one_can_reach_behind_a_logarithm_is_said() -> None:
+    table, labels = _people()
+    income = make_pipeline(FunctionTransformer(np.log1p), StandardScaler())
+    model = _pipeline(income, OneHotEncoder(sparse_output=False), table, labels)
+    space = hf.FeatureSpace.from_pipeline(model, table, immutable=["job"])
+    denied = table[~model.predict(table)].head(3)
+    result = hf.explain(
+        model, denied, target=True, changes=hf.PlausibleShift(50.0), generator=hf.Closest(), space=space
+    )
+    assert not result.found.any()
+    assert not any("any one kind of constraint" in reason for reason in result.reason)

@@ -355,9 +355,10 @@ def test_a_sigmoid_over_a_wrapper_is_what_it_predicts(table) -> None:
         assert (hf.certify(model, X, 1, hf.PlausibleShift(0.0)).robust == model.predict(X)).all()
 
 
-@pytest.mark.parametrize(
-    "inner", [LogisticRegression(C=0.01), MLPClassifier((4,), max_iter=900, random_state=0, tol=1e-3)]
-)
+_MLP = MLPClassifier((4,), max_iter=900, random_state=0, tol=1e-3)
+
+
+@pytest.mark.parametrize("inner", [LogisticRegression(C=0.01), _MLP])
 def test_a_moving_threshold_is_one_on_calibrated_probabilities(table, inner) -> None:
     X, y = table
     model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y))).fit(X, y)

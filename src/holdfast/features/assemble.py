@@ -111,6 +111,7 @@ def features_from_pipeline(
     drafts = []
     for name in frame.columns:
         if name in owned:
+            sources = _stand_ins(sources, owned[name], frame[name])
             mine = [i for i in owned[name] if not sources[i].flag]
             own = [sources[i] for i in mine]
             if not own:
@@ -122,6 +123,17 @@ def features_from_pipeline(
                 feature = replace(feature, missing=tuple(gone[mine].tolist()), flags=flags)
             drafts.append(feature)
     return (constrain(drafts, **constraints), parse_rules(rules)), production_values(preprocessing, frame)
+
+
+def _stand_ins(sources: list[Source], positions: list[int], series: pd.Series[Any]) -> list[Source]:
+    """A label that stands for what is missing, and that nobody has, is none to get to: its variable is a flag."""
+    result = list(sources)
+    for i in positions:
+        fill, labels = sources[i].fill, sources[i].labels
+        alone = fill in labels and fill not in set(series.dropna())
+        flag = alone and sources[i].codes == (labels.index(fill),)
+        result[i] = replace(sources[i], fill=fill if alone else None, flag=sources[i].flag or flag)
+    return result
 
 
 def _encoded_feature(
@@ -170,17 +182,18 @@ def _labelled_feature(
     kind = Kind.ORDINAL if ranked or order is not None else Kind.CATEGORICAL
     if declared not in (None, kind):
         raise InvalidInputError(f"column {name!r}: expected {kind}, as the pipeline encodes it, got {declared}")
-    labels = source.labels if order is None else tuple(order)
-    if set(labels) != set(source.labels) or len(labels) != len(source.labels):
+    known = tuple(label for label in source.labels if label != source.fill)
+    labels = known if order is None else tuple(order)
+    if set(labels) != set(known) or len(labels) != len(known):
         raise InvalidInputError(
-            f"ordinal[{name!r}]: expected the labels {list(source.labels)} from low to high, got {list(labels)}"
+            f"ordinal[{name!r}]: expected the labels {list(known)} from low to high, got {list(labels)}"
         )
     places = {label: code for code, label in enumerate(source.labels)}
     cells = tuple(
         next((i for i, one in enumerate(sources) if places[label] in one.codes), -1) for label in labels if source.codes
     )
     # Of two labels of which one has no variable, the variable is a flag.
-    if len(labels) == 2 and cells == (-1, 0):
+    if len(labels) == 2 and cells == (-1, 0) and len(sources) == 1:
         return column_feature(series, name, kind, labels)
     feature = column_feature(series, name, kind, labels)
     if source.codes:

@@ -58,9 +58,13 @@ class Storage:
         """The values as an array of the column's dtype."""
         if self.dtype == "category":
             return pd.Categorical(values, categories=list(self.levels), ordered=self.ordered)
-        if self.precision == "integer" and isinstance(values, np.ndarray) and values.dtype == np.float64:
-            if np.isnan(values).any():  # where a value is missing, a plain column of whole numbers is one of floats
-                return pd.array(values, dtype=cast(Any, self.dtype)) if self.dtype[:1].isupper() else values
+        gone = np.asarray(pd.isna(np.asarray(values)))
+        if self.precision == "integer" and gone.any():
+            if isinstance(pd.api.types.pandas_dtype(self.dtype), np.dtype):
+                # numpy's whole numbers and flags have no room for what is missing.
+                return pd.Series(values).infer_objects().to_numpy()
+            values = [None if missing else int(value) for value, missing in zip(values, gone, strict=True)]
+        elif self.precision == "integer" and isinstance(values, np.ndarray) and values.dtype == np.float64:
             values = values.astype(np.int64)
         return (
             pd.array(values, dtype=cast(Any, self.dtype)) if self.dtype != "object" else np.array(values, dtype=object)

@@ -56,6 +56,8 @@ class Source:
     # Whether it says only that the column has no value, and whether an earlier step takes care of missing values.
     flag: bool = False
     imputed: bool = False
+    # The constant that stands for a missing value, and for nothing else where nobody has it.
+    fill: Any = None
     operations: tuple[tuple[str, Any], ...] = ()
 
     @property
@@ -88,11 +90,11 @@ def read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
 
 def missing_values(transformer: Any, frame: pd.DataFrame, column: Name) -> np.ndarray[Any, Any]:
     """What the preprocessing makes of one row as it is, and of the same row with nothing in this column, (2, d)."""
-    rows = pd.concat([frame.apply(lambda part: part[part.first_valid_index()]).to_frame().T] * 2, ignore_index=True)
+    rows = pd.concat([frame.apply(lambda part: part.dropna().iloc[0]).to_frame().T] * 2, ignore_index=True)
     rows = rows.astype({name: dtype for name, dtype in frame.dtypes.items() if name != column})
     own = frame[column]
     gone = own[own.isna()]
-    known = own.loc[own.first_valid_index()]
+    known = own.dropna().iloc[0]
     values = pd.Series([known, gone.iloc[0] if len(gone) else np.nan], dtype=object)
     # A column of whole numbers has no room for what is missing.
     rows[column] = values.astype(own.dtype) if len(gone) else values.infer_objects()
@@ -253,7 +255,8 @@ def _imputer(imputer: Any, sources: Sources) -> Sources:
         raise _unsupported(imputer, f"expected one that fills what is missing (nan), got {marker!r} for missing")
     if len(imputer.statistics_) != len(sources) or pd.isna(imputer.statistics_).any():
         raise _unsupported(imputer, "it drops a column without values")
-    filled = [replace(source, imputed=True) for source in sources]
+    fills = imputer.statistics_ if imputer.strategy == "constant" else [None] * len(sources)
+    filled = [replace(source, imputed=True, fill=fill) for source, fill in zip(sources, fills, strict=True)]
     flagged = imputer.indicator_.features_.tolist() if imputer.add_indicator else []
     return [*filled, *(replace(filled[i], flag=True) for i in flagged)]
 

@@ -51,6 +51,11 @@ def name_conflict(judge: Judge, space: FeatureSpace, person: Rows, limits: Limit
             found.append(relaxed.sentence.format(", ".join(map(space.label, moved or relaxed.names))))
         all_proven &= answer.impossible
     if not found:
+        # Named moves, values that stay missing, steps and the ranges of curves are left as they are.
+        all_proven &= not any(
+            f.allowed is not None or f.missing or (f.step or 1.0) != 1.0 or not f.scaling.linear
+            for f in space.unprotected
+        )
         apart = " (protected attributes apart)" if space.protected else ""
         return f"; leaving out any one kind of constraint{apart} does not help" if all_proven else ""
     return f"; there is one {', or '.join(found)}"
@@ -60,7 +65,9 @@ def _relaxations(space: FeatureSpace, limits: Limits) -> Iterator[_Relaxed]:
     open_to_all = space.unprotected
     fixed = [f for f in open_to_all if f.direction is Direction.IMMUTABLE]
     directed = [f for f in open_to_all if f.direction in (Direction.INCREASING, Direction.DECREASING)]
-    numbers = [f for f in open_to_all if not f.labelled and np.isfinite([f.lower, f.upper]).all()]
+    # Outside its range a curve may have no values.
+    finite = [f for f in open_to_all if not f.labelled and np.isfinite([f.lower, f.upper]).all()]
+    numbers = [f for f in finite if f.scaling.linear]
     kept = [rule for rule in space.rules if set(rule.names) & set(map(str, space.protected))]
     if fixed:
         names = [f.name for f in fixed]

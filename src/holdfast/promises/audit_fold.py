@@ -144,12 +144,11 @@ def _paired(before: Feature, after: Feature) -> list[tuple[int, int]] | None:
     """The (old, new) variables of a column that hold the same thing; None if no affine map joins the two encodings."""
     if before.one_hot != after.one_hot or not (before.scaling.linear and after.scaling.linear):
         return None
-    if before.edges != after.edges or before.flags or after.flags:
+    # What stands for a missing value is on no line with the others.
+    if before.missing or after.missing or (before.one_hot and (before.edges or after.edges)):
         return None
     if not before.one_hot:
-        alike = (before.categories, before.values) == (after.categories, after.values)
-        # What stands for a missing value is not scaled like the others.
-        alike = alike and (not before.missing or (before.missing, before.scaling) == (after.missing, after.scaling))
+        alike = (before.categories, before.values, before.edges) == (after.categories, after.values, after.edges)
         return [(before.variables[0], after.variables[0])] if alike else None
     codes = [f.categories or tuple(range(f.n_codes)) for f in (before, after)]
     cells = [dict(zip(code, f.cells, strict=True)) for code, f in zip(codes, (before, after), strict=True)]

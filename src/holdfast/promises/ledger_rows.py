@@ -43,14 +43,14 @@ def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> list[str]:
     numbers = space.numbers(frame)
     columns: list[list[Any]] = []
     for i, feature in enumerate(space.features):
-        column = numbers[:, i]
+        known, column = ~np.isnan(numbers[:, i]), numbers[:, i]
+        values = as_objects([None] * len(column))
         if feature.labelled:
-            columns.append([None if np.isnan(code) else feature.categories[int(code)] for code in column])
-        elif feature.missing:
-            whole = int if feature.precision == "integer" else float
-            columns.append([None if np.isnan(number) else whole(number) for number in column])
+            values[known] = as_objects([feature.categories[int(code)] for code in column[known]])
         else:
-            columns.append((column.astype(np.int64) if feature.precision == "integer" else column).tolist())
+            whole = feature.precision == "integer"
+            values[known] = (column[known].astype(np.int64) if whole else column[known]).tolist()
+        columns.append(values.tolist())
     return [encode_json(row) for row in zip(*columns, strict=True)]
 
 
@@ -147,7 +147,7 @@ class Promises:
                 "date": self.dates,
                 "model": self.terms.model_hash,
                 "terms": self.terms.hash,
-                "threshold": self.terms.threshold,
+                "threshold": [self.terms.threshold] * len(self.numbers),
                 "target": self.targets,
                 "delta": _delta_text(self.terms.changes),
                 "norm": "" if self.terms.norm is None else str(self.terms.norm),
