@@ -30,11 +30,11 @@ CODES: dict[str, tuple[str, str, dict[str, tuple[float, str, str]]]] = {
         "A61": (-0.5, "below 100 DM", "unter 100 DM"), "A62": (-0.1, "100 to 500 DM", "100 bis 500 DM"),
         "A63": (0.3, "500 to 1,000 DM", "500 bis 1.000 DM"), "A64": (0.9, "above 1,000 DM", "über 1.000 DM"),
         "A65": (0.4, "none known", "keine bekannt")}),
-    "employment": ("employed for", "beschäftigt seit", {
+    "employment": ("time in employment", "Beschäftigungsdauer", {
         "A71": (-0.6, "unemployed", "arbeitslos"), "A72": (-0.4, "less than a year", "unter einem Jahr"),
-        "A73": (0.0, "one to four years", "ein bis vier Jahren"),
-        "A74": (0.5, "four to seven years", "vier bis sieben Jahren"),
-        "A75": (0.4, "seven years or more", "sieben Jahren oder länger")}),
+        "A73": (0.0, "one to four years", "ein bis vier Jahre"),
+        "A74": (0.5, "four to seven years", "vier bis sieben Jahre"),
+        "A75": (0.4, "seven years or more", "sieben Jahre oder mehr")}),
     "personal_status": ("personal status", "Familienstand", {
         "A91": (-0.4, "divorced man", "Mann, geschieden"), "A92": (-0.3, "married woman", "Frau, verheiratet"),
         "A93": (0.3, "single man", "Mann, ledig"), "A94": (0.1, "married man", "Mann, verheiratet")}),
@@ -52,8 +52,8 @@ CODES: dict[str, tuple[str, str, dict[str, tuple[float, str, str]]]] = {
         "A151": (-0.3, "rented", "gemietet"), "A152": (0.3, "owned", "Eigenheim"),
         "A153": (-0.1, "rent-free", "mietfrei")}),
     "job": ("job", "Beruf", {
-        "A171": (-0.5, "unskilled, not settled here", "ungelernt, nicht ansässig"),
-        "A172": (-0.1, "unskilled, settled here", "ungelernt, ansässig"), "A173": (0.1, "skilled", "Fachkraft"),
+        "A171": (-0.5, "unskilled without residence", "ungelernt ohne Wohnsitz"),
+        "A172": (-0.1, "unskilled with residence", "ungelernt mit Wohnsitz"), "A173": (0.1, "skilled", "Fachkraft"),
         "A174": (0.4, "highly qualified", "hoch qualifiziert")}),
     "telephone": ("telephone", "Telefon", {
         "A191": (-0.1, "none", "keines"), "A192": (0.2, "registered", "angemeldet")}),
