@@ -151,7 +151,9 @@ def _policy(certificate: dict[str, Any]) -> str:
         return ""
     chance, low_high = certificate["threshold"]["probability"], certificate["changes"].get("threshold")
     where = f"its logits less {certificate['threshold']['offsets']}" if chance is None else f"the threshold {chance!r}"
-    return f" at {where}" + ("" if low_high is None else f", the hardest from {low_high[0]!r} to {low_high[1]!r}")
+    return f" at {where}" + (
+        "" if low_high is None else f", as hard as any from {low_high[0]!r} to {low_high[1]!r} or harder"
+    )
 
 
 def _check_hardest(ends: list[float], threshold: Any, index: int) -> None:

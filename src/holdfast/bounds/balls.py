@@ -33,9 +33,11 @@ import numpy as np
 
 from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
+from holdfast.deadline import Deadline
 from holdfast.network import Floats, Network
 
 _UNIT = 2.0**-53
+_NO_LIMIT = Deadline.after(None)
 # A product that underflows loses less than this.
 _TINY = 2.0**-1022
 _LEAST = 5e-324
@@ -336,8 +338,10 @@ class _Descent:
     The gradient of a layer is the product of a backward signal and of what the layer reads. So is the steepest change.
     """
 
-    def __init__(self, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> None:
-        self.network, self.changes, self.ball = network, changes, _Ball.of(changes)
+    def __init__(
+        self, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, deadline: Deadline = _NO_LIMIT
+    ) -> None:
+        self.network, self.changes, self.ball, self.deadline = network, changes, _Ball.of(changes), deadline
         self.radii = np.array([radius.weight for radius in changes.layer_radii(network)])
         self.today = [
             np.concatenate([w, b[:, None]], axis=1) for w, b in zip(network.weights, network.biases, strict=True)
@@ -357,7 +361,7 @@ class _Descent:
         # What is below by more than rounding errors stays below when it is moved inwards and replayed.
         enough = -math.inf if goal is None else goal - 1e-9 * abs(value)
         for _ in range(_ROUNDS):
-            if value < enough:
+            if value < enough or self.deadline.over:
                 break
             tried = [a + _SHARES * (b - a) for a, b in zip(steps, self.steepest(steps), strict=True)]
             margins = self.margins(tried)
@@ -553,8 +557,9 @@ class _Search:
         return min(node.bound for node in nodes)
 
 
-def _cut(network: Network, ball: _Ball, x: Floats, margin: Margin, radii: Floats, rounds: int, goal: float) -> float:
+def _cut(descent: _Descent, x: Floats, margin: Margin, rounds: int, goal: float) -> float:
     """Branch and bound over what each layer takes of the shared radius."""
+    network, ball, radii = descent.network, descent.ball, descent.radii
 
     def bound(most: Floats) -> Floats:
         return _least(network, ball, np.broadcast_to(x, (most.shape[0], x.size)), most, [margin])[:, 0]
@@ -565,7 +570,7 @@ def _cut(network: Network, ball: _Ball, x: Floats, margin: Margin, radii: Floats
     for _ in range(rounds):
         cut = bounds.argsort(kind="stable")[:_OPEN]
         cut = cut[bounds[cut] <= goal]
-        if not cut.size:
+        if not cut.size or descent.deadline.over:
             break
         halves = parts[np.tile(cut, 2)]
         each, layer = np.arange(2 * cut.size), (halves[:, 1] - halves[:, 0]).argmax(axis=1)
@@ -590,13 +595,14 @@ def refine(
     *,
     rounds: int = 20,
     goal: float | None = None,
+    deadline: Deadline = _NO_LIMIT,
 ) -> tuple[float, Network | None]:
     """A tighter lower bound on one margin over the ball, and a network inside it that breaks the margin, if one is met.
 
     Exact to a small gap with at most one hidden layer. Stops where the bound or a network is beyond the `goal`.
     """
     lower = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
-    descent = _Descent(network, changes, x, margin)
+    descent = _Descent(network, changes, x, margin, deadline)
     value, steps = descent.least(goal)
     if network.hidden and (goal is None or lower <= goal <= value):
         if len(network.hidden) == 1:
@@ -606,5 +612,5 @@ def refine(
             value, steps = min((value, steps), again, key=lambda pair: pair[0])
         elif descent.ball.shared < math.inf:
             least = value if goal is None else goal
-            lower = max(lower, _cut(network, descent.ball, x, margin, descent.radii, rounds, least))
+            lower = max(lower, _cut(descent, x, margin, rounds, least))
     return lower, descent.network_of(steps) if value <= 0.0 else None

@@ -506,7 +506,7 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
             if job.proven[one, k]:
                 continue
             x = job.points[one]
-            lower, witness = balls.refine(engine.network, engine.changes, x, margin, goal=0.0)
+            lower, witness = balls.refine(engine.network, engine.changes, x, margin, goal=0.0, deadline=deadline)
             if witness is not None and flips(witness, margin, x):
                 (row,) = job.reached(np.array([one]), np.zeros(1), np.ones(1, dtype=bool), stage)
                 job.outcome.evidence.networks[int(row)] = (margin, witness)
