@@ -206,7 +206,7 @@ def test_refits_certificates_ledger_and_method_are_stated(advice: hf.Recourse, t
     facts = dict(contents.facts)
     assert facts["Ledger's head"] == head
     assert facts["Certificates"].startswith(f"{advice.found.sum()}, whose ids")
-    assert facts["Advice by"] == "RNCE with candidates of 400 rows, certified candidates off, line search on"
+    assert facts["Advice by"] == "RNCE with candidates of 400 rows, line search on"
     assert gather(advice, date=DATE).refits is None
 
 

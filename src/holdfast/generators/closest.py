@@ -99,7 +99,7 @@ class Closest(Generator):
 def _robust_neighbours(judge: Judge, space: FeatureSpace, person: Rows, table: Candidates, k: int) -> Floats:
     """The k cheapest robust points among the candidates as this person could become them, (<= k, d)."""
     factual = person.points[0]
-    order, found = np.argsort(table.distances(factual), kind="stable"), np.empty((0, space.n_variables))
+    order, found = np.argsort(table.distances(factual[None, :])[0], kind="stable"), np.empty((0, space.n_variables))
     if not space.rules:
         # Up to rounding, what becomes of a candidate: most are told from it, sooner than they are settled.
         about = np.clip(table.settled, *space.bounds_for(person))

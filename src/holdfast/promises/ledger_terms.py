@@ -98,8 +98,12 @@ class Terms:
 
     def statement(self, verdict: str | None) -> str:
         """What a promise with this verdict says of models to come: what is proven, and what was measured."""
-        if self.changes is None or verdict != "ROBUST":
-            return "the model of that day accepts; nothing is said of others"
+        today = "the model of that day accepts"
+        if self.changes is None or verdict is None:
+            return f"{today}; nothing is said of others"
+        if verdict != "ROBUST":
+            known = "it is not so" if verdict == "NOT_ROBUST" else "it is not known"
+            return f"{today}; {known} that {self.changes.every_model} does"
         chance = "" if self.changes.chance is None else f"; measured, not proven: {self.changes.chance}"
         return f"proven: {self.changes.every_model} accepts{chance}"
 
