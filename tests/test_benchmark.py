@@ -364,6 +364,8 @@ def test_folders_hold_plain_data_only(finished):
     np.testing.assert_array_equal(timings["seconds"], finished.results["seconds"])
 
 
+# Threads share the filters of warnings, so that what one of them ignores may reach another.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_jobs_do_not_change_results(finished, tmp_path):
     with joblib.parallel_config(backend="threading"):
         tiny_study.run(tmp_path, n_jobs=2)
