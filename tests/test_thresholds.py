@@ -252,8 +252,11 @@ def test_certificates_state_the_threshold_and_the_checker_minds_it(table, kind) 
             forged = forged | {"statement": checker.statement(forged), "id": ""}
             forged["id"] = checker.sha256(forged)
             accepted = hf.check_certificate(forged, network).accepted
-            # Without any threshold a certificate may still be true, of another statement.
-            assert not accepted or "threshold" not in forged or forged["threshold"]["offsets"] == [0.0]
+            stated = forged.get("threshold", {"probability": 0.5, "offsets": [0.0]})
+            consistent = stated["offsets"] == [0.0] and stated["probability"] == 0.5 and changes.threshold is None
+            # At a half it is another statement, which the certificate may prove or not; all else contradicts itself.
+            still = hf.certify(model, X[row : row + 1], 1, changes).verdict[0]
+            assert accepted <= (consistent and str(still) == document["verdict"])
     assert hf.certificate(hf.certify(model, X, 1, hf.PlausibleShift(0.1)), rows[0]).get("threshold") is None
 
 

@@ -114,12 +114,12 @@ class Scored(Classifier):
         """The same model, asked about points that stand for rows of a table."""
         return replace(self, decode=decode, width=width)
 
-    def doubts(self, points: Floats, frame: pd.DataFrame) -> list[str]:
-        """Why what is known of a point does not hold for this row of the caller's table, "" where it does."""
+    def doubts(self, points: Floats, frame: pd.DataFrame, classes: NDArray[np.intp]) -> list[str]:
+        """Why a point's class, as its scores have it, does not hold for this row of the caller's table, or \"\"."""
         found = np.full(points.shape[0], "", dtype=object)
         if points.shape[0] and self.predict_labels is not None:
             theirs = np.asarray(self.predict_labels(self._table(points))).ravel().astype(str)
-            found[theirs != self.predict(points).astype(str)] = "the model's own prediction is not what its scores say"
+            found[theirs != self.classes[classes].astype(str)] = "the model's own prediction is not what its scores say"
         found[self.other_rows(points, frame)] = OTHER_ROW
         return list(found)
 

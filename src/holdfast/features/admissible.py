@@ -46,9 +46,9 @@ def nearest(feature: Feature, block: Floats, own: Floats | None, directed: bool 
     """
     if own is not None and directed and feature.direction is Direction.IMMUTABLE:
         return own
-    wanted = wanted_numbers(feature, block, own)
     if feature.listed:
         return _listed(feature, block, own, directed)
+    wanted = wanted_numbers(feature, block, own)
     low, high = reach(feature, own, wanted.shape[0], directed)
     moved = np.minimum(np.maximum(wanted, low), high)
     if feature.grid is not None:
@@ -155,11 +155,6 @@ def hold_below(ends: Floats, precision: str) -> Floats:
     return np.where(short < ends, short, np.nextafter(short, kind(-np.inf))).astype(np.float64)
 
 
-def wanted_codes(feature: Feature, block: Floats, own: Floats | None) -> Floats:
-    """For a listed column, the label that fits best; the own label on a tie."""
-    return _listed(feature, block, own, directed=False)
-
-
 def _best_codes(scores: Floats, own: NDArray[np.intp] | None) -> NDArray[np.intp]:
     best = scores.argmax(axis=1)
     if own is not None:
@@ -171,7 +166,7 @@ def _best_codes(scores: Floats, own: NDArray[np.intp] | None) -> NDArray[np.intp
 def wanted_numbers(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     """What a point asks for in this column, before any constraint; exactly the own value where nothing changed."""
     if feature.listed:
-        return wanted_codes(feature, block, own)
+        return _listed(feature, block, own, directed=False)
     asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
     wanted = np.zeros(block.shape[0]) if own is None else own.copy()
     # Off the grid only an exact inverse keeps a settled point where it is.

@@ -77,10 +77,6 @@ class Scaling:
         """Whether there is no curve in it."""
         return all(operation not in CURVES for operation, _ in self.operations)
 
-    def apply_one(self, value: float) -> float:
-        """`apply` for a single number."""
-        return float(self.apply(np.array([value]))[0])
-
     def estimate(self, encoded: Floats) -> Floats:
         """Encoded values -> raw values, up to rounding."""
         with np.errstate(all="ignore"):

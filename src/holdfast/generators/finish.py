@@ -62,7 +62,7 @@ def finish(task: Task, proposals: Proposals) -> Finished:
     for i in np.flatnonzero(other).tolist():
         label = task.classifier.classes[classes[i]]
         reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
-    doubts = task.classifier.doubts(points, frame) if isinstance(task.classifier, Scored) else [""] * rows.size
+    doubts = task.classifier.doubts(points, frame, classes) if isinstance(task.classifier, Scored) else [""] * rows.size
     for i, doubt in enumerate(doubts):
         reason[rows[i]] = reason[rows[i]] or doubt
     good = np.flatnonzero(kept & ~other & (np.array(doubts) == ""))

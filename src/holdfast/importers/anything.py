@@ -41,7 +41,7 @@ def by_its_scores(model: Any, why: HoldfastError) -> Scored:
         labels,
         columns,
         None if width is None else int(width),
-        predict_labels=Asked(model, "predict", array=array) if hasattr(model, "predict") else None,
+        predict_labels=Scoring(model, "predict", array=array) if hasattr(model, "predict") else None,
         why=str(why),
         raw=not array or len(getattr(model, "steps", ())) > 1,
     )
@@ -64,17 +64,17 @@ def _score_of(model: Any, why: HoldfastError, array: bool) -> Callable[[Any], An
     for base in type(last).__mro__:
         raw = _RAW.get(base.__module__.partition(".")[0])
         if raw is not None and hasattr(last, "predict_proba"):
-            return Asked(model, "predict", tuple(raw.items()), array)
+            return Scoring(model, "predict", tuple(raw.items()), array)
     known = [name for name in ("decision_function", "predict_proba") if hasattr(model, name)]
     if not known:
         raise why
     # Of several classes a decision function may be one against one; probabilities are of each class.
     method = known[0] if len(model.classes_) == 2 else known[-1]
-    return Asked(model, method, array=array, odds=method == "predict_proba")
+    return Scoring(model, method, array=array, odds=method == "predict_proba")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Scoring:
     """A method of a model, as a function of the table that can be pickled."""
 
     model: Any
@@ -86,7 +86,7 @@ class Asked:
     threshold: float | None = None
     first: bool = False
 
-    def odds_at(self, threshold: float | None, first: bool = False) -> Asked:
+    def odds_at(self, threshold: float | None, first: bool = False) -> Scoring:
         """The model's probabilities at a threshold: its margins need not be their log-odds."""
         if not hasattr(self.model, "predict_proba"):
             raise InvalidInputError(

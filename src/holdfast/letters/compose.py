@@ -36,7 +36,7 @@ from holdfast.letters.contents import (
     Detail,
     Limits,
     MainReason,
-    Odds,
+    StatedChance,
     Time,
 )
 from holdfast.letters.language import Language
@@ -304,14 +304,14 @@ def _limits(changes: Changes, language: Language) -> Limits:
     return Limits(least, "" if largest == least else largest, norm, bool(changes.biases), changes.per_parameter)
 
 
-def _odds(changes: Changes | None, language: Language) -> Odds | None:
+def _odds(changes: Changes | None, language: Language) -> StatedChance | None:
     chance: Chance | None = None if changes is None else changes.chance
     if chance is None:
         return None
     # What is broken is rounded up, how sure that is down; the last bits are those of a decimal in binary.
     broken = language.number(math.ceil(1e4 * chance.broken * (1.0 - 1e-12)) / 100.0)
     sure = "" if chance.probability is None else language.rounded_down(100.0 * chance.probability)
-    return Odds(
+    return StatedChance(
         one_in=str(chance.one_in or ""),
         share=language.percent.replace("{}", broken),
         models=language.number(chance.models),

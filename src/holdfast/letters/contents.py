@@ -94,7 +94,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Odds:
+class StatedChance:
     """What was measured of such advice: how often the next model breaks it. Never a proof.
 
     Attributes
@@ -188,6 +188,6 @@ class Contents:
     limits: Limits | None
     time: Time
     why_none: str
-    odds: Odds | None = None
+    odds: StatedChance | None = None
     derived: str = ""
     unlisted: int = 0
