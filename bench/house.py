@@ -121,18 +121,17 @@ def print_walks() -> None:
         )
 
     advice = explain(12, hf.RNCE(loans.frame))
-    with tempfile.TemporaryDirectory() as folder:
-        with hf.Ledger(Path(folder) / "ledger.db") as ledger:
-            ledger.add(advice)
-            walks = {
-                "certify, 600 rows": lambda: hf.certify(model, X[:600], 1, changes),
-                "explain(Closest()), 2 people": lambda: explain(2, hf.Closest()),
-                "audit, 12 promises": lambda: hf.audit(ledger, later),
-                "report, 12 people": lambda: advice.report(Path(folder) / "report.html"),
-            }
-            print(f"\n{'one call':32}{'functions':>10}{'files':>7}{'rooms':>7}")
-            for name, call in walks.items():
-                print("{:32}{:10}{:7}{:7}".format(name, *walked(call)))
+    with tempfile.TemporaryDirectory() as folder, hf.Ledger(Path(folder) / "ledger.db") as ledger:
+        ledger.add(advice)
+        walks = {
+            "certify, 600 rows": lambda: hf.certify(model, X[:600], 1, changes),
+            "explain(Closest()), 2 people": lambda: explain(2, hf.Closest()),
+            "audit, 12 promises": lambda: hf.audit(ledger, later),
+            "report, 12 people": lambda: advice.report(Path(folder) / "report.html"),
+        }
+        print(f"\n{'one call':32}{'functions':>10}{'files':>7}{'rooms':>7}")
+        for name, call in walks.items():
+            print("{:32}{:10}{:7}{:7}".format(name, *walked(call)))
     print(f"\npublic names: {len(hf.__all__)}")
 
 
