@@ -21,9 +21,10 @@ from holdfast.cli.benchmark import app as commands
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study import RECIPES, Recipe, changes_page, recipes
-from holdfast.study.recipes import Learned, read_recipes
+from holdfast.study.recipes import read_recipes
 from holdfast.study.situation import Halves
 from holdfast.study.survival import Survival
+from holdfast.study.tables import Learned
 
 KINDS = {recipe.name: recipe for recipe in RECIPES}
 RNG = np.random.default_rng(0)
