@@ -23,6 +23,7 @@ from holdfast.features.constraints import NOTHING
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.generators import Recourse
+from holdfast.given import whole_number
 from holdfast.metrics.answers import Answers
 from holdfast.metrics.rows import valid_rows
 from holdfast.network import Floats, Network
@@ -54,7 +55,6 @@ from holdfast.report.counter import closest_counter_models
 from holdfast.report.groups import Groups, slices_of
 from holdfast.report.radii import Radii, least_radius, radii_of
 from holdfast.report.words import capital, cost_of, facts_of, limits_of, promise_of
-from holdfast.verify.inputs import whole_number
 
 _TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"
