@@ -32,7 +32,7 @@ from holdfast.generators import Recourse
 from holdfast.importers import Model, load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.kept_share import KeptShare, kept_share
 from holdfast.promises.ledger import Ledger
 
