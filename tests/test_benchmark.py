@@ -58,7 +58,7 @@ def process(folder, *arguments):
 def kept_files(folder):
     """What is finished: each file with what would change if it were written again."""
     kinds = ("models", "cells", "verdicts", "networks")
-    files = [path for kind in kinds for path in (Path(folder) / kind).glob("*")]
+    files = [path for kind in kinds for path in (Path(folder) / kind).glob("[!.]*")]
     return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in files}
 
 
@@ -246,7 +246,7 @@ def test_stopped_at_every_file(finished, tmp_path, monkeypatch):
         allowed -= 1
         rename(partial, target)
 
-    monkeypatch.setattr("holdfast.study.store.os.replace", replace)
+    monkeypatch.setattr("holdfast.files.os.replace", replace)
     # Four networks and their set; three cells with two verdicts each.
     for n_files, allowed in [(5, 5), *((n, 1) for n in range(6, 5 + 3 + 6 + 1))]:  # noqa: B007
         done = kept_files(tmp_path)
@@ -268,7 +268,7 @@ def test_two_processes_in_one_folder(finished, tmp_path):
     assert_same(tmp_path, finished)
     result = tiny_study.run(tmp_path)
     assert (result.computed, result.reused) == ({}, TOTAL)
-    assert list((tmp_path / ".partial").iterdir()) == []
+    assert list(tmp_path.rglob(".*")) == []
 
 
 def test_finished_is_not_computed_again(finished):
@@ -518,7 +518,8 @@ def test_bad_input_is_named_before_any_work(options, message):
 
 def test_abandoned_files_are_swept(tmp_path):
     StudyStore.open(tmp_path)
-    old, young = tmp_path / ".partial" / "old", tmp_path / ".partial" / "young"
+    (tmp_path / "cells").mkdir()
+    old, young = (tmp_path / "cells" / f".1-{n}.partial.0f.json" for n in (1, 2))
     old.write_text("")
     young.write_text("")
     os.utime(old, (0, 0))

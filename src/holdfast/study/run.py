@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE
+from holdfast.given import check_jobs, positive_number, whole_number
 from holdfast.progress import no_bar, progress_bar
 from holdfast.study.cells import answer, cell_frame, judge, verdict_shares
 from holdfast.study.deltas import Delta, read_deltas, resolve
@@ -27,7 +28,6 @@ from holdfast.study.situation import PAPER_RETRAINED, Protocol, Situation
 from holdfast.study.store import StudyStore
 from holdfast.study.survival import Asked, Survival, fates
 from holdfast.study.tables import read_tables
-from holdfast.verify.inputs import check_jobs, positive_number, whole_number
 
 Advance = Callable[[int], object]
 T = TypeVar("T")

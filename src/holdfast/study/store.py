@@ -11,13 +11,13 @@ import hashlib
 import json
 import os
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.files import whole_file
 from holdfast.network import Network
 from holdfast.study.specification import describe, digest
 
@@ -50,8 +50,8 @@ class StudyStore:
             return cls()
         path = Path(folder).absolute()
         try:
-            (path / ".partial").mkdir(parents=True, exist_ok=True)
-            for left in (path / ".partial").iterdir():
+            path.mkdir(parents=True, exist_ok=True)
+            for left in path.rglob(".*.partial.*"):
                 if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
                     left.unlink(missing_ok=True)
         except OSError as error:
@@ -107,16 +107,11 @@ class StudyStore:
         return names
 
     def write_file(self, name: str, write: Callable[[Path], object]) -> None:
-        """Let `write` fill a temporary file, then give it its name: others see the old file or the whole new one."""
-        if self.folder is None:
-            return
-        partial, target = self.folder / ".partial" / uuid.uuid4().hex, self.folder / name
-        try:
-            write(partial)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
+        """Let `write` fill a file of the folder: others see the old file or the whole new one."""
+        if self.folder is not None:
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            with whole_file(self.folder / name) as beside:
+                write(beside)
 
 
 # Keeps nothing.

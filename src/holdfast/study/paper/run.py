@@ -12,6 +12,7 @@ import joblib
 import pandas as pd
 
 from holdfast.errors import InvalidInputError
+from holdfast.given import check_jobs
 from holdfast.progress import progress_bar
 from holdfast.study.paper.measure import PaperModel, Records
 from holdfast.study.paper.printed import Printed
@@ -19,7 +20,6 @@ from holdfast.study.paper.results import Results
 from holdfast.study.paper.settings import BASELINE, DELTA_VAL, METHODS, MULTI, NN, TABLES, PaperExtent
 from holdfast.study.run import run_situation
 from holdfast.study.store import StudyStore
-from holdfast.verify.inputs import check_jobs
 
 TARGETED = {method.label for method in METHODS if method.targeted}
 
