@@ -94,10 +94,7 @@ class CalibratedDelta(ChosenDelta):
             name = column.replace("_", " ") if column.startswith("layer") else self.name
             ax.axvline(radius, color=CHOSEN, linestyle=style, label=f"{name}: {radius:.3g}")
         ax.axhline(100 * self.coverage, color=INK, linestyle=(0, (1, 3)), linewidth=1)
-        ax.set_xlabel(measure)
-        ax.set_ylabel("per cent of the retrainings")
-        ax.set_xlim(left=0)
-        ax.set_ylim(0, 103)
+        ax.set(xlabel=measure, ylabel="per cent of the retrainings", xlim=(0, None), ylim=(0, 103))
         legend_below(ax)
         return ax
 
@@ -197,7 +194,9 @@ at most 0.75
             f"shape: expected 'uniform', 'layer', or 'parameter' in the norm inf, got {shape!r} in the norm {norm:g}"
         )
     whole, layers, pairs = _distances(history, origin, norm)
-    _check_distances(whole)
+    wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
+    if wrong.size:
+        raise InvalidInputError(f"history: expected distances >= 0, got {wrong[0]}")
     needed, n = least_history(coverage, confidence), len(whole)
     _check_length(n, needed, coverage, confidence, unranked=int(shape != "uniform"))
     n_shape = 0 if shape == "uniform" else max(1, min(n // 4, n - needed))
@@ -212,7 +211,9 @@ at most 0.75
         )
     # Numbers are the caller's own measure, and are handed back as they came.
     radii = outward(unit * value, norm) if pairs or n_shape else unit * value
-    evidence = _evidence(whole, layers, n_shape)
+    evidence = pd.DataFrame({"distance": whole, "role": np.where(np.arange(n) < n_shape, "shape", "rank")})
+    if layers is not None:
+        evidence[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
     drawn = isinstance(history, RetrainedModels)
     delta: Delta = float(radii[0]) if shape == "uniform" else tuple(radii.tolist())
     biases: bool | tuple[Floats, ...] = True
@@ -291,17 +292,22 @@ def _usual(moves: Floats, network: Network) -> Floats:
 def _like(network: Network, radii: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """Radii in one row as [down, up] for each layer's weights and biases."""
     split = np.split(radii.reshape(2, -1), _ends(network), axis=1)
-    weights = zip(split[::2], network.weights, strict=True)
-    return tuple(part.reshape(2, *weight.shape) for part, weight in weights), tuple(split[1::2])
+    shaped = [part.reshape(2, *like.shape) for part, like in zip(split, _parameters(network), strict=True)]
+    return tuple(shaped[::2]), tuple(shaped[1::2])
+
+
+def _parameters(network: Network) -> list[Floats]:
+    """Weights and biases, layer after layer."""
+    return [part for pair in zip(network.weights, network.biases, strict=True) for part in pair]
 
 
 def _flat(network: Network) -> Floats:
-    return np.concatenate([part.ravel() for pair in zip(network.weights, network.biases, strict=True) for part in pair])
+    return np.concatenate([part.ravel() for part in _parameters(network)])
 
 
 def _ends(network: Network) -> Any:
     """Where in a row of all parameters one layer's weights or biases end and the next begin."""
-    return np.cumsum([part.size for pair in zip(network.weights, network.biases, strict=True) for part in pair])[:-1]
+    return np.cumsum([part.size for part in _parameters(network)])[:-1]
 
 
 def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats | None, list[tuple[Network, Network]]]:
@@ -331,9 +337,7 @@ def _as_numbers(history: Any) -> Floats | None:
         history = history.to_numpy()
     if not isinstance(history, Sequence | np.ndarray) or isinstance(history, str | bytes):
         raise InvalidInputError(f"history: expected a sequence of models or of distances, got {type(history).__name__}")
-    if not all(isinstance(item, int | float | np.number | Sequence | np.ndarray) for item in history):
-        return None
-    if any(isinstance(item, str) for item in history):
+    if not all(isinstance(item, int | float | np.number | list | tuple | np.ndarray) for item in history):
         return None
     try:
         numbers = np.asarray(history, dtype=np.float64)
@@ -342,15 +346,3 @@ def _as_numbers(history: Any) -> Floats | None:
     if numbers.ndim not in (1, 2):
         raise InvalidInputError(f"history: expected n distances, or n rows of them, got shape {numbers.shape}")
     return numbers
-
-
-def _check_distances(distances: Floats) -> None:
-    if not (np.isfinite(distances) & (distances >= 0.0)).all():
-        worst = distances[~(np.isfinite(distances) & (distances >= 0.0))][0]
-        raise InvalidInputError(f"history: expected distances >= 0, got {worst}")
-
-
-def _evidence(whole: Floats, layers: Floats | None, n_shape: int) -> pd.DataFrame:
-    role = np.where(np.arange(len(whole)) < n_shape, "shape", "rank")
-    columns = {} if layers is None else {f"layer_{i + 1}": layers[:, i] for i in range(layers.shape[1])}
-    return pd.DataFrame({"distance": whole, "role": role} | columns)

@@ -71,10 +71,8 @@ class IncrementalDelta(ChosenDelta):
         ax.plot([100 * self.share], [float(self)], "o", color=CHOSEN, markersize=7, label=label)
         for style, other in zip(("--", ":", "-."), also, strict=False):
             ax.axhline(float(other), color=INK, linestyle=style, linewidth=1, label=f"{other.name}: {other.shown}")
-        ax.set_xlabel("per cent of the new data that retraining sees")
-        ax.set_ylabel("delta: distance from today's parameters")
-        ax.set_xlim(left=0)
-        ax.set_ylim(bottom=0)
+        ax.set(xlabel="per cent of the new data that retraining sees", ylabel="delta: distance from today's parameters")
+        ax.set(xlim=(0, None), ylim=(0, None))
         legend_below(ax)
         return ax
 
@@ -162,26 +160,17 @@ the data
         )
         for one in shares
     }  # fmt: skip
-    evidence = pd.concat([_evidence(one, models, norm) for one, models in runs.items()], ignore_index=True)
     retrained = runs[chosen]
-    delta: Delta
+    delta: Delta = _radius(retrained.distances(norm), statistic, norm)
     if per_layer:
-        layers = retrained.distances(norm, per_layer=True)
-        delta = tuple(_radius(column, statistic, norm) for column in layers.T)
-    else:
-        delta = _radius(retrained.distances(norm), statistic, norm)
+        delta = tuple(_radius(column, statistic, norm) for column in retrained.distances(norm, per_layer=True).T)
+    frames = {(one, models.n_rows): models.to_frame(norm) for one, models in runs.items()}
+    evidence = pd.concat(frames, names=["share", "rows"]).reset_index(["share", "rows"]).reset_index(drop=True)
     return IncrementalDelta(delta, float(norm), evidence, chosen, statistic, retrained)
 
 
 # The verb; inside `delta_incremental` its name is the caller's function.
 _retrain = retrain
-
-
-def _evidence(share: float, models: RetrainedModels, norm: float) -> pd.DataFrame:
-    layers = models.distances(norm, per_layer=True)
-    columns = {f"layer_{i + 1}": layers[:, i] for i in range(layers.shape[1])}
-    measured = {"share": share, "rows": models.n_rows, "seed": models.seeds, "distance": models.distances(norm)}
-    return pd.DataFrame(measured | columns)
 
 
 def _check_statistic(statistic: Any) -> None:

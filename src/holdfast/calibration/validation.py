@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, Generator, Recourse, explain
-from holdfast.generators.reading import Question, read_question
+from holdfast.generators.base import Task
+from holdfast.generators.reading import read_question
 from holdfast.given import given_share, positive_number
 from holdfast.importers import Model, load_model
 from holdfast.metrics import Answers
@@ -67,10 +69,7 @@ class ValidationDelta(ChosenDelta):
         ax.plot(deltas, 100 * self.evidence["coverage"], "s--", color=INK, mfc="white", label="people with recourse")
         if self.reached:
             ax.axvline(float(self), color=CHOSEN, label=f"{self.name}: {self.shown}")
-        ax.set_xlabel("delta that recourse is made for")
-        ax.set_ylabel("per cent")
-        ax.set_xscale("log")
-        ax.set_ylim(0, 103)
+        ax.set(xlabel="delta that recourse is made for", ylabel="per cent", xscale="log", ylim=(0, 103))
         legend_below(ax)
         return ax
 
@@ -177,23 +176,18 @@ for 2 of 2 people
     models = _models(retrained)
     if generator is None:
         generator = RNCE(X_validation if candidates is None else candidates)
-    question, asked, targets = people_to_ask(
+    _, asked, ask = rejected_people(
         model, X_validation, name="X_validation", target=target, generator=generator, space=space, seed=seed,
         time_limit=time_limit, n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
-    task, people = question.task, question.table.iloc[asked]
     rows: list[dict[str, Any]] = []
     with progress_bar("delta_validation", len(grid), wanted=progress, long=_LONG) as advance:
         for delta in grid:
-            recourse = explain(
-                model, people, target=targets, changes=PlausibleChanges(delta, norm), generator=generator,
-                space=task.space, seed=seed, time_limit=time_limit, n_jobs=n_jobs, threshold=threshold, progress=False,
-            )  # fmt: skip
+            recourse = ask(changes=PlausibleChanges(delta, norm), progress=False)
             rows.append(_measured(delta, recourse, models))
             least = rows[0]["found"] if coverage is None else coverage * asked.size
             rows[-1]["enough"] = _enough(rows[-1], required, least)
-            if advance is not None:
-                advance(1)
+            advance(1)
             if rows[-1]["enough"] or rows[-1]["found"] == 0:
                 break
     chosen = float(rows[-1]["delta"]) if rows[-1]["enough"] else math.nan
@@ -216,16 +210,22 @@ def _grid(deltas: Iterable[float] | None, start: float, step: float | None, stop
     return [float(f"{start * _GROWTH**k:.3g}") for k in range(n_steps + 1)]
 
 
-def people_to_ask(
-    model: Any, X: Any, *, name: str, target: Any, generator: Generator, **options: Any
-) -> tuple[Question, NDArray[np.intp], NDArray[Any]]:
-    """The question, the rows whom today's model does not give their target, and their targets; there must be some."""
-    question = read_question(model, X, target=target, changes=None, generator=generator, **options)
+def rejected_people(
+    model: Any, X: Any, *, name: str, target: Any, generator: Generator, space: FeatureSpace | None, **options: Any
+) -> tuple[Task, NDArray[np.intp], Callable[..., Recourse]]:
+    """The people whom today's model does not give their target: as a task, their rows, and `explain` for their advice.
+
+    There must be some. What is asked for them takes the changes, and whether to show progress.
+    """
+    question = read_question(model, X, target=target, changes=None, generator=generator, space=space, **options)
     task = question.task
     asked = np.flatnonzero(task.classifier.predict_index(task.factuals) != task.targets)
     if asked.size == 0:
         raise InvalidInputError(f"{name}: expected people whom the model does not give {target!r}, got none")
-    return question, asked, task.classifier.classes[task.targets[asked]]
+    targets = task.classifier.classes[task.targets[asked]]
+    people = question.table.iloc[asked]
+    ask = partial(explain, model, people, target=targets, generator=generator, space=task.space, **options)
+    return task.take(asked), asked, ask
 
 
 def _models(retrained: Any) -> list[Model]:

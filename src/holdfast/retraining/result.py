@@ -93,23 +93,29 @@ class RetrainedModels(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.models)
 
-    def __repr__(self) -> str:
-        known = all(isinstance(one, Network) for one in self.classifiers)
-        apart = "none" if not len(self) else "with preprocessing of their own" if known else "known by their scores"
+    def to_frame(self, norm: float = math.inf) -> pd.DataFrame:
+        """One row for each model: its seed, and its distance and that of each layer (layer_1, ...) where known."""
+        frame = pd.DataFrame({"seed": self.seeds}, index=pd.RangeIndex(len(self), name="model"))
+        if self.comparable and len(self):
+            layers = self.distances(norm, per_layer=True)
+            frame["distance"] = self.distances(norm)
+            frame[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
+        return frame
+
+    @property
+    def _apart(self) -> str:
+        """How far they lie from today's, in words."""
         if self.comparable and len(self):
             far = self.distances()
-            apart = f"{far.min():.3g} to {far.max():.3g} from today's"
-        return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {apart})"
+            return f"{far.min():.3g} to {far.max():.3g} from today's"
+        known = all(isinstance(one, Network) for one in self.classifiers)
+        return "none" if not len(self) else "with preprocessing of their own" if known else "known by their scores"
+
+    def __repr__(self) -> str:
+        return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {self._apart})"
 
     @never_fails
     def _repr_html_(self) -> str:
-        table = pd.DataFrame({"seed": [str(seed) for seed in self.seeds]}, index=pd.RangeIndex(len(self), name="model"))
-        far = ""
-        if self.comparable and len(self):
-            table["distance"] = self.distances()
-            for i, column in enumerate(self.distances(per_layer=True).T):
-                table[f"layer {i + 1}"] = column
-            far = f", {table['distance'].min():.3g} to {table['distance'].max():.3g} from today's"
         facts = [
             ("how", self.how.replace("_", " ")),
             ("rows each learned from", self.n_rows),
@@ -118,7 +124,9 @@ class RetrainedModels(Sequence[Any]):
             ("today", repr(self.classifier)),
         ]
         notes = [] if self.comparable else ["They are no networks with today's preprocessing: there is no distance."]
-        return show(f"{len(self)} retrained models{far}", facts, table, rows="models", notes=notes)
+        # Seeds are names, not quantities.
+        table = self.to_frame().astype({"seed": str})
+        return show(f"{len(self)} retrained models, {self._apart}", facts, table, rows="models", notes=notes)
 
 
 def each_model(retrained: Any) -> Iterator[Any]:

@@ -13,9 +13,6 @@ from holdfast.files import read_json
 from holdfast.study.paper.settings import BASELINE, DELTA_VAL, MULTI, TABLES, Block, ModelKind
 
 NEEDED = ("quality_NN", "quality_LR", "runtime_s_20_inputs", "multiclass", "datasets")
-# Half a unit in the last digit that the paper prints.
-ROUNDING = {"lof": 0.005}
-OTHER_ROUNDING = 0.0005
 
 
 @dataclass(frozen=True)
@@ -99,11 +96,6 @@ class Printed:
     def _figure(self, table: str, path: tuple[str, ...]) -> Figure | None:
         mean = _at(self.tables, (table, *path))
         return None if mean is None else Figure(mean, _at(self.tables, (f"{table}-std", *path)))
-
-
-def rounding(metric: str) -> float:
-    """How far the printed figure of a metric may lie from what it was rounded from."""
-    return ROUNDING.get(metric, OTHER_ROUNDING)
 
 
 def _at(tables: Any, path: tuple[str, ...]) -> float | None:

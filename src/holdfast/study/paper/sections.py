@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.study.markdown import table
 from holdfast.study.paper.claims import Claim
-from holdfast.study.paper.markdown import NONE, beside, figure_text, speed
-from holdfast.study.paper.preface import Run
+from holdfast.study.paper.compare import NONE, beside, figure_text, speed
 from holdfast.study.paper.printed import Figure, Printed
 from holdfast.study.paper.results import METRICS, Results, groups
 from holdfast.study.paper.settings import BASELINE, DELTA_INC, DELTA_VAL, LR, MULTI, NN, TARGETS, ModelKind
@@ -23,6 +23,32 @@ HEADINGS = {
 DELTA_NAMES = {DELTA_VAL: "δ_val", DELTA_INC: "δ_inc"}
 TITLES: dict[ModelKind, str] = {NN: "neural networks", LR: "logistic regression", MULTI: "several classes"}
 SHOWN_BROKEN = 12
+
+
+@dataclass(frozen=True)
+class Run:
+    """How the results came about.
+
+    Parameters
+    ----------
+    command
+        What a reader types to get them again.
+    seeds, inputs
+        Of the quality tables.
+    machine
+        What it ran on, in words.
+    missing
+        What could not be run, as sentences.
+    images
+        Where the pictures lie, as seen from the page; None without pictures.
+    """
+
+    command: str
+    seeds: int
+    inputs: int
+    machine: str
+    missing: Sequence[str] = ()
+    images: str | None = None
 
 
 def claims_section(claims: Sequence[Claim]) -> str:
