@@ -17,10 +17,9 @@ import pytest
 
 import report_cases as cases
 from holdfast.presentation.report import numbers
+from holdfast.presentation.report.charts import spread
 from holdfast.presentation.report.contents import Curve
 from holdfast.presentation.report.page import render
-from holdfast.presentation.report.plot_survival import at
-from holdfast.presentation.report.svg import spread
 
 MEGABYTE = 1_000_000
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -181,7 +180,7 @@ def test_every_number_of_the_contents_is_on_the_page():
         assert numbers.figure(method.median_cost) in text
         assert numbers.radius(method.median_radius) in text
         assert method.survival is not None
-        assert numbers.share(at(method.survival, cases.DELTA)) in text
+        assert numbers.share(method.survival.at(cases.DELTA)) in text
     for move in contents.moves:
         assert move.column.label in text
         assert f"{move.changed} {numbers.part_of(move.changed, contents.methods[0].found)}" in text
@@ -298,7 +297,7 @@ def test_a_change_too_small_to_show_is_kept_apart():
 def test_a_curve_is_read_as_it_is_defined(where):
     curve = Curve((0.0, 1.0, 2.0), (1.0, 0.4, 0.1))
     expected = max((y for x, y in zip(curve.x, curve.y, strict=True) if x <= where), key=lambda y: -y)
-    assert at(curve, where) == expected
+    assert curve.at(where) == expected
 
 
 def test_labels_keep_their_distance_and_stay_inside():

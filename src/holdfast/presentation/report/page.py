@@ -13,12 +13,9 @@ from markupsafe import Markup
 
 from holdfast.presentation.drawing import may_change
 from holdfast.presentation.report import numbers
+from holdfast.presentation.report.charts import Look, radii, survival, trade
 from holdfast.presentation.report.contents import Contents, Method, Person
 from holdfast.presentation.report.people import people_json
-from holdfast.presentation.report.plot_radii import histogram
-from holdfast.presentation.report.plot_survival import survival
-from holdfast.presentation.report.plot_trade import trade
-from holdfast.presentation.report.plots import Look
 
 # How many people are on the page without its script.
 FIRST_ROWS = 50
@@ -53,7 +50,7 @@ def render(contents: Contents) -> str:
             looks=[Look(i) for i in range(len(contents.methods))],
             survival=survival(contents),
             trade=trade(contents),
-            radii=histogram(contents),
+            radii=radii(contents),
             figures=_key_figures(contents),
             free=may_change(contents.unit),
             deltas="" if contents.delta is None else numbers.deltas(contents.least_delta, contents.delta),
@@ -105,6 +102,11 @@ def _sign(kind: str) -> tuple[str, str]:
     return _UNCERTIFIED if kind == "uncertified" else VERDICTS[kind]
 
 
+def _px(place: float) -> str:
+    """A place in a drawing, as an attribute."""
+    return f"{place:.1f}".removesuffix(".0")
+
+
 def _breakable(name: str) -> Markup:
     """A column's name that may go on in the next line where its words meet: NumTotalTrades, months_of_history."""
     return Markup("<wbr>").join(re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])", name))
@@ -121,6 +123,7 @@ def _environment() -> Environment:
     )
     names = ("figure", "radius", "about", "count", "share", "part_of", "amount", "change")
     environment.filters.update({name: getattr(numbers, name) for name in names})
+    environment.filters.update({"px": _px, "at": "{:.1f}".format})
     environment.filters.update({"verdict": _verdict, "sign": _sign, "breakable": _breakable})
     return environment
 
