@@ -20,10 +20,10 @@ from holdfast.generators.density import density_of
 from holdfast.generators.finish import Finished, finish
 from holdfast.generators.reading import Question, read_question
 from holdfast.generators.recourse import Recourse
+from holdfast.given import whole_number
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.scored import Tally
-from holdfast.verify.inputs import whole_number
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9

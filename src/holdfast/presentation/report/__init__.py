@@ -9,6 +9,6 @@ page       render         from the values to HTML
 
 from holdfast.presentation.report.contents import Contents
 from holdfast.presentation.report.gather import gather
-from holdfast.presentation.report.write import ReportOptions, check_folder, report
+from holdfast.presentation.report.write import ReportOptions, report
 
-__all__ = ["Contents", "ReportOptions", "check_folder", "gather", "report"]
+__all__ = ["Contents", "ReportOptions", "gather", "report"]

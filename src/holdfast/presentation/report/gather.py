@@ -23,6 +23,7 @@ from holdfast.features.codec import differs
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.generators import Recourse
+from holdfast.given import whole_number
 from holdfast.metrics.answers import Answers
 from holdfast.metrics.rows import valid_rows
 from holdfast.network import Floats, Network
@@ -55,7 +56,6 @@ from holdfast.presentation.report.radii import Radii, least_radius, radii_of
 from holdfast.presentation.report.words import capital, cost_of, facts_of, limits_of, promise_of
 from holdfast.progress import progress_bar
 from holdfast.promises.ledger import Ledger
-from holdfast.verify.inputs import whole_number
 
 _TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 import pandas as pd
 
 from holdfast.calibration.result import ChosenDelta
-from holdfast.errors import InvalidInputError
+from holdfast.files import check_place, write_text
 from holdfast.generators import Recourse
 from holdfast.presentation.report.gather import gather
 from holdfast.presentation.report.groups import Groups
@@ -93,32 +93,7 @@ def report(recourse: Recourse, path: str | os.PathLike[str], **options: Unpack[R
     pathlib.Path
         The page.
     """
-    target = check_folder(path)
-    write_page(target, render(gather(recourse, page=target, **options)))
-    return target
-
-
-def check_folder(path: str | os.PathLike[str]) -> Path:
-    """Refuse what cannot be written before any work is done."""
     target = Path(path)
-    if target.is_dir():
-        raise InvalidInputError(f"{target}: expected the name of a file, got a folder")
-    if not target.absolute().parent.is_dir():
-        raise InvalidInputError(
-            f"{target}: expected a file in an existing folder, got {target.parent}, which is not there"
-        )
+    check_place(target)
+    write_text(render(gather(recourse, page=target, **options)), target)
     return target
-
-
-def write_page(path: Path, page: str) -> None:
-    """Beside `path` first, then renamed: whoever looks sees the old page or the whole new one."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(partial, path)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(f"{path}: expected texts that UTF-8 can write, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
