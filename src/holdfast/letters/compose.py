@@ -24,8 +24,9 @@ from holdfast.features.describe import PERCENT
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators import Recourse
-from holdfast.generators.finish import sentence_list
+from holdfast.generators.base import ReasonKind
 from holdfast.generators.reasons import Against, against
+from holdfast.generators.recourse import sentence_list
 from holdfast.letters.contents import (
     CHANCE,
     GUARANTEED,
@@ -160,7 +161,7 @@ def compose(batch: Batch, place: int, key: str, name: str, about: Circumstances)
         unlisted=unlisted,
         limits=None if recourse.changes is None else _limits(recourse.changes, language),
         time=_time(about, row) if outcome == GUARANTEED else Time(),
-        why_none="" if found else _why_none(str(recourse.reason[row])),
+        why_none="" if found else _why_none(recourse.reason[row].kind),
         odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
     )
 
@@ -336,10 +337,8 @@ def _time(about: Circumstances, row: int) -> Time:
     )
 
 
-def _why_none(reason: str) -> str:
-    if reason.startswith("proven: nothing may change"):
-        return "fixed"
-    return "proven" if reason.startswith("proven: ") else "not_found"
+def _why_none(kind: ReasonKind) -> str:
+    return {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}.get(kind, "not_found")
 
 
 def _certificate_id(recourse: Recourse, row: int) -> str:

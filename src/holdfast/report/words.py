@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse
+from holdfast.generators.radii import Radii
 from holdfast.network import Floats, Network
 from holdfast.report import numbers
 from holdfast.report.contents import Calibrated, Method, Refits
-from holdfast.report.radii import Radii
 
 
 def facts_of(
