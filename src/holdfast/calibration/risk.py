@@ -37,7 +37,7 @@ from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse, explain
 from holdfast.generators.base import Task
-from holdfast.given import given_number
+from holdfast.given import given_number, given_share
 from holdfast.importers import load_model
 from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
@@ -510,9 +510,7 @@ def _changes(family: Any, size: float) -> Changes:
 def _shares(broken: Any, probability: Any, coverage: Any) -> float:
     """Check the shares; what the bound may be at most."""
     Chance(broken, 0, probability)
-    number = given_number(coverage)
-    if number is None or not 0.0 < number <= 1.0:
-        raise InvalidInputError(f"coverage: expected a share above 0 and at most 1, got {coverage!r}")
+    given_share(coverage, "coverage", or_one=True)
     return float(broken) if probability is None else 1.0 - float(probability)
 
 

@@ -19,11 +19,11 @@ from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, Generator, Recourse, explain
 from holdfast.generators.base import Task
 from holdfast.generators.reading import read_question
+from holdfast.given import given_share, positive_number
 from holdfast.importers import Model, load_model
 from holdfast.metrics.rows import valid_rows
 from holdfast.progress import progress_bar
 from holdfast.retraining import each_model
-from holdfast.verify.inputs import positive_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,8 +171,8 @@ for 2 of 2 people
     3   0.07      2          2
     """
     for value, name in ((required, "required"), (coverage, "coverage")):
-        if value is not None and not 0.0 < float(value) <= 1.0:
-            raise InvalidInputError(f"{name}: expected a share above 0 and at most 1, got {value!r}")
+        if value is not None:
+            given_share(value, name, or_one=True)
     grid = _grid(deltas, start, step, stop)
     models = _models(retrained)
     if generator is None:

@@ -32,6 +32,7 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.recourse import read_people
 from holdfast.errors import InvalidInputError
+from holdfast.files import check_place
 from holdfast.importers.files import read_model
 
 
@@ -86,10 +87,10 @@ def report(
 ) -> None:
     """What was promised and how sure it is, as one page; the advice is certified anew."""
     from holdfast.promises import Ledger
-    from holdfast.report import check_folder, write_report
+    from holdfast.report import write_report
 
     with plain_errors(debug):
-        check_folder(out)
+        check_place(out)
         started = time.perf_counter()
         others = [_named_file(text) for text in compare or []]
         classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))

@@ -16,19 +16,11 @@ from holdfast.features.columns import Storage
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
-from holdfast.given import given_array
+from holdfast.given import check_jobs, given_array, positive_number, whole_number
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 from holdfast.verify.deciders import decider_for
-from holdfast.verify.inputs import (
-    check_changes,
-    check_jobs,
-    check_reading,
-    positive_number,
-    read_table,
-    read_targets,
-    whole_number,
-)
+from holdfast.verify.inputs import check_changes, check_reading, read_table, read_targets
 
 
 def read_question(

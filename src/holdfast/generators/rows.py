@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -49,7 +48,7 @@ def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
 
 def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
     """The search for one row of a task, and what it proves about cost_l1."""
-    deadline = None if task.time_limit is None else time.monotonic() + task.time_limit
+    deadline = task.deadline(1)
     person = task.people.take(np.array([row]))
     answer = CuttingPlanes(judge, task.space, person, limits, deadline).run()
     bound = answer.bound / task.space.n_variables
@@ -59,5 +58,4 @@ def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
         why = name_conflict(judge, task.space, person, limits, deadline)
         text = f"no point within the constraints is {judge.praise}{why}"
         return RowAnswer(None, Reason(ReasonKind.IMPOSSIBLE, text), bound=bound)
-    late = deadline is not None and time.monotonic() >= deadline
-    return RowAnswer(None, f"no point {judge.praise} was found{' in time' if late else ''}", bound=bound)
+    return RowAnswer(None, f"no point {judge.praise} was found{' in time' if deadline.over else ''}", bound=bound)

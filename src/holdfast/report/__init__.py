@@ -9,6 +9,6 @@ page       render         from the values to HTML
 
 from holdfast.report.contents import Contents
 from holdfast.report.gather import gather
-from holdfast.report.write import check_folder, write_report
+from holdfast.report.write import write_report
 
-__all__ = ["Contents", "check_folder", "gather", "write_report"]
+__all__ = ["Contents", "gather", "write_report"]

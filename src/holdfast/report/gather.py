@@ -25,6 +25,7 @@ from holdfast.features.kinds import Direction
 from holdfast.generators import Recourse
 from holdfast.generators.base import ReasonKind
 from holdfast.generators.radii import Radii, least_radius
+from holdfast.given import whole_number
 from holdfast.metrics.rows import valid_rows
 from holdfast.network import Floats, Network
 from holdfast.progress import progress_bar
@@ -55,7 +56,6 @@ from holdfast.report.counter import closest_counter_models
 from holdfast.report.groups import Groups, slices_of
 from holdfast.report.radii import shown_radii
 from holdfast.report.words import capital, cost_of, facts_of, limits_of, promise_of
-from holdfast.verify.inputs import whole_number
 
 _TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"

@@ -13,6 +13,7 @@ import pandas as pd
 
 from holdfast.calibration.result import ChosenDelta
 from holdfast.errors import InvalidInputError
+from holdfast.files import check_place, write_text
 from holdfast.generators import Recourse
 from holdfast.promises.ledger import Ledger
 from holdfast.report.gather import gather
@@ -93,14 +94,15 @@ def write_report(
     pathlib.Path
         The page.
     """
-    target = check_folder(path)
+    target = Path(path)
+    check_place(target)
     contents = gather(
         recourse, title=title, name=name, outcome=outcome, others=others, calibrated=calibrated, groups=groups,
         keys=keys, date=date, radii=radii, counter_models=counter_models, progress=progress, accepted=accepted,
         alternatives=alternatives, retrained=retrained, certificates=certificates, ledger=ledger,
         letters={} if letters is None else _links(Path(letters), target),
     )  # fmt: skip
-    write_page(target, render(contents))
+    write_text(render(contents), target)
     return target
 
 
@@ -113,29 +115,3 @@ def _links(folder: Path, page: Path) -> dict[str, str]:
         raise InvalidInputError(f"letters: expected a folder that write_letters wrote, got: {error}") from error
     place = Path(os.path.relpath(folder.absolute(), page.absolute().parent)).as_posix()
     return {key: quote(f"{place}/{file}") for key, file in written.items() if file}
-
-
-def check_folder(path: str | os.PathLike[str]) -> Path:
-    """Refuse what cannot be written before any work is done."""
-    target = Path(path)
-    if target.is_dir():
-        raise InvalidInputError(f"{target}: expected the name of a file, got a folder")
-    if not target.absolute().parent.is_dir():
-        raise InvalidInputError(
-            f"{target}: expected a file in an existing folder, got {target.parent}, which is not there"
-        )
-    return target
-
-
-def write_page(path: Path, page: str) -> None:
-    """Beside `path` first, then renamed: whoever looks sees the old page or the whole new one."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(partial, path)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(f"{path}: expected texts that UTF-8 can write, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
