@@ -9,7 +9,7 @@ import joblib
 import numpy as np
 
 from holdfast.generators.acceptance import Judge
-from holdfast.generators.base import Proposals, Task
+from holdfast.generators.base import Proposals, Reason, ReasonKind, Task
 from holdfast.generators.conflict import name_conflict
 from holdfast.generators.cutting import CuttingPlanes
 from holdfast.milp.people import Limits
@@ -56,5 +56,6 @@ def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
         return RowAnswer(answer.point, "", answer.gap, bound)
     if answer.impossible:
         why = name_conflict(judge, task.space, person, limits, deadline)
-        return RowAnswer(None, f"proven: no point within the constraints is {judge.praise}{why}", bound=bound)
+        text = f"no point within the constraints is {judge.praise}{why}"
+        return RowAnswer(None, Reason(ReasonKind.IMPOSSIBLE, text), bound=bound)
     return RowAnswer(None, f"no point {judge.praise} was found{' in time' if deadline.over else ''}", bound=bound)

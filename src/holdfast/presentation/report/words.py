@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse
+from holdfast.generators.radii import Radii
 from holdfast.network import Floats, Network
 from holdfast.presentation.report import numbers
 from holdfast.presentation.report.contents import Calibrated, Method, Refits
-from holdfast.presentation.report.radii import Radii
 
 
 def facts_of(
