@@ -40,7 +40,8 @@ from holdfast.given import given_number, given_share
 from holdfast.importers import load_model
 from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
-from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, share, tidy
+from holdfast.numbers import share
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, tidy
 from holdfast.presentation.notebook import never_fails, show
 from holdfast.progress import progress_bar
 from holdfast.retraining import RetrainedModels, each_model

@@ -11,12 +11,12 @@ from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.generators.moves import Move
 from holdfast.network import Floats
+from holdfast.numbers import at_most
 from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,
     INK,
     LIGHT,
-    at_most,
     axes_to_draw_on,
     headline,
     legend_below,

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from holdfast.network import Floats
+from holdfast.numbers import at_most, figure, part_of, radius, share
 from holdfast.presentation.drawing import may_change
 from holdfast.presentation.report.contents import Contents, Curve
-from holdfast.presentation.report.numbers import count, delta, figure, part_of, radius, share
 
 # Marks and dashes tell the methods apart, in this order; then the combinations go on.
 SHAPES = ("circle", "square", "triangle", "diamond", "plus", "cross", "ring", "box")
@@ -233,7 +233,7 @@ def survival(contents: Contents) -> SurvivalPlot | None:
         name="survival",
         title=f"Share of advice that provably survives, for every {symbol}",
         description=". ".join(
-            f"{name}: " + ", ".join(f"{share(curve.at(x))} at {symbol} = {delta(x)}" for x in marked or shown[::3])
+            f"{name}: " + ", ".join(f"{share(curve.at(x))} at {symbol} = {at_most(x)}" for x in marked or shown[::3])
             for _, name, curve in curves
         ),
         across=f"{symbol}: how far {may_change(contents.unit)}",
@@ -241,7 +241,7 @@ def survival(contents: Contents) -> SurvivalPlot | None:
         reach=reach,
         top=1,
         heads=(symbol, *(name for _, name, _ in curves)),
-        rows=[(delta(x), *(share(curve.at(x)) for *_, curve in curves)) for x in shown],
+        rows=[(at_most(x), *(share(curve.at(x)) for *_, curve in curves)) for x in shown],
         caption=f"Share of the advice found that provably survives, by {symbol}",
         canvases=(replace(WIDE, right=room), NARROW),
         counts="shares",
@@ -281,12 +281,12 @@ def trade(contents: Contents) -> TradePlot | None:
     binned, own = len(people) > MOST_MARKS, "Δ's" if contents.symbol == "radius" else contents.symbol
     note = "Each square counts people; the larger, the more. " if binned else ""
     if beyond:
-        note += f"{count(beyond)} {'lies' if beyond == 1 else 'lie'} beyond the frame and "
+        note += f"{beyond:,} {'lies' if beyond == 1 else 'lie'} beyond the frame and "
         note += f"{'is' if beyond == 1 else 'are'} drawn at its edge."
     shown = medians if len(contents.methods) > 1 or len(people) > 1 else []
     return TradePlot(
         name="trade",
-        title=f"Cost against certified radius, {count(len(people))} people"
+        title=f"Cost against certified radius, {len(people):,} people"
         + (f", advice by {first.name}" if first.name else ""),
         description="; ".join(f"median of {one['name']}: {one['words']}" for one in medians),
         across="cost of the advice",
@@ -298,7 +298,7 @@ def trade(contents: Contents) -> TradePlot | None:
         caption="Cost and radius, from the cheapest advice to the dearest",
         canvases=(replace(WIDE, top=30, height=378), replace(NARROW, top=30, height=308)),
         note=note,
-        limits=[] if limit is None else [(limit, f"{contents.symbol} = {delta(limit)}", "promised")],
+        limits=[] if limit is None else [(limit, f"{contents.symbol} = {at_most(limit)}", "promised")],
         named=[
             (one | {"name": cut(one["name"], 22) if len(medians) > 1 else "median"}, one["radius"]) for one in shown
         ],
@@ -328,10 +328,10 @@ def radii(contents: Contents) -> RadiiPlot | None:
     description = f"Median radius {radius(float(np.median(values)))}"
     if limit is not None:
         above = part_of(int(np.sum(values > limit)), values.size)
-        description += f"; {above} lie above {contents.symbol} = {delta(limit)}"
+        description += f"; {above} lie above {contents.symbol} = {at_most(limit)}"
     return RadiiPlot(
         name="radii",
-        title=f"How far {may_change(contents.unit)} before the advice fails, {count(values.size)} people",
+        title=f"How far {may_change(contents.unit)} before the advice fails, {values.size:,} people",
         description=description,
         across="certified radius",
         upright="people",
@@ -339,11 +339,11 @@ def radii(contents: Contents) -> RadiiPlot | None:
         top=1.08 * float(counts.max()),
         heads=("radius", "people", "share"),
         rows=[
-            (span, count(many), part_of(many, values.size)) for span, many in zip(spans, counts.tolist(), strict=True)
+            (span, f"{many:,}", part_of(many, values.size)) for span, many in zip(spans, counts.tolist(), strict=True)
         ],
         caption="People by certified radius",
         counts="people",
-        note=f"The last bar holds {count(more)} whose radius is larger still." if more else "",
+        note=f"The last bar holds {more:,} whose radius is larger still." if more else "",
         limits=_limits(contents),
         bars=[
             {"low": low, "high": high, "people": n, "above": above, "tip": f"{people_in_words(n)}, radius {span}"}
@@ -364,12 +364,12 @@ def _limits(contents: Contents) -> list[tuple[float, str, str]]:
     limits = []
     if contents.delta is not None:
         largest = "" if contents.least_delta is None else "largest "
-        limits.append((contents.delta, f"{largest}{contents.symbol} = {delta(contents.delta)}", "promised"))
+        limits.append((contents.delta, f"{largest}{contents.symbol} = {at_most(contents.delta)}", "promised"))
     if contents.calibrated is not None:
         value = contents.calibrated.delta
-        if contents.delta is not None and value <= contents.delta and delta(value) == delta(contents.delta):
+        if contents.delta is not None and value <= contents.delta and at_most(value) == at_most(contents.delta):
             return [(contents.delta, f"{limits[0][1]}, as calibrated", "promised")]
-        limits.append((value, f"calibrated δ = {delta(value)}", "calibrated"))
+        limits.append((value, f"calibrated δ = {at_most(value)}", "calibrated"))
     return sorted(limits)
 
 
@@ -400,7 +400,7 @@ def _fifths(costs: Floats, radii: Floats, limit: float | None) -> list[tuple[str
     return [
         (
             name,
-            count(len(some)),
+            f"{len(some):,}",
             figure(float(np.median(costs[some]))),
             radius(float(np.median(radii[some]))),
             part_of(int(np.sum(radii[some] > limit)), len(some)) if limit is not None else "–",
@@ -448,7 +448,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 def people_in_words(people: int) -> str:
     """So many people."""
-    return f"{count(people)} {'person' if people == 1 else 'people'}"
+    return f"{people:,} {'person' if people == 1 else 'people'}"
 
 
 def cut(text: str, most: int) -> str:
