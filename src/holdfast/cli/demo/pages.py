@@ -80,8 +80,8 @@ def show_verdicts(console: Console, lender: Lender, promises: Promises, findings
     )
     interval = int((result["robust"] & (result["decided_by"] == "interval")).sum())
     console.print(f"Interval arithmetic alone would have proven {interval} of them.")
-    console.print(screens.shares(result["verdict"], "verdict"))
-    console.print(screens.shares(result["decided_by"], "decided by"))
+    screens.show_shares(result["verdict"], "verdict")
+    screens.show_shares(result["decided_by"], "decided by")
 
 
 def show_broken(console: Console, lender: Lender, promises: Promises, findings: Findings, row: int) -> None:
