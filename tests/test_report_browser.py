@@ -11,9 +11,9 @@ import pytest
 
 import report_cases as cases
 from browser import browser, visit  # noqa: F401  # fixtures
-from holdfast.report import numbers
-from holdfast.report.contents import Contents
-from holdfast.report.page import render
+from holdfast.presentation.report import numbers
+from holdfast.presentation.report.contents import Contents
+from holdfast.presentation.report.page import render
 
 PHONE = {"viewport": {"width": 390, "height": 800}}
 

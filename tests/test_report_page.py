@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import report_cases as cases
-from holdfast.report import numbers
-from holdfast.report.contents import Curve
-from holdfast.report.page import render
-from holdfast.report.plot_survival import at
-from holdfast.report.svg import spread
+from holdfast.presentation.report import numbers
+from holdfast.presentation.report.contents import Curve
+from holdfast.presentation.report.page import render
+from holdfast.presentation.report.plot_survival import at
+from holdfast.presentation.report.svg import spread
 
 MEGABYTE = 1_000_000
 VOID = {"meta", "link", "input", "br", "img", "hr"}

@@ -14,8 +14,8 @@ import holdfast as hf
 from holdfast.changes import Changes
 from holdfast.cli import screens, tables
 from holdfast.cli.options import BROKEN, FILE, Out, Points, command
-from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
+from holdfast.presentation.drawing import at_most
 
 
 @command

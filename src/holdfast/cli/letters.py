@@ -30,7 +30,7 @@ def _write_templates(folder: Path | None) -> None:
     """``--write-templates`` copies our templates and ends the command, whatever else was given."""
     if folder is None:
         return
-    from holdfast.letters import write_templates
+    from holdfast.presentation.letters import write_templates
 
     with plain_errors(debug=False):
         for path in write_templates(folder):
@@ -82,8 +82,6 @@ def letters(
     ] = None,
 ) -> None:
     """A letter to each person on what was decided and what to change; the advice is certified anew."""
-    from holdfast.letters import write_letters
-
     if until is not None and history:
         raise InvalidInputError("--until: expected a date or --history, got both")
     changes = advised.read()
@@ -103,7 +101,7 @@ def letters(
             _radii(told, [past.network for past in earlier]), [*earlier, advised.loaded], confidence=confidence,
             period=period, norm=advised.norm,
         )  # fmt: skip
-    manifest = write_letters(
+    manifest = hf.letters(
         told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
         date=date, until=until, expiry=expiry, language=language, templates=templates, certified=not no_certificates,
         accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),

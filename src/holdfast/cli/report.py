@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import holdfast as hf
 from holdfast.cli import screens, tables
 from holdfast.cli.advice import Accepted, Advised
 from holdfast.cli.options import FILE, command, named
@@ -57,7 +58,6 @@ def report(
 ) -> None:
     """What was promised and how sure it is, as one page; the advice is certified anew."""
     from holdfast.promises import Ledger
-    from holdfast.report import write_report
 
     check_place(out)
     started = time.perf_counter()
@@ -73,7 +73,7 @@ def report(
         column: tables.rows_by_key(values.to_frame(), told.factuals, advised.data, "the recourse")[column]
         for column, values in groups.items()
     }
-    written = write_report(
+    written = hf.report(
         told, out, accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
         ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
         retrained=(read_model(path, trust_pickle=advised.trust_pickle) for path in retrained or ()),

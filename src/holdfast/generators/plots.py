@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.changes import PlausibleChanges
-from holdfast.drawing import (
+from holdfast.errors import InvalidInputError
+from holdfast.generators.moves import Move, moves
+from holdfast.network import Floats
+from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,
     INK,
@@ -21,9 +24,6 @@ from holdfast.drawing import (
     nothing_to_draw,
     plain,
 )
-from holdfast.errors import InvalidInputError
-from holdfast.generators.moves import Move, moves
-from holdfast.network import Floats
 from holdfast.verify import CertifiedRadius, Verdict
 from holdfast.verify.plots import draw_survival, read_deltas
 

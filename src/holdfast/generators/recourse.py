@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -21,13 +19,16 @@ from holdfast.generators.moves import change_table
 from holdfast.given import given_row
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.scored import Tally
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify.radius import radius_of_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from holdfast.presentation.letters import Letter, LetterOptions
+    from holdfast.presentation.report import ReportOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +139,19 @@ class Recourse:
             result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
         return result
 
-    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write what was promised and how sure it is as one HTML page; options: `holdfast.report.write_report`."""
-        written: Path = _shown_by("holdfast.report").write_report(self, path, **options)
-        return written
+    def report(self, path: str | os.PathLike[str], **options: Unpack[ReportOptions]) -> Path:
+        """Write what was promised and how sure it is as one HTML page; the options are those of `holdfast.report`."""
+        from holdfast.presentation.report import report
 
-    def letter(self, row: int, **options: Any) -> Any:
-        """What the person in this row is told, as text and HTML; options: `holdfast.letters.write_letter`."""
-        return _shown_by("holdfast.letters").write_letter(self, row, **options)
+        return report(self, path, **options)
+
+    def letter(
+        self, row: int, *, key: str | None = None, name: str | None = None, **options: Unpack[LetterOptions]
+    ) -> Letter:
+        """What the person in this row is told, as text and HTML; see `holdfast.presentation.letters.write_letter`."""
+        from holdfast.presentation.letters import write_letter
+
+        return write_letter(self, row, key=key, name=name, **options)
 
     def plot(
         self,
@@ -206,8 +212,3 @@ class Recourse:
         return show(
             f"{found:,} of {len(self):,} people have an answer{robust}", facts, table, total=len(self), rows="people"
         )
-
-
-def _shown_by(room: str) -> ModuleType:
-    """A room above this one, by its name: what is found must not depend on how it is shown."""
-    return import_module(room)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.drawing import (
+from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,
     LIGHT,

@@ -9,7 +9,9 @@ import numpy as np
 from scipy.special import expit
 
 from holdfast.changes import Changes
-from holdfast.drawing import (
+from holdfast.errors import InvalidInputError
+from holdfast.network import Floats, Network
+from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,
     DOTTED,
@@ -24,9 +26,7 @@ from holdfast.drawing import (
     percent,
     plain,
 )
-from holdfast.drawing import share as share_text
-from holdfast.errors import InvalidInputError
-from holdfast.network import Floats, Network
+from holdfast.presentation.drawing import share as share_text
 from holdfast.verify.margins import least_margins
 from holdfast.verify.verdict import Verdict
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 from markupsafe import Markup
 
-from holdfast.drawing import may_change
-from holdfast.report.contents import Contents, Curve, Method
-from holdfast.report.numbers import delta, radius, share
-from holdfast.report.plots import NARROW, WIDE, Look, Plot, cut, delta_lines, marked_deltas
-from holdfast.report.svg import Canvas, Scale, axes, drawing, element, joined, spread
+from holdfast.presentation.drawing import may_change
+from holdfast.presentation.report.contents import Contents, Curve, Method
+from holdfast.presentation.report.numbers import delta, radius, share
+from holdfast.presentation.report.plots import NARROW, WIDE, Look, Plot, cut, delta_lines, marked_deltas
+from holdfast.presentation.report.svg import Canvas, Scale, axes, drawing, element, joined, spread
 
 # Of a method's name, at the end of its curve, so many characters.
 _NAME = 18

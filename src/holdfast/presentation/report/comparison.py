@@ -9,9 +9,9 @@ import numpy as np
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
 from holdfast.network import Floats
-from holdfast.report.contents import Method
-from holdfast.report.groups import mean, median
-from holdfast.report.radii import Radii, survival_curve
+from holdfast.presentation.report.contents import Method
+from holdfast.presentation.report.groups import mean, median
+from holdfast.presentation.report.radii import Radii, survival_curve
 from holdfast.verify import Verdict
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for

@@ -14,8 +14,8 @@ from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.network import Floats, Network
-from holdfast.report.contents import CounterModel, ParameterChange
-from holdfast.report.radii import RADIUS_TOLERANCE, Radii
+from holdfast.presentation.report.contents import CounterModel, ParameterChange
+from holdfast.presentation.report.radii import RADIUS_TOLERANCE, Radii
 from holdfast.verify import Verdict
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for

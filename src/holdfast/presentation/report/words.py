@@ -17,9 +17,9 @@ from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse
 from holdfast.network import Floats, Network
-from holdfast.report import numbers
-from holdfast.report.contents import Calibrated, Method, Refits
-from holdfast.report.radii import Radii
+from holdfast.presentation.report import numbers
+from holdfast.presentation.report.contents import Calibrated, Method, Refits
+from holdfast.presentation.report.radii import Radii
 
 
 def facts_of(

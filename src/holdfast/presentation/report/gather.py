@@ -7,6 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, describe
 from holdfast.features.codec import differs
-from holdfast.features.constraints import NOTHING
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.generators import Recourse
@@ -27,20 +27,19 @@ from holdfast.given import whole_number
 from holdfast.metrics.answers import Answers
 from holdfast.metrics.rows import valid_rows
 from holdfast.network import Floats, Network
-from holdfast.progress import progress_bar
-from holdfast.promises.ledger import Ledger
-from holdfast.report.beside import (
+from holdfast.presentation.report.beside import (
     Beside,
     certificate_ids,
     chances,
     counted,
     evidence_of,
+    letter_links,
     numbers_of,
     other_ways,
     values_of,
 )
-from holdfast.report.comparison import alike, method_of
-from holdfast.report.contents import (
+from holdfast.presentation.report.comparison import alike, method_of
+from holdfast.presentation.report.contents import (
     Calibrated,
     Column,
     Contents,
@@ -51,10 +50,12 @@ from holdfast.report.contents import (
     Refits,
     Slices,
 )
-from holdfast.report.counter import closest_counter_models
-from holdfast.report.groups import Groups, slices_of
-from holdfast.report.radii import Radii, least_radius, radii_of
-from holdfast.report.words import capital, cost_of, facts_of, limits_of, promise_of
+from holdfast.presentation.report.counter import closest_counter_models
+from holdfast.presentation.report.groups import Groups, slices_of
+from holdfast.presentation.report.radii import Radii, least_radius, radii_of
+from holdfast.presentation.report.words import capital, cost_of, facts_of, limits_of, promise_of
+from holdfast.progress import progress_bar
+from holdfast.promises.ledger import Ledger
 
 _TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"
@@ -89,11 +90,12 @@ def gather(
     retrained: Iterable[object] = (),
     certificates: str | os.PathLike[str] | None = None,
     ledger: Ledger | str | None = None,
-    letters: Mapping[str, str] = NOTHING,
+    letters: str | os.PathLike[str] | None = None,
+    page: Path = Path(),
 ) -> Contents:
-    """Everything that the report says about this recourse; the arguments are those of `write_report`.
+    """Everything that the report says about this recourse; the arguments are those of `report`.
 
-    But for `letters`, which here are links by key.
+    `page` is where the page will be, from where its links to letters lead.
 
     Examples
     --------
@@ -135,7 +137,7 @@ def gather(
         against=counted(recourse, shown, accepted),
         others=other_ways(recourse, compared, alternatives),
         certificates=certificate_ids(recourse, certificates),
-        letters=[letters.get(key, "") for key in names],
+        letters=letter_links(letters, page, names),
         kept=kept,
     )
     cost = cost_of(recourse.space)

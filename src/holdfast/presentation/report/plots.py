@@ -8,9 +8,9 @@ import numpy as np
 from markupsafe import Markup
 
 from holdfast.network import Floats
-from holdfast.report.contents import Contents
-from holdfast.report.numbers import count, delta
-from holdfast.report.svg import DASHES, SHAPES, Canvas, Scale, element, joined, mark
+from holdfast.presentation.report.contents import Contents
+from holdfast.presentation.report.numbers import count, delta
+from holdfast.presentation.report.svg import DASHES, SHAPES, Canvas, Scale, element, joined, mark
 
 WIDE = Canvas(760, 400, left=52, right=24, top=52, bottom=48, narrow=False)
 NARROW = Canvas(358, 330, left=44, right=14, top=52, bottom=46, narrow=True)

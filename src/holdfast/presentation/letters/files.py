@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import os
 import re
@@ -11,17 +10,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators import Recourse
-from holdfast.given import given_row
-from holdfast.letters.compose import Batch, Circumstances
-from holdfast.letters.letter import Letter, circumstances, fill_in, one_line
-from holdfast.letters.templates import Templates
-from holdfast.promises.expiry import Expiry
+from holdfast.presentation.letters.compose import Batch, LetterOptions, one_line
+from holdfast.presentation.letters.letter import Letter, fill_in
 
 MANIFEST = "manifest.csv"
 _COLUMNS = ["key", "file", "text_file", "outcome", "verdict", "certificate", "reasons"]
@@ -29,22 +25,14 @@ _LONGEST = 60
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def write_letters(
+def letters(
     recourse: Recourse,
     folder: str | os.PathLike[str],
     *,
     keys: str | Sequence[Any] | None = None,
     names: str | Sequence[Any] | Mapping[Any, Any] | None = None,
     rows: Iterable[int] | None = None,
-    sender: str | None = None,
-    subject: str | None = None,
-    date: datetime.date | str | None = None,
-    until: datetime.date | str | None = None,
-    expiry: Expiry | None = None,
-    language: str = "en",
-    templates: str | os.PathLike[str] | None = None,
-    certified: bool = True,
-    accepted: pd.DataFrame | None = None,
+    **options: Unpack[LetterOptions],
 ) -> pd.DataFrame:
     """Write a letter to everyone, as a page and as text, and a manifest; all of them, or none.
 
@@ -71,19 +59,13 @@ def write_letters(
         `reasons` (the codes of the main reasons, the weightiest first, with a space between). People who have the class
         already get no letter: their `outcome` is "already_accepted".
     """
-    if not isinstance(recourse, Recourse):
-        raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
-    found = Templates.find(language, templates)
-    about = circumstances(
-        recourse, found, sender=sender, subject=subject, date=date, until=until, expiry=expiry, certified=certified
-    )
-    chosen = range(len(recourse)) if rows is None else [given_row(row, len(recourse)) for row in rows]
+    batch = Batch.read(recourse, range(len(recourse)) if rows is None else list(rows), **options)
+    chosen = batch.rows.tolist()
     if not chosen:
         raise InvalidInputError("rows: expected at least one row, got none")
     labels = _keys(recourse, keys, chosen)
     people = _names(recourse, names, chosen, labels)
     stems = file_stems(labels)
-    batch = Batch.read(recourse, chosen, accepted)
     target, partial = _free_folder(folder)
     try:
         entries = []
@@ -91,7 +73,7 @@ def write_letters(
             if batch.accepted[place]:
                 entries.append((key, "", "", "already_accepted", "", "", ""))
                 continue
-            letter = _named(batch, place, key, name, about, found)
+            letter = _named(batch, place, key, name)
             (partial / f"{stem}.html").write_text(letter.html, encoding="utf-8", newline="\n")
             (partial / f"{stem}.txt").write_text(letter.text, encoding="utf-8", newline="\n")
             said = letter.contents
@@ -132,10 +114,10 @@ def file_stems(keys: Sequence[str]) -> list[str]:
     return stems if len({stem.lower() for stem in stems}) == len(stems) else [f"letter-{digest}" for digest in digests]
 
 
-def _named(batch: Batch, place: int, key: str, name: str | None, about: Circumstances, templates: Templates) -> Letter:
+def _named(batch: Batch, place: int, key: str, name: str | None) -> Letter:
     """The letter; an error says whose it was to be."""
     try:
-        return fill_in(batch, place, key, name, about, templates)
+        return fill_in(batch, place, key, name)
     except HoldfastError as error:
         text = str(error)
         if text.startswith(f"{key}: "):

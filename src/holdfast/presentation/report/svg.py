@@ -12,7 +12,7 @@ from math import floor, log10
 
 from markupsafe import Markup, escape
 
-from holdfast.report.numbers import figure
+from holdfast.presentation.report.numbers import figure
 
 # Marks and dashes tell the methods apart, in this order; then the combinations go on.
 SHAPES = ("circle", "square", "triangle", "diamond", "plus", "cross", "ring", "box")

@@ -8,10 +8,10 @@ import numpy as np
 from markupsafe import Markup
 
 from holdfast.network import Floats
-from holdfast.report.contents import Contents, Method
-from holdfast.report.numbers import count, delta, figure, part_of, radius
-from holdfast.report.plots import NARROW, WIDE, Look, Plot, cut, numbers_of, people_in_words, reach_of
-from holdfast.report.svg import Canvas, Scale, axes, drawing, element, joined, mark, spread
+from holdfast.presentation.report.contents import Contents, Method
+from holdfast.presentation.report.numbers import count, delta, figure, part_of, radius
+from holdfast.presentation.report.plots import NARROW, WIDE, Look, Plot, cut, numbers_of, people_in_words, reach_of
+from holdfast.presentation.report.svg import Canvas, Scale, axes, drawing, element, joined, mark, spread
 
 # More people than this are counted in squares: every mark costs bytes, and they would hide each other.
 MOST_MARKS = 1500

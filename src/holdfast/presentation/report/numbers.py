@@ -9,8 +9,8 @@ from __future__ import annotations
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from math import isfinite
 
-from holdfast.drawing import share as share
-from holdfast.report.contents import Value
+from holdfast.presentation.drawing import share as share
+from holdfast.presentation.report.contents import Value
 
 NOTHING = "–"
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

@@ -5,12 +5,21 @@ from __future__ import annotations
 import numpy as np
 from markupsafe import Markup
 
-from holdfast.drawing import may_change
 from holdfast.network import Floats
-from holdfast.report.contents import Contents
-from holdfast.report.numbers import count, delta, part_of, radius
-from holdfast.report.plots import NARROW, WIDE, Plot, delta_lines, marked_deltas, numbers_of, people_in_words, reach_of
-from holdfast.report.svg import Scale, axes, drawing, element, joined
+from holdfast.presentation.drawing import may_change
+from holdfast.presentation.report.contents import Contents
+from holdfast.presentation.report.numbers import count, delta, part_of, radius
+from holdfast.presentation.report.plots import (
+    NARROW,
+    WIDE,
+    Plot,
+    delta_lines,
+    marked_deltas,
+    numbers_of,
+    people_in_words,
+    reach_of,
+)
+from holdfast.presentation.report.svg import Scale, axes, drawing, element, joined
 
 _BINS = 36
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,9 @@ from holdfast.features.kinds import Name
 from holdfast.generators import Recourse
 from holdfast.generators.reasons import against
 from holdfast.network import Floats, Network
+from holdfast.presentation.report.contents import Counted, OtherWay, Value
 from holdfast.promises.certificate import read_certificates, row_document
 from holdfast.promises.ledger import Ledger
-from holdfast.report.contents import Counted, OtherWay, Value
 from holdfast.verify.exact import checker_model
 
 # More reasons than this are of little help to anyone.
@@ -170,6 +171,19 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str] | None) -> 
         own = checker.sha256(row_document(recourse.factuals.iloc[row]))
         result[row] = ids.get((*point, own), ids.get(point, ""))
     return result
+
+
+def letter_links(folder: str | os.PathLike[str] | None, page: Path, keys: Sequence[str]) -> list[str]:
+    """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
+    if folder is None:
+        return [""] * len(keys)
+    try:
+        manifest = pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)
+        files = dict(zip(manifest["key"], manifest["file"], strict=True))
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidInputError(f"letters: expected a folder that letters wrote, got: {error}") from error
+    place = Path(os.path.relpath(Path(folder).absolute(), page.absolute().parent)).as_posix()
+    return [quote(f"{place}/{files[key]}") if files.get(key) else "" for key in keys]
 
 
 def _without_models(changes: Mapping[str, Any]) -> dict[str, Any]:

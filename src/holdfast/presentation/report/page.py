@@ -11,14 +11,14 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from holdfast.drawing import may_change
-from holdfast.report import numbers
-from holdfast.report.contents import Contents, Method, Person
-from holdfast.report.people import people_json
-from holdfast.report.plot_radii import histogram
-from holdfast.report.plot_survival import survival
-from holdfast.report.plot_trade import trade
-from holdfast.report.plots import Look
+from holdfast.presentation.drawing import may_change
+from holdfast.presentation.report import numbers
+from holdfast.presentation.report.contents import Contents, Method, Person
+from holdfast.presentation.report.people import people_json
+from holdfast.presentation.report.plot_radii import histogram
+from holdfast.presentation.report.plot_survival import survival
+from holdfast.presentation.report.plot_trade import trade
+from holdfast.presentation.report.plots import Look
 
 # How many people are on the page without its script.
 FIRST_ROWS = 50
@@ -113,7 +113,7 @@ def _breakable(name: str) -> Markup:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("holdfast.report", "static"),
+        loader=PackageLoader("holdfast.presentation.report", "static"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -127,7 +127,7 @@ def _environment() -> Environment:
 
 def _static(name: str) -> Markup:
     """A file of ours, as it is."""
-    return Markup(files("holdfast.report").joinpath("static", name).read_text(encoding="utf-8"))
+    return Markup(files("holdfast.presentation.report").joinpath("static", name).read_text(encoding="utf-8"))
 
 
 def _policy(style: str, script: str) -> str:

@@ -6,43 +6,42 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 
 from holdfast.calibration.result import ChosenDelta
-from holdfast.errors import InvalidInputError
 from holdfast.files import check_place, write_text
 from holdfast.generators import Recourse
+from holdfast.presentation.report.gather import gather
+from holdfast.presentation.report.groups import Groups
+from holdfast.presentation.report.page import render
 from holdfast.promises.ledger import Ledger
-from holdfast.report.gather import gather
-from holdfast.report.groups import Groups
-from holdfast.report.page import render
 
 
-def write_report(
-    recourse: Recourse,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    name: str | None = None,
-    outcome: str | None = None,
-    others: Mapping[str, Recourse] | None = None,
-    calibrated: ChosenDelta | float | None = None,
-    groups: Groups = (),
-    keys: Sequence[Any] | pd.Index | None = None,
-    date: str | datetime.date | None = None,
-    radii: bool = True,
-    counter_models: bool | int = True,
-    progress: bool | None = None,
-    accepted: pd.DataFrame | None = None,
-    alternatives: pd.DataFrame | None = None,
-    retrained: Iterable[object] = (),
-    certificates: str | os.PathLike[str] | None = None,
-    ledger: Ledger | str | None = None,
-    letters: str | os.PathLike[str] | None = None,
-) -> Path:
+class ReportOptions(TypedDict, total=False):
+    """What can be said to `report`, which explains it."""
+
+    title: str | None
+    name: str | None
+    outcome: str | None
+    others: Mapping[str, Recourse] | None
+    calibrated: ChosenDelta | float | None
+    groups: Groups
+    keys: Sequence[Any] | pd.Index | None
+    date: str | datetime.date | None
+    radii: bool
+    counter_models: bool | int
+    progress: bool | None
+    accepted: pd.DataFrame | None
+    alternatives: pd.DataFrame | None
+    retrained: Iterable[object]
+    certificates: str | os.PathLike[str] | None
+    ledger: Ledger | str | None
+    letters: str | os.PathLike[str] | None
+
+
+def report(recourse: Recourse, path: str | os.PathLike[str], **options: Unpack[ReportOptions]) -> Path:
     """Write what was promised, and how sure it is, as one HTML page that needs nothing else.
 
     Parameters
@@ -87,7 +86,7 @@ def write_report(
     ledger
         The ledger that the promises are in, or its head, which the page then states.
     letters
-        A folder that `write_letters` wrote: each person's page leads to the letter.
+        A folder that `letters` wrote: each person's page leads to the letter.
 
     Returns
     -------
@@ -96,22 +95,5 @@ def write_report(
     """
     target = Path(path)
     check_place(target)
-    contents = gather(
-        recourse, title=title, name=name, outcome=outcome, others=others, calibrated=calibrated, groups=groups,
-        keys=keys, date=date, radii=radii, counter_models=counter_models, progress=progress, accepted=accepted,
-        alternatives=alternatives, retrained=retrained, certificates=certificates, ledger=ledger,
-        letters={} if letters is None else _links(Path(letters), target),
-    )  # fmt: skip
-    write_text(render(contents), target)
+    write_text(render(gather(recourse, page=target, **options)), target)
     return target
-
-
-def _links(folder: Path, page: Path) -> dict[str, str]:
-    """Where the page finds each person's letter, by their key."""
-    try:
-        manifest = pd.read_csv(folder / "manifest.csv", dtype=str, keep_default_na=False)
-        written = dict(zip(manifest["key"], manifest["file"], strict=True))
-    except (OSError, KeyError, ValueError) as error:
-        raise InvalidInputError(f"letters: expected a folder that write_letters wrote, got: {error}") from error
-    place = Path(os.path.relpath(folder.absolute(), page.absolute().parent)).as_posix()
-    return {key: quote(f"{place}/{file}") for key, file in written.items() if file}

@@ -15,7 +15,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features.describe import NOT_STATED
 from holdfast.generators import Recourse
 from holdfast.network import Floats
-from holdfast.report.contents import Group, Slices
+from holdfast.presentation.report.contents import Group, Slices
 
 Groups = str | Sequence[Hashable] | Mapping[Any, Any]
 

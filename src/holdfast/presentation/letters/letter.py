@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Unpack
 
-import pandas as pd
-
-from holdfast.dates import read_day
-from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
-from holdfast.given import given_row
-from holdfast.letters.compose import Batch, Circumstances, compose
-from holdfast.letters.contents import Contents
-from holdfast.letters.templates import Templates
-from holdfast.promises.expiry import Expiry
+from holdfast.presentation.letters.compose import Batch, LetterOptions, compose, one_line
+from holdfast.presentation.letters.contents import Contents
 
 
 @dataclass(frozen=True)
@@ -54,20 +45,7 @@ class Letter:
 
 
 def write_letter(
-    recourse: Recourse,
-    row: int,
-    *,
-    key: str | None = None,
-    name: str | None = None,
-    sender: str | None = None,
-    subject: str | None = None,
-    date: datetime.date | str | None = None,
-    until: datetime.date | str | None = None,
-    expiry: Expiry | None = None,
-    language: str = "en",
-    templates: str | os.PathLike[str] | None = None,
-    certified: bool = True,
-    accepted: pd.DataFrame | None = None,
+    recourse: Recourse, row: int, *, key: str | None = None, name: str | None = None, **options: Unpack[LetterOptions]
 ) -> Letter:
     """The letter to the person in a row: what was decided, what to change, what is guaranteed, and until when.
 
@@ -120,65 +98,12 @@ def write_letter(
     >>> [reason.code for reason in letter.contents.reasons]
     ['19', '']
     """
-    if not isinstance(recourse, Recourse):
-        raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
-    row = given_row(row, len(recourse))
-    found = Templates.find(language, templates)
-    about = circumstances(
-        recourse, found, sender=sender, subject=subject, date=date, until=until, expiry=expiry, certified=certified
-    )
-    label = one_line(recourse.factuals.index[row] if key is None else key, "key")
-    return fill_in(Batch.read(recourse, [row], accepted), 0, label, name, about, found)
+    batch = Batch.read(recourse, [row], **options)
+    label = one_line(recourse.factuals.index[batch.rows[0]] if key is None else key, "key")
+    return fill_in(batch, 0, label, name)
 
 
-def fill_in(batch: Batch, place: int, key: str, name: str | None, about: Circumstances, templates: Templates) -> Letter:
+def fill_in(batch: Batch, place: int, key: str, name: str | None) -> Letter:
     """One letter of a batch."""
-    contents = compose(batch, place, key, "" if name is None else one_line(name, f"{key}: name"), about)
-    return Letter(key, templates.render("txt", contents), templates.render("html", contents), contents)
-
-
-def circumstances(
-    recourse: Recourse,
-    templates: Templates,
-    *,
-    sender: str | None,
-    subject: str | None,
-    date: datetime.date | str | None,
-    until: datetime.date | str | None,
-    expiry: Expiry | None,
-    certified: bool,
-) -> Circumstances:
-    """What the caller says about all letters of a batch, checked."""
-    written = datetime.date.today() if date is None else read_day(date, "date")
-    last = None if until is None else read_day(until, "until")
-    if last is not None and last < written:
-        raise InvalidInputError(f"until: expected a day not before the letter's, {written}, got {last}")
-    if last is not None and expiry is not None:
-        raise InvalidInputError("until: expected a date or an expiry, got both")
-    if expiry is not None:
-        if not isinstance(expiry, Expiry):
-            raise InvalidInputError(f"expiry: expected what promise_expiry returned, got {expiry!r}")
-        if len(expiry.radius) != len(recourse):
-            raise InvalidInputError(
-                f"expiry: expected one promise for each of the {len(recourse)} rows, got {len(expiry.radius)}"
-            )
-    return Circumstances(
-        code=templates.code,
-        language=templates.language,
-        date=written,
-        sender=""
-        if sender is None
-        else "\n".join(one_line(line, "sender") for line in str(sender).splitlines() if line),
-        subject="" if subject is None else one_line(subject, "subject"),
-        until=last,
-        expiry=expiry,
-        certified=certified,
-    )
-
-
-def one_line(value: Any, argument: str) -> str:
-    """A value as one line of text that can be seen."""
-    text = str(value).strip()
-    if not text or not text.isprintable():
-        raise InvalidInputError(f"{argument}: expected a line of text, got {value!r}")
-    return text
+    contents = compose(batch, place, key, "" if name is None else one_line(name, f"{key}: name"))
+    return Letter(key, batch.language.render("txt", contents), batch.language.render("html", contents), contents)

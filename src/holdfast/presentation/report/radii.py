@@ -10,7 +10,7 @@ from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import HoldfastError
 from holdfast.generators import Recourse
 from holdfast.network import Floats, Network
-from holdfast.report.contents import Curve
+from holdfast.presentation.report.contents import Curve
 from holdfast.verify import Verdict
 
 # Some advice no model breaks; a radius is a number that a page can show.
