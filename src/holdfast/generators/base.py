@@ -97,6 +97,10 @@ class Task:
         """The end of the time for so many rows, if it begins now."""
         return Deadline.after(None if self.time_limit is None else self.time_limit * n_rows)
 
+    def nothing(self) -> Proposals:
+        """A table to fill with proposals: no point and no reason yet."""
+        return Proposals.of(np.full(self.factuals.shape, np.nan), [""] * len(self))
+
     def report(self, done: int) -> None:
         """Move the progress bar on by so many rows."""
         if self.advance is not None and done:

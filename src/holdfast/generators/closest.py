@@ -15,8 +15,8 @@ from holdfast.features.codec import Rows
 from holdfast.generators.acceptance import Judge, judge_of
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, check_candidates, read_candidates
+from holdfast.generators.exact import RowAnswer, answer_rows, search_row
 from holdfast.generators.numbers import check_numbers
-from holdfast.generators.rows import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
 from holdfast.verify.margins import least_margins
@@ -92,7 +92,7 @@ class Closest(Generator):
         person = task.people.take(np.array([row]))
         hull = _robust_neighbours(judge, task.space, person, plausible, self.neighbours)
         if not len(hull):
-            return RowAnswer(None, "none of the plausible points is robust within the constraints")
+            return None, "none of the plausible points is robust within the constraints", np.nan
         return search_row(task, row, judge, replace(limits, hull=hull))
 
 

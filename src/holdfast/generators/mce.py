@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from holdfast.generators.acceptance import Judge, Today
 from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.exact import RowAnswer, answer_rows, search_row
 from holdfast.generators.numbers import check_numbers, raised
-from holdfast.generators.rows import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import NO_LIMITS
 
 
