@@ -16,7 +16,6 @@ from holdfast.generators.acceptance import Judge, judge_of
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, check_candidates, read_candidates
 from holdfast.generators.exact import RowAnswer, answer_rows, search_row
-from holdfast.generators.numbers import check_numbers
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
 from holdfast.verify.margins import least_margins
@@ -72,7 +71,7 @@ class Closest(Generator):
         if self.plausible is not None:
             object.__setattr__(self, "plausible", check_candidates(self.plausible))
         limited = ["max_features_changed"] if self.max_features_changed is not None else []
-        check_numbers(self, counts=["neighbours", *limited])
+        self.check_numbers(counts=["neighbours", *limited])
 
     def propose(self, task: Task) -> Proposals:
         """The nearest Δ-robust point of each row, with its gap."""
