@@ -23,8 +23,8 @@ from sklearn.svm import SVC, LinearSVC
 import holdfast as hf
 from holdfast import checker, metrics
 from holdfast.importers.thresholds import offsets
+from holdfast.presentation.report.beside import chances
 from holdfast.promises import promise_expiry
-from holdfast.report.beside import chances
 
 
 @pytest.fixture(scope="module")

@@ -30,12 +30,12 @@ from scipy.stats import binom
 from holdfast.calibration.incremental import IncrementalDelta
 from holdfast.calibration.result import PICTURE, SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.changes import p_norm, parameter_distance
-from holdfast.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_share
 from holdfast.importers import load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.retraining import RetrainedModels, layer_distances
 from holdfast.retraining.result import SAME_PREPROCESSING
 

@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 from holdfast.calibration.conformal import SHARED_ROWS, least_history
 from holdfast.calibration.validation import people_to_ask
 from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift, model_digest
-from holdfast.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, share, tidy
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse, explain
@@ -41,7 +40,9 @@ from holdfast.given import given_number, given_share
 from holdfast.importers import load_model
 from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
-from holdfast.notebook import never_fails, show
+from holdfast.numbers import share
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, tidy
+from holdfast.presentation.notebook import never_fails, show
 from holdfast.progress import progress_bar
 from holdfast.retraining import RetrainedModels, each_model
 from holdfast.verify.inputs import check_reading

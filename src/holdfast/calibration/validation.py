@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from holdfast.calibration.result import PICTURE, ChosenDelta
 from holdfast.changes import PlausibleChanges
-from holdfast.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, Generator, Recourse, explain
@@ -22,6 +21,7 @@ from holdfast.generators.reading import read_question
 from holdfast.given import given_share, positive_number
 from holdfast.importers import Model, load_model
 from holdfast.metrics.rows import valid_rows
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.progress import progress_bar
 from holdfast.retraining import each_model
 

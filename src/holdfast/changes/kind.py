@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from holdfast.classifier import Classifier
-from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number, given_share
-from holdfast.notebook import never_fails, show
+from holdfast.numbers import at_most
+from holdfast.presentation.notebook import never_fails, show
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,8 @@ def report(
     debug: Debug = False,
 ) -> None:
     """What was promised and how sure it is, as one page; the advice is certified anew."""
+    import holdfast as hf
     from holdfast.promises import Ledger
-    from holdfast.report import write_report
 
     with plain_errors(debug):
         check_place(out)
@@ -108,7 +108,7 @@ def report(
             for column, values in groups.items()
         }
         book = None if ledger is None else Ledger(ledger, create=False)
-        written = write_report(
+        written = hf.report(
             told, out, accepted=None if accepted is None else tables.read_table(accepted, space=space), ledger=book,
             certificates=certificates, letters=letters,
             retrained=(read_model(path, trust_pickle=trust_pickle) for path in retrained or ()),

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.changes import PlausibleChanges
-from holdfast.drawing import (
+from holdfast.errors import InvalidInputError
+from holdfast.generators.moves import Move
+from holdfast.network import Floats
+from holdfast.numbers import at_most
+from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,
     INK,
     LIGHT,
-    at_most,
     axes_to_draw_on,
     headline,
     legend_below,
@@ -21,9 +24,6 @@ from holdfast.drawing import (
     nothing_to_draw,
     plain,
 )
-from holdfast.errors import InvalidInputError
-from holdfast.generators.moves import Move
-from holdfast.network import Floats
 from holdfast.verify import CertifiedRadius, Verdict
 from holdfast.verify.plots import draw_survival, read_deltas
 

@@ -6,10 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -28,7 +26,7 @@ from holdfast.generators.reading import own_variables
 from holdfast.given import given_floats, given_row
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.scored import Tally
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify.certify import certify_points
@@ -38,6 +36,9 @@ from holdfast.verify.radius import radius_of_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from holdfast.presentation.letters import Letter, LetterOptions
+    from holdfast.presentation.report import ReportOptions
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
@@ -299,14 +300,19 @@ class Recourse:
             result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
         return result
 
-    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write what was promised and how sure it is as one HTML page; options: `holdfast.report.write_report`."""
-        written: Path = _shown_by("holdfast.report").write_report(self, path, **options)
-        return written
+    def report(self, path: str | os.PathLike[str], **options: Unpack[ReportOptions]) -> Path:
+        """Write what was promised and how sure it is as one HTML page; the options are those of `hf.report`."""
+        from holdfast.presentation.report import report
 
-    def letter(self, row: int, **options: Any) -> Any:
-        """What the person in this row is told, as text and HTML; options: `holdfast.letters.write_letter`."""
-        return _shown_by("holdfast.letters").write_letter(self, row, **options)
+        return report(self, path, **options)
+
+    def letter(
+        self, row: int, *, key: str | None = None, name: str | None = None, **options: Unpack[LetterOptions]
+    ) -> Letter:
+        """What the person in this row is told, as text and HTML; see `holdfast.presentation.letters.write_letter`."""
+        from holdfast.presentation.letters import write_letter
+
+        return write_letter(self, row, key=key, name=name, **options)
 
     def plot(
         self,
@@ -367,11 +373,6 @@ class Recourse:
         return show(
             f"{found:,} of {len(self):,} people have an answer{robust}", facts, table, total=len(self), rows="people"
         )
-
-
-def _shown_by(room: str) -> ModuleType:
-    """A room above this one, by its name: what is found must not depend on how it is shown."""
-    return import_module(room)
 
 
 def _judged(

@@ -33,7 +33,7 @@ from holdfast.given import given_share, whole_number
 from holdfast.importers import Model, load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.kept_share import KeptShare, kept_share
 from holdfast.promises.ledger import Ledger
 

@@ -23,7 +23,7 @@ from holdfast.deadline import Deadline
 from holdfast.given import positive_number
 from holdfast.importers import Model, load_model
 from holdfast.network import CHUNK, Floats, Network
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.progress import progress_bar
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.closed_form import ClosedForm
