@@ -38,10 +38,10 @@ from holdfast.generators import Generator, Recourse
 from holdfast.generators.base import Task
 from holdfast.given import given_number, given_share
 from holdfast.importers import load_model
-from holdfast.metrics import Answers
-from holdfast.metrics.rows import valid_rows
+from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
-from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, share, tidy
+from holdfast.numbers import share
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, tidy
 from holdfast.presentation.notebook import never_fails, show
 from holdfast.progress import progress_bar
 from holdfast.retraining import RetrainedModels, each_model
@@ -367,17 +367,19 @@ def _kept(
     ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
     pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
     different, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    points, some, kept = different[:, :-1], recourses[0], []
-    answers = Answers(points, points, different[:, -1].astype(np.intp), some.model, some.space)
+    points, targets = different[:, :-1], different[:, -1].astype(np.intp)
+    some, kept = recourses[0], []
     ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
     for number, one in enumerate(models, 1):
-        kept.append(_accepted(answers, one, number, ensemble) == 1.0)
+        kept.append(_accepted(some, points, targets, one, number, ensemble))
         advance(1)
     every = np.array(kept, dtype=np.bool_).reshape(len(kept), len(points))
     return [every[:, place] for place in np.split(inverse.ravel(), ends)]
 
 
-def _accepted(answers: Answers, model: Any, number: int, ensemble: tuple[str, ...]) -> Floats:
+def _accepted(
+    recourse: Recourse, points: Floats, targets: NDArray[np.intp], model: Any, number: int, ensemble: tuple[str, ...]
+) -> NDArray[np.bool_]:
     """Which promises a retrained model keeps, 1 or 0; refused where it cannot be held against them."""
     if ensemble and model_digest(model) in ensemble:
         raise InvalidInputError(
@@ -385,11 +387,11 @@ def _accepted(answers: Answers, model: Any, number: int, ensemble: tuple[str, ..
         )
     try:
         loaded = load_model(model)
-        ours, theirs = answers.classifier.classes.tolist(), loaded.classifier.classes.tolist()
+        ours, theirs = recourse.classifier.classes.tolist(), loaded.classifier.classes.tolist()
         if set(ours) != set(theirs):
             raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
-        check_reading(loaded, answers.space)
-        return valid_rows(answers, model)
+        check_reading(loaded, recourse.space)
+        return accepted_by(model, recourse.model, points, targets)
     except HoldfastError as error:
         raise InvalidInputError(
             f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"

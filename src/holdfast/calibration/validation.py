@@ -21,7 +21,6 @@ from holdfast.generators.base import Task
 from holdfast.generators.reading import read_question
 from holdfast.given import given_share, positive_number
 from holdfast.importers import Model, load_model
-from holdfast.metrics import Answers
 from holdfast.metrics.rows import valid_rows
 from holdfast.presentation.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.progress import progress_bar
@@ -217,13 +216,12 @@ def rejected_people(
 
     There must be some. What is asked for them takes the changes, and whether to show progress.
     """
-    question = read_question(model, X, target=target, changes=None, generator=generator, space=space, **options)
-    task = question.task
+    task = read_question(model, X, target=target, changes=None, generator=generator, space=space, **options)
     asked = np.flatnonzero(task.classifier.predict_index(task.factuals) != task.targets)
     if asked.size == 0:
         raise InvalidInputError(f"{name}: expected people whom the model does not give {target!r}, got none")
     targets = task.classifier.classes[task.targets[asked]]
-    people = question.table.iloc[asked]
+    people = task.frame.iloc[asked]
     ask = partial(explain, model, people, target=targets, generator=generator, space=task.space, **options)
     return task.take(asked), asked, ask
 
@@ -238,8 +236,8 @@ def _models(retrained: Any) -> list[Model]:
 
 def _measured(delta: float, recourse: Recourse, models: list[Model]) -> dict[str, Any]:
     """Steps 2 and 3: what was found at this delta, and what every retrained model says to it."""
-    found, answers = np.flatnonzero(recourse.found), Answers.read(recourse)
-    accepted = np.array([valid_rows(answers, model)[found] == 1.0 for model in models])
+    found = recourse.answered
+    accepted = np.array([valid_rows(recourse, model)[found] == 1.0 for model in models])
     surviving = int(accepted.all(axis=0).sum())
     return {
         "delta": delta,

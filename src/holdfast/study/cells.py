@@ -15,11 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.changes import Changes
-from holdfast.generators import Generator, explain
+from holdfast.generators import Generator, Recourse, explain
 from holdfast.generators.candidates import read_ahead
-from holdfast.metrics import Answers, per_row
+from holdfast.metrics import per_row
 from holdfast.metrics.means import mean_of_answered
-from holdfast.metrics.rows import verdict_rows
 from holdfast.network import Floats
 from holdfast.study.situation import Situation
 from holdfast.study.specification import digest
@@ -114,12 +113,11 @@ def judge(
 
     def compute() -> dict[str, Any]:
         table = situation.table
-        answers = Answers.of(
+        answers = Recourse.of(
             situation.models.classifier, cell.points, situation.people, target=table.target, space=table.space
         )
         limit = None if time_limit is None else time_limit * len(answers)
-        verdicts = verdict_rows(answers, changes, time_limit=limit)
-        return {"verdict": [None if verdict is None else verdict.name for verdict in verdicts]}
+        return {"verdict": answers.under(changes, time_limit=limit).verdict_names.tolist()}
 
     specification = {"cell": cell.key, "changes": changes, "time_limit": time_limit}
     content, reused = situation.store.remember("verdicts", specification, compute)

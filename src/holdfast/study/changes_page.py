@@ -23,7 +23,7 @@ from holdfast.changes import Changes, PlausibleShift
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE
-from holdfast.presentation.drawing import share
+from holdfast.numbers import share
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study.markdown import table
 from holdfast.study.methods import StudyMethod

@@ -16,7 +16,7 @@ from holdfast.changes import Changes, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.importers import Model, load_model
 from holdfast.network import Network
-from holdfast.presentation.drawing import share
+from holdfast.numbers import share
 from holdfast.presentation.notebook import never_fails, show
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study.cells import Cell
