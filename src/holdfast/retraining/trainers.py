@@ -44,7 +44,7 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
     return _with_classifier(model, lambda classifier: _fine_tuned(classifier, points, y, seed, epochs))
 
 
-def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None) -> Any:
+def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None = None) -> Any:
     """A copy of the model trained from scratch with the same settings and another seed."""
     return _with_classifier(model, lambda classifier: _trained(classifier, points, y, seed, epochs))
 

@@ -13,7 +13,7 @@ from holdfast.study.paper.printed import Printed
 from holdfast.study.paper.results import CELL, Results, groups
 from holdfast.study.paper.settings import (
     BASELINE,
-    DELTA_INC,
+    DELTA_NAMES,
     MULTI,
     NN,
     NOT_ROBUST,
@@ -81,7 +81,7 @@ class _Table:
 
 def _name(cell: PaperCell, *extra: str) -> str:
     model, dataset, block, method = cell
-    at = "" if block == BASELINE else f" at {'δ_inc' if block == DELTA_INC else 'δ_val'}"
+    at = "" if block == BASELINE else f" at {DELTA_NAMES[block]}"
     return " ".join([f"{model} {dataset} {method}{at}", *extra])
 
 
@@ -119,7 +119,7 @@ def _baselines_far_below(table: _Table) -> Iterator[Check]:
                 metric = block.replace("delta", "delta_validity")
                 ours, robust = table.ours(cell, metric), table.ours((model, dataset, block, "RNCE-FF"), metric)
                 if not np.isnan(ours + robust):
-                    yield robust - ours >= FAR, _name(cell, f"({ours:.0%} at {block.replace('delta', 'δ')})")
+                    yield robust - ours >= FAR, _name(cell, f"({ours:.0%} at {DELTA_NAMES[block]})")
 
 
 def _cost_order(table: _Table) -> Iterator[Check]:

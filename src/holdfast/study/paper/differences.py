@@ -7,8 +7,7 @@ from itertools import groupby
 
 from holdfast.study.paper.compare import ComparedFigure, Side, figure_text
 from holdfast.study.paper.notes import explain_differences
-from holdfast.study.paper.sections import DELTA_NAMES, HEADINGS
-from holdfast.study.paper.settings import BASELINE
+from holdfast.study.paper.sections import HEADINGS, at_delta
 
 
 def differences_section(comparisons: Sequence[ComparedFigure]) -> str:
@@ -44,12 +43,11 @@ def _statements(differences: Sequence[ComparedFigure]) -> Iterable[str]:
     for (model, *_, side), group in groupby(sorted(differences, key=key), key=key):
         same = list(group)
         first = same[0]
-        at = "" if first.block == BASELINE else f" at {DELTA_NAMES[first.block]}"
         places = ", ".join(
             f"{one.dataset} ({figure_text(one.ours, one.metric)} against {figure_text(one.paper, one.metric)})"
             for one in same
         )
-        yield f"{model}, {first.method}{at}: {HEADINGS[first.metric]} is {side} on {places}."
+        yield f"{model}, {first.method}{at_delta(first.block)}: {HEADINGS[first.metric]} is {side} on {places}."
 
 
 def _places(differences: Sequence[ComparedFigure]) -> str:
