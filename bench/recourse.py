@@ -25,7 +25,7 @@ import holdfast as hf
 from holdfast.generators import Generator, explain
 from paper_recourse import printed
 from recourse_cases import WIDTHS, Case, load_case, methods
-from report import Table
+from report import Table, publish
 
 ROOT = Path(__file__).resolve().parent.parent
 DELTAS = (0.005, 0.02)
@@ -175,9 +175,7 @@ def main() -> None:
         "all s", "paper: Δ-valid", "paper: cost_l1", "paper: s", "times faster",
     )  # fmt: skip
     table = Table("Recourse", columns, lines, "\n\n".join(notes))
-    Console(width=180).print(table.for_terminal())
-    if options.out:
-        options.out.write_text(f"{PREFACE}\n\n{table.for_document()}\n", encoding="utf-8")
+    publish([table], PREFACE, options.out, width=180)
 
 
 if __name__ == "__main__":

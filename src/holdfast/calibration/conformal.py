@@ -317,9 +317,7 @@ def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats |
         return history.distances(norm), history.distances(norm, per_layer=True), pairs
     numbers = _as_numbers(history)
     if numbers is not None:
-        if numbers.ndim == 1:
-            return numbers, None, []
-        return np.array([p_norm(row, norm) for row in numbers]), numbers, []
+        return (numbers, None, []) if numbers.ndim == 1 else (np.array([p_norm(r, norm) for r in numbers]), numbers, [])
     models = [load_model(model) for model in history]
     steps = list(pairwise(models)) if origin is None else [(load_model(origin), model) for model in models]
     if not steps:
@@ -327,8 +325,10 @@ def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats |
     if not all(same_preprocessing(a, b) for a, b in steps):
         raise InvalidInputError(f"history: expected models {SAME_PREPROCESSING}")
     pairs = [(a.network, b.network) for a, b in steps]
-    whole = np.array([parameter_distance(a, b, norm) for a, b in pairs])
-    return whole, np.array([layer_distances(a, b, norm) for a, b in pairs]), pairs
+    whole, layers = (
+        np.array([distance(a, b, norm) for a, b in pairs]) for distance in (parameter_distance, layer_distances)
+    )
+    return whole, layers, pairs
 
 
 def _as_numbers(history: Any) -> Floats | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast.changes import parameter_distance
+from holdfast.changes import p_norm, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers.model import as_network
@@ -83,15 +83,8 @@ class RetrainedModels(Sequence[Any]):
     def __len__(self) -> int:
         return len(self.models)
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         return self.models[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.models)
 
     def to_frame(self, norm: float = math.inf) -> pd.DataFrame:
         """One row for each model: its seed, and its distance and that of each layer (layer_1, ...) where known."""
@@ -162,9 +155,5 @@ def layer_distances(a: Network, b: Network, norm: float = math.inf) -> Floats:
     array([0.5 , 0.25])
     """
     parameter_distance(a, b, norm)  # refuses networks of different shapes before they are taken apart
-    pairs = zip(_layers(a), _layers(b), strict=True)
-    return np.array([parameter_distance(ours, theirs, norm) for ours, theirs in pairs])
-
-
-def _layers(network: Network) -> list[Network]:
-    return [Network([weight], [bias]) for weight, bias in zip(network.weights, network.biases, strict=True)]
+    layers = zip(a.weights, a.biases, b.weights, b.biases, strict=True)
+    return np.array([p_norm(np.append(w - v, b - c), norm) for w, b, v, c in layers])

@@ -188,7 +188,7 @@ class SituationOutcome:
     rows: list[dict[str, Any]] = field(default_factory=list)
     details: list[pd.DataFrame] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
-    survival: Survival | None = None
+    survival: list[Survival] = field(default_factory=list)
     model: dict[str, Any] = field(default_factory=dict)
     # How many pieces of work of each kind, and whether they were found done.
     counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -232,13 +232,11 @@ def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -
 def _run_recipes(situation: Situation, plan: Plan, outcome: SituationOutcome, advance: Advance) -> None:
     """Every answer under every kind of change, beside what the nearest accepted row costs each person."""
     nearest = answer(situation, NNCE(situation.training_table), None, plan.time_limit)
-    parts = []
     for recipe in plan.recipes:
         part, reused = fates(situation, outcome.asked, recipe, plan.variants, nearest)
-        parts.append(part)
+        outcome.survival.append(part)
         outcome.counts["kinds", reused] += 1
         advance(1)
-    outcome.survival = Survival.joined(parts)
 
 
 def _run_method(
@@ -292,7 +290,7 @@ def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> Benchmar
         out=store.folder,
         computed={kind: n for (kind, reused), n in counts.items() if not reused},
         reused={kind: n for (kind, reused), n in counts.items() if reused},
-        survival=Survival.joined([outcome.survival for outcome in outcomes if outcome.survival is not None]),
+        survival=Survival.joined([part for outcome in outcomes for part in outcome.survival]),
     )
 
 
