@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.features.binding import RuleTerms
 from holdfast.features.codec import differs
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
+from holdfast.features.rules import RuleTerms
 from holdfast.network import Floats
 
 Broken = tuple[NDArray[np.bool_], Callable[[int], str]]
@@ -27,7 +27,7 @@ def broken_constraints(
     for i, feature in enumerate(features):
         yield from _broken_in_column(feature, numbers[:, i], own[:, i])
         if points is not None:
-            yield _not_a_value(feature, numbers[:, i], points[:, list(feature.variables)])
+            yield _not_a_value(feature, numbers[:, i], points[:, feature.places])
     for terms in rules:
         yield ~terms.holds(numbers), _rule_message(terms, features, numbers)
 

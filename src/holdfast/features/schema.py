@@ -12,17 +12,19 @@ whatever else people edit in the file changes no variable of the model.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features.build import Encoding, placed, scaled
 from holdfast.features.columns import Storage
-from holdfast.features.constraints import in_order
+from holdfast.features.constraints import FeatureConstraints, constrain, in_order, refuse_unknown
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction, Kind, Label, Name
 from holdfast.features.notes import Notes
@@ -92,7 +94,7 @@ class Schema:
             columns = tuple(dict(column) for column in data["columns"])
             for column in columns:
                 _ = column["name"], column["role"] == "auxiliary" or Kind(column["kind"])
-            Notes.from_list(columns)
+            Notes.from_list(columns).check(())
             return cls(
                 name=str(data["name"]),
                 title=str(data.get("title", data["name"])),
@@ -115,27 +117,6 @@ class Schema:
         return tuple(column["name"] for column in self._features)
 
     @property
-    def categorical(self) -> tuple[str, ...]:
-        """The feature columns with labels that are no numbers, in an order or not."""
-        return tuple(c["name"] for c in self._features if c["kind"] == Kind.CATEGORICAL)
-
-    @property
-    def fills(self) -> dict[Name, Any]:
-        """The columns that may be missing, and what the model reads in place of a missing value; None: no label."""
-        gaps = {c["name"]: c["missing"] for c in self._features if c.get("missing", False) is not False}
-        return {name: None if fill is True else fill for name, fill in gaps.items()}
-
-    @property
-    def moves(self) -> dict[str, Any]:
-        """What else the file says about changes, as `constrain` takes it."""
-        return {
-            "allowed": {c["name"]: c["allowed"] for c in self._features if "allowed" in c},
-            "fillable": [c["name"] for c in self._features if c.get("fillable", False)],
-            "costs": {c["name"]: c["cost"] for c in self._features if "cost" in c},
-            "ranges": {c["name"]: (c["min"], c["max"]) for c in self._features if "encoding" in c and "min" in c},
-        }
-
-    @property
     def _features(self) -> list[Mapping[str, Any]]:
         return [column for column in self.columns if column["role"] == "feature"]
 
@@ -149,10 +130,40 @@ class Schema:
         for argument, value, allowed in (("actionability", actionability, ACTIONABILITY), ("kinds", kinds, KINDS)):
             if value not in allowed:
                 raise InvalidInputError(f"{argument}: expected one of {list(allowed)}, got {value!r}")
-        return tuple(
-            _encoded(column, actionability) if "encoding" in column else _feature(column, actionability, kinds)
-            for column in self._features
-        )
+        return tuple(_feature(column, actionability, kinds) for column in self._features)
+
+    def encoded(
+        self,
+        drafts: Sequence[Feature],
+        scale: str,
+        encoding: Encoding,
+        ordinal: Mapping[Name, Sequence[Label]],
+        constraints: FeatureConstraints,
+    ) -> tuple[Feature, ...]:
+        """The columns of `features` encoded; the scale comes from the file's ranges, whatever `constraints` narrow."""
+        if scale not in ("minmax", "none"):
+            raise InvalidInputError(f"scale: expected 'minmax' or 'none' (a schema has no means), got {scale!r}")
+        columns = {column["name"]: column for column in self._features}
+        given = [feature.name for feature in drafts if feature.variables]
+        if given and len(given) < len(drafts):
+            raise InvalidInputError(f"columns: expected an 'encoding' in each column or in none, got it in {given}")
+        labelled = [feature.name for feature in drafts if feature.labelled]
+        refuse_unknown(ordinal, labelled, "ordinal (columns with labels)")
+        moves: FeatureConstraints = {
+            "allowed": {name: c["allowed"] for name, c in columns.items() if "allowed" in c},
+            "fillable": [name for name, c in columns.items() if c.get("fillable", False)],
+            "costs": {name: c["cost"] for name, c in columns.items() if "cost" in c},
+            "ranges": {name: (c["min"], c["max"]) for name, c in columns.items() if "encoding" in c and "min" in c},
+        }
+        if not given:
+            drafts = [scaled(feature, np.empty(0), scale) for feature in drafts]
+        features = constrain(constrain(drafts, moves), constraints, ordinal)
+        if given:
+            return features
+        fills = {name: c["missing"] for name, c in columns.items() if c.get("missing", False) is not False}
+        stated = {name: pd.Series([] if fill is True else [fill]) for name, fill in fills.items()}
+        categorical = [name for name, c in columns.items() if c["kind"] == Kind.CATEGORICAL]
+        return placed(features, encoding, stated, ordered=categorical)
 
 
 def schema_document(
@@ -194,53 +205,44 @@ def _column(feature: Feature) -> dict[str, Any]:
     return column | {"cost": entry.pop("cost"), "unit": entry.pop("unit"), "encoding": entry}
 
 
-def _encoded(column: Mapping[str, Any], actionability: str) -> Feature:
-    """A column with its encoding; whatever a person can change is the file's."""
-    name, labels = column["name"], list(column["encoding"].get("categories", ()))
-    ends = {"lower": 0.0, "upper": len(labels) - 1.0} if labels else {"lower": column["min"], "upper": column["max"]}
-    step = column.get("step", 1.0 if column["kind"] in (Kind.INTEGER, Kind.ORDINAL) and not labels else None)
-    own = {"name": name, "kind": column["kind"], "step": step, "direction": "free", "cost": 1.0}
+def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Feature:
+    """A column as the file says; how the model sees it too where the file has an encoding."""
+    name, kind, encoding = column["name"], Kind(column["kind"]), column.get("encoding")
+    gap = column.get("missing", False) is not False
+    if encoding is None:
+        if kinds == "carla" and kind in (Kind.INTEGER, Kind.ORDINAL) and _needed(column, "carla_type") == "continuous":
+            kind = Kind.CONTINUOUS
+        encoding = _plain_encoding(column, kind, gap)
+        kind = Kind.ORDINAL if encoding["categories"] and column.get("ordered", False) else kind
+    labels = encoding.get("categories", ())
+    ends = (0.0, len(labels) - 1.0) if labels else (_needed(column, "min"), _needed(column, "max"))
+    step = None if labels else column.get("step", 1.0 if kind in (Kind.INTEGER, Kind.ORDINAL) else None)
+    own = {"name": name, "kind": kind, "lower": ends[0], "upper": ends[1], "step": step}
     try:
-        feature = feature_from_dict({**column["encoding"], **ends, **own, "unit": column.get("unit", "")})
+        feature = feature_from_dict({**encoding, **own, "unit": column.get("unit", "")})
     except InvalidInputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"column {name!r}: expected the encoding as it was written, got: {error}") from error
-    if bool(column.get("missing", False)) != bool(feature.missing):
+    if gap != bool(feature.missing):
         raise FileFormatError(f"column {name!r}: expected 'missing' as it was written, got {column.get('missing')!r}")
-    if feature.labelled:
-        listed = [entry["value"] for entry in column.get("categories", ())]
-        ranked = in_order(feature, listed)
+    if feature.labelled and feature.variables:
+        ranked = in_order(feature, [entry["value"] for entry in column.get("categories", ())])
         feature = ranked if column.get("ordered", feature.kind is Kind.ORDINAL) else feature
     return replace(feature, direction=_direction(column, actionability))
 
 
-def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Feature:
-    name = str(column["name"])
-    kind = Kind(column["kind"])
-    if kinds == "carla" and kind in (Kind.INTEGER, Kind.ORDINAL) and _needed(column, "carla_type") == "continuous":
-        kind = Kind.CONTINUOUS
-    direction, unit = _direction(column, actionability), str(column.get("unit", ""))
-    # What the model reads in place of a missing value comes once the variables have their places.
-    missing = (0.0,) if column.get("missing", False) is not False else ()
-    labels = tuple(_label(entry["value"], kind) for entry in column.get("categories", ()))
+def _plain_encoding(column: Mapping[str, Any], kind: Kind, gap: bool) -> dict[str, Any]:
+    """What a column says about itself where it says nothing about variables: its labels, and how it is stored."""
+    labels: list[Label] = [_label(entry["value"], kind) for entry in column.get("categories", ())]
     if kind is Kind.BINARY and not labels:
-        labels = (0, 1)
-    if labels:
-        kind = Kind.ORDINAL if column.get("ordered", False) else kind
-        numbers = "float64" if missing else "int64"
-        dtype = str(pd.Series([str(labels[0])]).dtype) if isinstance(labels[0], str) else numbers
-        return Feature(
-            name, kind, 0.0, len(labels) - 1.0, (), direction=direction, categories=labels, unit=unit, missing=missing,
-            storage=Storage(dtype, "float64" if isinstance(labels[0], str) else "integer"),
-        )  # fmt: skip
-    whole = kind in (Kind.INTEGER, Kind.ORDINAL)
-    step = column.get("step", 1.0 if whole else None)
-    return Feature(
-        name, kind, float(_needed(column, "min")), float(_needed(column, "max")), (),
-        step=None if step is None else float(step), direction=direction, unit=unit, missing=missing,
-        storage=Storage("int64", "integer") if whole and not missing else Storage(),
-    )  # fmt: skip
+        labels = [0, 1]
+    storage = Storage()
+    if labels and isinstance(labels[0], str):
+        storage = Storage(str(pd.Series([labels[0]]).dtype))
+    elif labels or (kind in (Kind.INTEGER, Kind.ORDINAL) and not gap):
+        storage = Storage("float64" if gap else "int64", "integer")
+    return {"variables": (), "categories": labels, "missing": [0.0] if gap else [], "storage": asdict(storage)}
 
 
 def _label(value: object, kind: Kind) -> Label:
