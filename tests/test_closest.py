@@ -300,8 +300,8 @@ def test_rows_side_by_side_are_rows_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"neighbours": 0}, "neighbours: expected at least 1, got 0"),
-        ({"max_features_changed": 0}, "max_features_changed: expected at least 1, got 0"),
+        ({"neighbours": 0}, "neighbours: expected a whole number >= 1, got 0"),
+        ({"max_features_changed": 0}, "max_features_changed: expected a whole number >= 1, got 0"),
         ({"plausible": [1.0, 2.0]}, "candidates: expected a table"),
     ],
 )

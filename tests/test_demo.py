@@ -15,7 +15,7 @@ from holdfast.cli.demo.story import (
     train_lender,
     watch_updates,
 )
-from holdfast.report.counter import costliest_changes
+from holdfast.presentation.report.counter import costliest_changes
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from holdfast.features.rules import RuleTerms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, Rule
+from holdfast.features.rules import RuleTerms
 
 
 def jobs(n: int = 60, seed: int = 0) -> pd.DataFrame:

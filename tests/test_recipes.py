@@ -362,7 +362,7 @@ def test_a_delta_that_is_a_function_to_a_kind_of_change_is_measured_once(tmp_pat
 
 
 def test_variants_are_a_whole_number():
-    with pytest.raises(InvalidInputError, match="variants: expected at least 1, got 0"):
+    with pytest.raises(InvalidInputError, match="variants: expected a whole number >= 1, got 0"):
         tiny_study.run(changes_of="noise", variants=0)
 
 

@@ -50,6 +50,7 @@ from holdfast.cli.options import (
     plain_errors,
     spread,
 )
+from holdfast.files import write_table
 from holdfast.importers import Model
 from holdfast.importers.files import read_model
 
@@ -123,7 +124,7 @@ def certify(
         seconds = time.perf_counter() - started
         result = certificates.to_frame()
         if out is not None:
-            tables.write_table(result, out)
+            write_table(result, out)
         screens.show_certificates(result, target=target, changes=changes, seconds=seconds, out=out)
     if fail_if_broken and not result["robust"].all():
         screens.complain(f"{int((~result['robust']).sum())} of {len(result)} rows are not ROBUST (--fail-if-broken)")
@@ -162,7 +163,7 @@ def radius(
         seconds = time.perf_counter() - started
         result = radii.to_frame()
         if out is not None:
-            tables.write_table(result, out)
+            write_table(result, out)
         size = None if asked is None else asked.size
         screens.show_radii(result, target=target, changes=changes, size=size, seconds=seconds, out=out)
 

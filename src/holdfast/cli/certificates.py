@@ -27,6 +27,7 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.recourse import read_people
 from holdfast.cli.screens import shares
+from holdfast.files import write_table
 from holdfast.importers.files import read_model
 from holdfast.promises.certificate import write_certificates, write_parameters
 
@@ -66,7 +67,7 @@ def certificates(
             write_parameters(classifier, parameters)
         written = write_certificates(told, out)
         if table is not None:
-            tables.write_table(written.rename_axis(index or "row"), table)
+            write_table(written.rename_axis(index or "row"), table)
         console = Console(highlight=False)
         console.print(f"{written['certificate'].notna().sum():,} certificates for {len(written):,} people.")
         without = written["reason"][written["certificate"].isna()]

@@ -18,6 +18,7 @@ from holdfast.datasets.catalogue import Facts
 from holdfast.datasets.places import DATA, find, find_given
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Direction
+from holdfast.files import write_json, write_table
 
 _MOVES = {
     Direction.FREE: "either way",
@@ -58,10 +59,10 @@ def _write(name: str, out: Path | None, schema: Path | None, as_in_paper: bool) 
     data = load(name, as_in_paper=as_in_paper)
     if out is not None:
         table = data.frame.assign(**{str(data.target.name): data.target})
-        tables.write_table(table.rename_axis(str(data.frame.index.name or "row")), out)
+        write_table(table.rename_axis(str(data.frame.index.name or "row")), out)
         console.print(f"table: {escape(str(out))}, {len(data):,} rows", soft_wrap=True)
     if schema is not None:
-        tables.write_json(data.space.to_dict(), schema)
+        write_json(data.space.to_dict(), schema)
         console.print(f"feature space: {escape(str(schema))}", soft_wrap=True)
 
 

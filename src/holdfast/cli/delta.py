@@ -16,6 +16,7 @@ from holdfast.cli import tables
 from holdfast.cli.options import FILE, Debug, Drop, Index, Norm, Schema, TrustPickle, plain_errors
 from holdfast.cli.recourse import read_schema
 from holdfast.errors import InvalidInputError
+from holdfast.files import write_json
 from holdfast.importers.files import read_model, read_object
 from holdfast.importers.objects import import_object
 
@@ -101,7 +102,7 @@ def delta(
         console = Console(highlight=False, soft_wrap=True)
         console.print(escape(str(found)))
         if out is not None:
-            tables.write_json(found.changes.to_dict(), out)
+            write_json(found.changes.to_dict(), out)
             console.print(f"changes: {escape(str(out))}; give it to --changes of explain, certify, report, ...")
 
 

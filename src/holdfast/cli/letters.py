@@ -42,7 +42,7 @@ def _write_templates(folder: Path | None) -> None:
     """``--write-templates`` copies our templates and ends the command, whatever else was given."""
     if folder is None:
         return
-    from holdfast.letters import write_templates
+    from holdfast.presentation.letters import write_templates
 
     with plain_errors(debug=False):
         for path in write_templates(folder):
@@ -104,8 +104,6 @@ def letters(
     debug: Debug = False,
 ) -> None:
     """A letter to each person on what was decided and what to change; the advice is certified anew."""
-    from holdfast.letters import write_letters
-
     with plain_errors(debug):
         if until is not None and history:
             raise InvalidInputError("--until: expected a date or --history, got both")
@@ -131,7 +129,7 @@ def letters(
             expiry = hf.promise_expiry(
                 radii, [*earlier, classifier], confidence=confidence, period=period, norm=may.norm
             )
-        manifest = write_letters(
+        manifest = hf.letters(
             told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
             date=date, until=until, expiry=expiry, language=language, templates=templates,
             certified=not no_certificates,
@@ -164,5 +162,5 @@ def _radii(told: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
     if rows.size and isinstance(told.changes, hf.PlausibleChanges):
         moved = any(not all(map(np.array_equal, past.biases, told.network.biases)) for past in earlier)
         changes = replace(told.changes, biases=told.changes.biases or moved)
-        radii[rows] = replace(told, changes=changes).certified_radius(rows).lower
+        radii[rows] = replace(told, changes=changes).radii.measured[rows]
     return radii

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from holdfast.classifier import Classifier
 from holdfast.cli import screens
 from holdfast.cli.wording import in_options
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.files import read_json
 from holdfast.importers import Model
 
 BAD_INPUT = 2
@@ -252,14 +252,6 @@ def _float(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def read_json(path: Path) -> Any:
-    """What a JSON file holds."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{path}: expected JSON, got: {error}") from error
 
 
 @contextmanager

@@ -29,12 +29,12 @@ from holdfast.cli.options import (
     TrustPickle,
     label_of,
     plain_errors,
-    read_json,
     spread,
 )
 from holdfast.errors import InvalidInputError
 from holdfast.features.schema import Schema as SchemaFile
 from holdfast.features.serial import FORMAT
+from holdfast.files import read_json, write_table
 from holdfast.generators import alternatives as find_alternatives
 from holdfast.generators import explain as find_recourse
 from holdfast.generators.reading import find_space
@@ -155,7 +155,7 @@ def read_schema(path: Path) -> tuple[hf.FeatureSpace, Hashable]:
 def _write(result: pd.DataFrame, people: pd.DataFrame, out: Path) -> None:
     # A person without an answer has empty cells, which must not turn everyone's whole numbers into fractions.
     whole = {name: "Int64" for name in people.columns if pd.api.types.is_integer_dtype(people[name])}
-    tables.write_table(result.astype(whole), out)
+    write_table(result.astype(whole), out)
 
 
 def _first_without(

@@ -32,6 +32,7 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.recourse import read_people
 from holdfast.errors import InvalidInputError
+from holdfast.files import check_place
 from holdfast.importers.files import read_model
 
 
@@ -85,11 +86,11 @@ def report(
     debug: Debug = False,
 ) -> None:
     """What was promised and how sure it is, as one page; the advice is certified anew."""
+    import holdfast as hf
     from holdfast.promises import Ledger
-    from holdfast.report import check_folder, write_report
 
     with plain_errors(debug):
-        check_folder(out)
+        check_place(out)
         started = time.perf_counter()
         others = [_named_file(text) for text in compare or []]
         classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
@@ -107,7 +108,7 @@ def report(
             for column, values in groups.items()
         }
         book = None if ledger is None else Ledger(ledger, create=False)
-        written = write_report(
+        written = hf.report(
             told, out, accepted=None if accepted is None else tables.read_table(accepted, space=space), ledger=book,
             certificates=certificates, letters=letters,
             retrained=(read_model(path, trust_pickle=trust_pickle) for path in retrained or ()),

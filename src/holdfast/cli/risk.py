@@ -18,6 +18,7 @@ from holdfast.cli import tables
 from holdfast.cli.options import FILE, Debug, plain_errors, spread
 from holdfast.cli.recourse import Asked
 from holdfast.errors import InvalidInputError
+from holdfast.files import write_json, write_table
 from holdfast.importers import Model
 from holdfast.importers.files import read_model, read_object
 from holdfast.network import Network
@@ -74,10 +75,10 @@ def risk(
         console = Console(highlight=False, soft_wrap=True)
         console.print(escape(str(found)))
         if evidence is not None:
-            tables.write_table(found.evidence.rename_axis("row"), evidence)
+            write_table(found.evidence.rename_axis("row"), evidence)
             console.print(f"evidence: {escape(str(evidence))}")
         if out is not None:
-            tables.write_json(found.changes.to_dict(), out)
+            write_json(found.changes.to_dict(), out)
             console.print(f"changes: {escape(str(out))}; give it to --changes of explain, with the same --method.")
 
 

@@ -28,6 +28,7 @@ from holdfast.cli.options import (
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Direction
 from holdfast.features.schema import schema_document
+from holdfast.files import write_text
 from holdfast.generators.reading import find_space
 from holdfast.importers.files import read_model
 
@@ -79,7 +80,7 @@ def schema(
         document = schema_document(
             space.features, space.rules, space.notes, name=data.name.partition(".")[0], target=label, auxiliary=others
         )
-        tables.write_text(_text(document), out)
+        write_text(_text(document), out)
         _show(space, others, out)
 
 

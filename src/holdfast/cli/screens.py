@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.changes import Changes
-from holdfast.drawing import at_most
+from holdfast.numbers import at_most
 
 SHOWN = 5
 

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast.datasets.reading import read_csv
-from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
+from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.files import check_place, is_parquet, read_csv
 from holdfast.importers import Model
 
 # What `explain` and `alternatives` put beside the columns of people.
 ADDED = ("found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason", "advice", "answer", "left_alone")
-
-
-def _write_csv(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_csv(path, compression=None)
-
-
-def _write_csv_gz(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_csv(path, compression="gzip")
-
-
-def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_parquet(path)
-
-
-READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    ".csv": read_csv,
-    ".csv.gz": read_csv,
-    ".parquet": pd.read_parquet,
-}
-WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
-    ".csv": _write_csv,
-    ".csv.gz": _write_csv_gz,
-    ".parquet": _write_parquet,
-}
 
 
 def read_table(
@@ -54,11 +26,9 @@ def read_table(
     A key in a CSV file is the text that is written there: 007 is not 7, and NA may be someone's initials. So is a
     label, where the space says that all labels of its column are text.
     """
-    reader = READERS[table_kind(path)]
+    parquet = is_parquet(path)
     try:
-        frame = reader(path)
-        if reader is read_csv:
-            frame = _with_text(frame, path, index, space)
+        frame = pd.read_parquet(path) if parquet else _with_text(read_csv(path), path, index, space)
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{path}: expected a table in UTF-8, got another encoding: {error}") from error
     except (ValueError, OSError) as error:
@@ -159,49 +129,9 @@ def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Se
     return people[name]
 
 
-def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """The table as the file's name says."""
-    _write_whole(path, lambda beside: WRITERS[table_kind(path)](frame, beside))
-
-
-def write_json(document: Any, path: Path) -> None:
-    """Plain data as JSON."""
-    write_text(json.dumps(document, indent=1) + "\n", path)
-
-
-def write_text(text: str, path: Path) -> None:
-    """Text in UTF-8."""
-    _write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))
-
-
-def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a file beside `path`, then rename: whoever looks sees the old file or the whole new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        write(beside)
-        os.replace(beside, path)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def table_kind(path: Path) -> str:
-    """The extension that decides the format."""
-    name = path.name.lower()
-    for kind in READERS:
-        if name.endswith(kind):
-            if kind == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-                raise MissingExtraError("pyarrow", "parquet", "a Parquet file")
-            return kind
-    raise InvalidInputError(f"{path}: expected a name that ends in {', '.join(READERS)}, got {path.name!r}")
-
-
 def check_output(path: Path | None, *, table: bool = True) -> None:
     """Refuse what cannot be written before any work is done."""
-    if path is None:
-        return
-    if table:
-        table_kind(path)
-    if not path.absolute().parent.is_dir():
-        raise InvalidInputError(f"{path}: expected a file in an existing folder, got {path.parent}, which is not there")
+    if path is not None:
+        check_place(path)
+        if table:
+            is_parquet(path)

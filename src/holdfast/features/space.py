@@ -35,7 +35,7 @@ from holdfast.features.serial import FORMAT, VERSION, feature_from_dict, feature
 from holdfast.features.variables import VariableGrid, reachable_bounds, variable_grids
 from holdfast.given import given_array, given_floats
 from holdfast.network import Floats
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class FeatureSpace:
     @classmethod
     def from_schema(
         cls,
-        path: str | PathLike[str],
+        path: str | PathLike[str] | Schema,
         *,
         actionability: str = "schema",
         kinds: str = "schema",
@@ -150,7 +150,7 @@ class FeatureSpace:
         ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
         **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
-        """A space from a schema file; its target and auxiliary columns are left out.
+        """A space from a schema, or from the path of its file; its target and auxiliary columns are left out.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class FeatureSpace:
         **constraints
             Those of `constrained`, on top of what the file says; a narrower range leaves the scale as it is.
         """
-        schema = Schema.load(path)
+        schema = path if isinstance(path, Schema) else Schema.load(path)
         drafts = schema.features(actionability=actionability, kinds=kinds)
         features = schema.encoded(drafts, scale, encoding, ordinal, constraints)
         constraints["rules"] = (*schema.rules, *parse_rules(constraints.get("rules") or ()))

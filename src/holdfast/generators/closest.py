@@ -102,11 +102,11 @@ def _robust_neighbours(judge: Judge, space: FeatureSpace, person: Rows, table: C
     order, found = np.argsort(table.distances(factual[None, :])[0], kind="stable"), np.empty((0, space.n_variables))
     if not space.rules:
         # Up to rounding, what becomes of a candidate: most are told from it, sooner than they are settled.
-        about = np.clip(table.settled, *space.bounds_for(person))
+        about = np.clip(table.settled(), *space.bounds_for(person))
         order = order[least_margins(judge.network, judge.target, about)[order] > -_NEARLY]
     start, size = 0, _FIRST
     while start < order.size and len(found) < k:
-        points = np.unique(space.project(table.points[order[start : start + size]], person), axis=0)
+        points = np.unique(space.project(table.points(order[start : start + size]), person), axis=0)
         points = points[space.satisfied(points, person)] if space.rules else points
         found = np.unique(np.concatenate([found, points[judge.accepts(points)]]), axis=0)
         start, size = start + size, _GROWTH * size

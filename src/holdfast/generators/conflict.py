@@ -7,12 +7,12 @@ is told that they should be another.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from holdfast.deadline import Deadline
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
 from holdfast.features.kinds import Direction
@@ -37,13 +37,12 @@ class _Relaxed:
     names: tuple[str, ...] = ()
 
 
-def name_conflict(judge: Judge, space: FeatureSpace, person: Rows, limits: Limits, deadline: float | None) -> str:
+def name_conflict(judge: Judge, space: FeatureSpace, person: Rows, limits: Limits, deadline: Deadline) -> str:
     """What would have to give, as the end of a sentence; "" where time ran out before anything was certain."""
     found, all_proven = [], True
     for relaxed in _relaxations(space, limits):
-        until = time.monotonic() + _PATIENCE
-        until = until if deadline is None else min(until, deadline)
-        if time.monotonic() >= until:
+        until = deadline.within(_PATIENCE)
+        if until.over:
             return ""
         answer = CuttingPlanes(judge, relaxed.space, person, relaxed.limits, until, any_will_do=True).run()
         if answer.point is not None:

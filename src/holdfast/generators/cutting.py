@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.deadline import Deadline
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
 from holdfast.generators.acceptance import Judge
@@ -83,7 +83,7 @@ class CuttingPlanes:
     space: FeatureSpace
     person: Rows
     limits: Limits
-    deadline: float | None
+    deadline: Deadline
     any_will_do: bool = False
 
     def run(self) -> Answer:
@@ -112,7 +112,7 @@ class CuttingPlanes:
             # Its own points span the hull, and each of them is accepted.
             self._offer(self.limits.hull, judged=True)
         else:
-            found = Descent(self.judge, self.space, self.person, self.domain, self._left).run()
+            found = Descent(self.judge, self.space, self.person, self.domain, self.deadline.left).run()
         if found.point is not None:
             self._offer(found.point[None, :], judged=True)
         at = self.domain.own if self.best.point is None else self.best.point
@@ -124,11 +124,7 @@ class CuttingPlanes:
     def _done(self) -> bool:
         found = self.best.point is not None
         proven = found and self.best.cost - self.bound <= PROVEN * self.best.cost
-        return proven or (found and self.any_will_do) or self._left() == 0.0
-
-    def _left(self) -> float | None:
-        """Seconds left, or None without a limit."""
-        return None if self.deadline is None else max(self.deadline - time.monotonic(), 0.0)
+        return proven or (found and self.any_will_do) or self.deadline.over
 
     # ------------------------------------------------------------------ the tree
 
@@ -254,7 +250,7 @@ class CuttingPlanes:
 
     def _add_cuts(self, point: Floats, *, thorough: bool = False) -> bool:
         """Let the models that clearly reject the solver's point become cuts."""
-        objections = self.judge.objections(point, self.domain, thorough=thorough, seconds=self._left())
+        objections = self.judge.objections(point, self.domain, thorough=thorough, seconds=self.deadline.left())
         new = [self.judge.cut(one.network) for one in objections if one.margin < -2.0 * self.program.nearly]
         self.cuts += new
         if new:
@@ -285,7 +281,7 @@ class CuttingPlanes:
         better = better[np.argsort(costs[better])]
         if not better.size:
             return False
-        first = 0 if judged else self.judge.first(points[better], hairline=hairline, seconds=self._left())
+        first = 0 if judged else self.judge.first(points[better], hairline=hairline, seconds=self.deadline.left())
         if first is None:
             return False
         self.best.point, self.best.cost = points[better[first]], float(costs[better[first]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.verify.inputs import positive_number, whole_number
+from holdfast.given import positive_number, whole_number
 
 
 def check_numbers(

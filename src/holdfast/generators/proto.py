@@ -117,7 +117,7 @@ def nearest_means(candidates: Candidates, factuals: Floats, k: int) -> Floats:
         chosen = near[:k]
         if chosen.size < min(k, len(candidates)):
             chosen = candidates.first(factuals[i : i + 1], k)[0]
-        means[i] = candidates.points[chosen].mean(axis=0)
+        means[i] = candidates.points(chosen).mean(axis=0)
     return means
 
 

@@ -215,7 +215,7 @@ class _Search:
         """The cheapest accepted point on the straight ways to the nearest accepted neighbours."""
         orders = candidates.first(self.own, _NEIGHBOURS)
         lengths = np.array([order.size for order in orders])
-        ends = project(self.task, np.repeat(self.rows, lengths), candidates.points[np.concatenate(orders)])
+        ends = project(self.task, np.repeat(self.rows, lengths), candidates.points(np.concatenate(orders)))
         person = np.concatenate([np.arange(self.rows.size), np.repeat(np.arange(self.rows.size), lengths)])
         ways = np.concatenate([self.neighbours, ends]) - self.own[person]
         targets = self.task.targets[self.rows][person]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,7 @@ import joblib
 import numpy as np
 
 from holdfast.generators.acceptance import Judge
-from holdfast.generators.base import Proposals, Task
+from holdfast.generators.base import Proposals, Reason, ReasonKind, Task
 from holdfast.generators.conflict import name_conflict
 from holdfast.generators.cutting import CuttingPlanes
 from holdfast.milp.people import Limits
@@ -49,7 +48,7 @@ def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
 
 def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
     """The search for one row of a task, and what it proves about cost_l1."""
-    deadline = None if task.time_limit is None else time.monotonic() + task.time_limit
+    deadline = task.deadline(1)
     person = task.people.take(np.array([row]))
     answer = CuttingPlanes(judge, task.space, person, limits, deadline).run()
     bound = answer.bound / task.space.n_variables
@@ -57,6 +56,6 @@ def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
         return RowAnswer(answer.point, "", answer.gap, bound)
     if answer.impossible:
         why = name_conflict(judge, task.space, person, limits, deadline)
-        return RowAnswer(None, f"proven: no point within the constraints is {judge.praise}{why}", bound=bound)
-    late = deadline is not None and time.monotonic() >= deadline
-    return RowAnswer(None, f"no point {judge.praise} was found{' in time' if late else ''}", bound=bound)
+        text = f"no point within the constraints is {judge.praise}{why}"
+        return RowAnswer(None, Reason(ReasonKind.IMPOSSIBLE, text), bound=bound)
+    return RowAnswer(None, f"no point {judge.praise} was found{' in time' if deadline.over else ''}", bound=bound)

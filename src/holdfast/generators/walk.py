@@ -18,6 +18,8 @@ from holdfast.network import Floats
 _FIRST = 32
 _GROWTH = 4
 _WIDEST = 8192
+# To sort the nearest few hundred takes hardly longer than the nearest 32, and all distances need not be computed again.
+_KEPT = 512
 # How many pairs of a person and a candidate are looked at together.
 _PAIRS = 8_192
 
@@ -52,6 +54,8 @@ def walk(
     found: dict[int, Floats] = {}
     left, late = dict.fromkeys(rows.tolist(), skip), rows
     met, meet, seen = 0, min(_FIRST + skip, len(candidates)), 0
+    kept: dict[int, NDArray[np.intp]] = {}
+    ahead = 0 if test is None or candidates.by_tree else _KEPT
     while late.size and met < meet and not (met and deadline.over):
         seen += late.size * (meet - met)
         if seen > most:
@@ -61,12 +65,13 @@ def walk(
             if met and deadline.over:
                 break
             part = late[start : start + people]
-            orders = candidates.first(task.factuals[part], meet)
-            window = {row: order[met:] for row, order in zip(part.tolist(), orders, strict=True)}
-            _meet(task, candidates, window, left, test, found)
+            if any(len(kept.get(row, ())) < meet for row in part.tolist()):
+                orders = candidates.first(task.factuals[part], max(meet, ahead))
+                kept |= zip(part.tolist(), orders, strict=True)
+            _meet(task, candidates, {row: kept[row][met:meet] for row in part.tolist()}, left, test, found)
         waiting = [row for row in late.tolist() if row not in found]
         task.report(late.size - len(waiting))
-        late = np.array(waiting, dtype=np.intp)
+        late, kept = np.array(waiting, dtype=np.intp), {row: kept[row] for row in waiting if row in kept}
         met, meet = meet, min(meet * _GROWTH, meet + _WIDEST, len(candidates))
     task.report(late.size)
     return found
@@ -85,7 +90,7 @@ def _meet(
     rows = np.repeat(np.array(list(orders), dtype=np.intp), lengths)
     if rows.size == 0:
         return
-    points = project(task, rows, candidates.points[np.concatenate(list(orders.values()))])
+    points = project(task, rows, candidates.points(np.concatenate(list(orders.values()))))
     fine = allowed(task, np.ones(rows.size, dtype=np.bool_), rows, points)
     ends = np.cumsum(lengths)
     if test is not None:

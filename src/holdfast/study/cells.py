@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 
 from holdfast.changes import Changes
-from holdfast.generators import Generator, explain
+from holdfast.generators import Generator, Recourse, explain
 from holdfast.generators.candidates import read_ahead
-from holdfast.metrics import Answers, per_row
+from holdfast.metrics import per_row
 from holdfast.metrics.means import mean_of_answered
-from holdfast.metrics.rows import verdict_rows
 from holdfast.network import Floats
 from holdfast.study.situation import Situation
 from holdfast.study.specification import describe, digest
@@ -136,12 +135,11 @@ def judge(situation: Situation, cell: Cell, changes: Changes, time_limit: float 
     if kept is not None:
         return Verdicts(kept["verdict"], reused=True)
     table = situation.table
-    answers = Answers.of(
+    answers = Recourse.of(
         situation.models.classifier, cell.points, situation.people, target=table.target, space=table.space
     )
     limit = None if time_limit is None else time_limit * len(answers)
-    verdicts = verdict_rows(answers, changes, time_limit=limit)
-    names = [None if verdict is None else verdict.name for verdict in verdicts]
+    names = answers.under(changes, time_limit=limit).verdict_names.tolist()
     situation.store.write("verdicts", key, {"verdict": names, "specification": specification})
     return Verdicts(names, reused=False)
 

@@ -20,10 +20,10 @@ from sklearn.neural_network import MLPClassifier
 from holdfast import datasets as public
 from holdfast.calibration import risk_calibrated
 from holdfast.changes import Changes, PlausibleShift
-from holdfast.drawing import share
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE
+from holdfast.numbers import share
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study.markdown import table
 from holdfast.study.methods import StudyMethod

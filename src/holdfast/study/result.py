@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 from holdfast.study.markdown import markdown_table
 from holdfast.study.store import write_whole
 from holdfast.study.survival import Survival

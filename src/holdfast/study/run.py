@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE
+from holdfast.given import check_jobs, positive_number, whole_number
 from holdfast.progress import progress_bar
 from holdfast.study.cells import Cell, Verdicts, answer, cell_frame, judge
 from holdfast.study.deltas import Delta, read_deltas, resolve
@@ -28,7 +29,6 @@ from holdfast.study.situation import PAPER_RETRAINED, Protocol, Situation
 from holdfast.study.store import Store
 from holdfast.study.survival import Survival, fates
 from holdfast.study.tables import read_tables
-from holdfast.verify.inputs import check_jobs, positive_number, whole_number
 
 Advance = Callable[[int], object]
 # What a row has where there is nothing to say.

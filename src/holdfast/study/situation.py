@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
+from holdfast.given import whole_number
 from holdfast.importers import load_model
 from holdfast.importers.model import as_network
 from holdfast.importers.thresholds import at_threshold
@@ -65,8 +66,7 @@ class Protocol:
     threshold: Any = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inputs, int | np.integer) or self.inputs < 1:
-            raise InvalidInputError(f"inputs: expected a whole number >= 1, got {self.inputs!r}")
+        whole_number(self.inputs, "inputs", least=1)
         if self.drawn_from not in ("test", "new", "all"):
             raise InvalidInputError(f"drawn_from: expected 'test', 'new' or 'all', got {self.drawn_from!r}")
         known = list(PAPER_RETRAINED)

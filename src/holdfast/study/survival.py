@@ -13,10 +13,10 @@ import pandas as pd
 
 from holdfast.changes import Changes, parameter_distance
 from holdfast.classifier import Classifier
-from holdfast.drawing import share
 from holdfast.importers import Model, load_model
 from holdfast.network import Network
-from holdfast.notebook import never_fails, show
+from holdfast.numbers import share
+from holdfast.presentation.notebook import never_fails, show
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study.cells import Cell
 from holdfast.study.markdown import table

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.cli.demo.story import Findings
-from holdfast.drawing import DARK, INK, headline, new_figure, percent, tidy
 from holdfast.network import Floats
+from holdfast.presentation.drawing import DARK, INK, headline, new_figure, percent, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ from holdfast.cli.demo.story import (
     Promises,
     Updates,
 )
-from holdfast.report.counter import costliest_changes
+from holdfast.presentation.report.counter import costliest_changes
 
 UNITS = {
     "income": "€ a year",

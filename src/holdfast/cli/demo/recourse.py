@@ -12,7 +12,6 @@ import holdfast as hf
 from holdfast.cli.demo.story import Lender, Promises, Updates
 from holdfast.generators import RNCE, Closest, Recourse, explain
 from holdfast.generators.stated import recourse_from
-from holdfast.report import write_report
 
 APPLICANTS = 4
 _SECONDS_EACH = 5.0
@@ -80,7 +79,7 @@ def report_advice(lender: Lender, promises: Promises, updates: Updates, delta: f
         generator=RNCE(lender.applicants, line_search=True), progress=False,
     )  # fmt: skip
     naive = recourse_from(lender.pipeline, promises.before, promises.after, target=1, changes=changes, space=space)
-    return write_report(
+    return hf.report(
         robust, path, title="Advice to rejected loan applicants", name="robust neighbour", outcome="a loan",
         others={"nearest neighbour": naive}, calibrated=updates.calibrated, progress=False,
     )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast.errors import InvalidInputError
+from holdfast.given import check_jobs
 from holdfast.progress import progress_bar
 from holdfast.study.paper import extras
 from holdfast.study.paper.printed import Printed
@@ -31,7 +32,6 @@ from holdfast.study.paper.settings import (
 from holdfast.study.paper.situations import plan, situation
 from holdfast.study.run import run_situation
 from holdfast.study.store import Store
-from holdfast.verify.inputs import check_jobs
 
 TARGETED = {method.label for method in METHODS if method.targeted}
 
