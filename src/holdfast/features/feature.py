@@ -92,41 +92,34 @@ class Feature:
     storage: Storage = field(default=Storage(), repr=False)
 
     def __post_init__(self) -> None:
-        if self.kind in _LABELLED_ONLY and not self.categories:
-            raise InvalidInputError(f"column {self.name!r}: expected categories for a {self.kind} column, got none")
-        if not self.lower <= self.upper:
-            raise InvalidInputError(
-                f"column {self.name!r}: expected a range with lower <= upper, got [{self.lower}, {self.upper}]"
-            )
-        if not (math.isfinite(self.cost) and self.cost >= 0.0):
-            raise InvalidInputError(f"column {self.name!r}: expected a cost weight >= 0, got {self.cost}")
-        if self.step is not None and not (math.isfinite(self.step) and self.step > 0.0):
-            raise InvalidInputError(f"column {self.name!r}: expected a step > 0, got {self.step}")
-        if self.step is not None and self.precision == "integer" and self.step != int(self.step):
-            raise InvalidInputError(f"column {self.name!r}: expected a whole step for whole numbers, got {self.step}")
-        if self.values and len(self.values) != self.n_codes:
-            raise InvalidInputError(
-                f"column {self.name!r}: expected a value for each of {self.n_codes} labels or bins, "
-                f"got {len(self.values)}"
-            )
-        if (self.fillable or self.flags) and not self.missing:
-            raise InvalidInputError(f"column {self.name!r}: expected one that may be missing, to be filled in")
+        whole = self.step is None or self.precision != "integer" or self.step % 1 == 0
+        ends = np.array([end for end in (self.lower, self.upper) if math.isfinite(end)])
+        curve = ", ".join(operation for operation, _ in self.scaling.operations)
+        for fine, expected in (
+            (self.categories or self.kind not in _LABELLED_ONLY, f"categories for a {self.kind} column, got none"),
+            (self.lower <= self.upper, f"a range with lower <= upper, got [{self.lower}, {self.upper}]"),
+            (0.0 <= self.cost < math.inf, f"a cost weight >= 0, got {self.cost}"),
+            (self.step is None or 0.0 < self.step < math.inf, f"a step > 0, got {self.step}"),
+            (whole, f"a whole step for whole numbers, got {self.step}"),
+            (
+                len(self.values) in (0, self.n_codes),
+                f"a value for each of {self.n_codes} labels or bins, got {len(self.values)}",
+            ),
+            (self.missing or not (self.fillable or self.flags), "one that may be missing, to be filled in"),
+            (
+                self.kind is not Kind.CATEGORICAL or self.direction in (Direction.FREE, Direction.IMMUTABLE),
+                f"an order for a column that is {self.direction}; name its labels from low to high in ordinal={{...}}",
+            ),
+            (
+                self.scaling.linear or np.isfinite(self.scaling.apply(ends)).all(),
+                f"a range on which {curve} has values, got [{self.lower}, {self.upper}]",
+            ),
+        ):
+            if not fine:
+                raise InvalidInputError(f"column {self.name!r}: expected {expected}")
         if self.one_hot and not self.cells:
             first = len(self.variables) - self.n_codes
             object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
-        if self.kind is Kind.CATEGORICAL and self.direction in (Direction.INCREASING, Direction.DECREASING):
-            raise InvalidInputError(
-                f"column {self.name!r}: expected an order for a column that is {self.direction}; "
-                "name its labels from low to high in ordinal={...}"
-            )
-        if not self.scaling.linear:
-            ends = self.scaling.apply(np.array([end for end in (self.lower, self.upper) if math.isfinite(end)]))
-            if not np.isfinite(ends).all():
-                curve = ", ".join(operation for operation, _ in self.scaling.operations)
-                raise InvalidInputError(
-                    f"column {self.name!r}: expected a range on which {curve} has values, "
-                    f"got [{self.lower}, {self.upper}]"
-                )
         try:
             _ = self.grid
         except InvalidInputError as error:

@@ -175,12 +175,10 @@ def _read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
 
 def _missing_values(transformer: Any, frame: pd.DataFrame, column: Name) -> np.ndarray[Any, Any]:
     """What the preprocessing makes of one row as it is, and of the same row with nothing in this column, (2, d)."""
-    rows = pd.concat([frame.apply(lambda part: part.dropna().iloc[0]).to_frame().T] * 2, ignore_index=True)
-    rows = rows.astype({name: dtype for name, dtype in frame.dtypes.items() if name != column})
     own = frame[column]
+    rows = frame[own.notna()].iloc[[0, 0]].reset_index(drop=True)
     gone = own[own.isna()]
-    known = own.dropna().iloc[0]
-    values = pd.Series([known, gone.iloc[0] if len(gone) else np.nan], dtype=object)
+    values = pd.Series([rows[column].iloc[0], gone.iloc[0] if len(gone) else np.nan], dtype=object)
     # A column of whole numbers has no room for what is missing.
     rows[column] = values.astype(own.dtype) if len(gone) else values.infer_objects()
     return _production_values(transformer, rows)
@@ -214,26 +212,11 @@ def _pipeline(pipeline: Any, sources: Sources) -> Sources:
 
 
 def _column_transformer(transformer: Any, sources: Sources) -> Sources:
-    names = list(getattr(transformer, "feature_names_in_", []))
     result: Sources = []
-    for _, part, columns in transformer.transformers_:
+    for name, part, _ in transformer.transformers_:
         if part != "drop":
-            picked = [sources[i] for i in column_positions(columns, names, len(sources))]
-            result += _apply(part, picked) if picked else []
+            result += _apply(part, [sources[i] for i in transformer._transformer_to_input_indices[name]])
     return result
-
-
-def column_positions(columns: Any, names: Sequence[Name], n_columns: int) -> list[int]:
-    """The column positions a ColumnTransformer's selection stands for: names, positions, a slice or a mask."""
-    if isinstance(columns, slice):
-        ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
-        # A slice of names includes its last one, as in pandas.
-        stop = ends[1] + 1 if isinstance(columns.stop, str) and ends[1] is not None else ends[1]
-        return list(range(n_columns))[slice(ends[0], stop, columns.step)]
-    listed = [columns] if isinstance(columns, str | int) else list(columns)
-    if listed and all(isinstance(entry, bool | np.bool_) for entry in listed):
-        return [int(i) for i in np.flatnonzero(listed)]
-    return [names.index(e) if isinstance(e, str) else int(e) % n_columns for e in listed]
 
 
 def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sources]:

@@ -643,14 +643,13 @@ class Decoder:
 
     @cached_property
     def _known(self) -> list[tuple[int, Floats, Floats]]:
-        """By column, the encodings of known values that would come back as others, in rising order, and the values."""
-        found = []
-        for i, feature in enumerate(self.space.features if self.known is not None else ()):
-            assert self.known is not None
+        """By column of numbers, the encodings of known values in rising order, and the values."""
+        if self.known is None:
+            return []
+        result = []
+        for i, feature in enumerate(self.space.features):
             there = ~np.isnan(self.known.numbers[:, i])
             encoded, first = np.unique(self.known.points[there, feature.variables[0]], return_index=True)
-            numbers = self.known.numbers[there, i][first]
-            other = np.zeros(0) if feature.listed else np.flatnonzero(feature.decode_known(encoded[:, None]) != numbers)
-            if other.size:
-                found.append((i, encoded[other], numbers[other]))
-        return found
+            if encoded.size and not feature.listed:
+                result.append((i, encoded, self.known.numbers[there, i][first]))
+        return result
