@@ -66,7 +66,14 @@ def _nearest_known(feature: Feature, block: Floats, own: Floats | None, directed
         return own
     if feature.listed:
         return _listed(feature, block, own, directed)
-    wanted = wanted_numbers(feature, block, own)
+    # What the point asks for, before any constraint: exactly the own value where nothing changed.
+    asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
+    wanted = np.zeros(block.shape[0]) if own is None else own.copy()
+    if feature.grid is not None:
+        wanted[asked] = feature.estimate(block[asked, 0])
+    elif asked.any():
+        # Off the grid only an exact inverse keeps a settled point where it is.
+        wanted[asked] = feature.decode_known(block[asked])
     low, high = reach(feature, own, wanted.shape[0], directed)
     moved = np.minimum(np.maximum(wanted, low), high)
     if feature.grid is not None:
@@ -108,10 +115,13 @@ def canonical(
 
 def _listed(feature: Feature, block: Floats, own: Floats | None, directed: bool) -> Floats:
     """The label or bin that fits best among those that each person can get to; the own one on a tie."""
-    scores, mine = feature.scores(block), None if own is None else feature.codes(own)
-    if mine is not None and own is not None and directed and (feature.restricted or feature.edges):
+    scores = feature.scores(block)
+    if own is not None and directed and (feature.restricted or feature.edges):
         scores = np.where(possible_codes(feature, own), scores, -np.inf)
-    codes = _best_codes(scores, mine)
+    codes = scores.argmax(axis=1)
+    if own is not None:
+        rows, mine = np.arange(len(own)), feature.codes(own)
+        codes = np.where(scores[rows, mine] == scores[rows, codes], mine, codes)
     return codes.astype(np.float64) if feature.labelled else number_in(feature, codes, own, directed)
 
 
@@ -152,25 +162,3 @@ def _below(ends: Floats, precision: str) -> Floats:
         near = np.isfinite(ends) & (step <= 1e-3 * np.maximum(np.abs(ends), 1.0)) & (shorter < ends)
         result = np.where(near & (hold(shorter, precision) == shorter), shorter, result)
     return result
-
-
-def _best_codes(scores: Floats, own: NDArray[np.intp] | None) -> NDArray[np.intp]:
-    best = scores.argmax(axis=1)
-    if own is not None:
-        rows = np.arange(scores.shape[0])
-        best = np.where(scores[rows, own] == scores[rows, best], own, best)
-    return np.asarray(best)
-
-
-def wanted_numbers(feature: Feature, block: Floats, own: Floats | None) -> Floats:
-    """What a point asks for in this column, before any constraint; exactly the own value where nothing changed."""
-    if feature.listed:
-        return _listed(feature, block, own, directed=False)
-    asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
-    wanted = np.zeros(block.shape[0]) if own is None else own.copy()
-    # Off the grid only an exact inverse keeps a settled point where it is.
-    if feature.grid is not None:
-        wanted[asked] = feature.estimate(block[asked, 0])
-    elif asked.any():
-        wanted[asked] = feature.decode_known(block[asked])
-    return wanted

@@ -93,8 +93,6 @@ class Feature:
 
     def __post_init__(self) -> None:
         whole = self.step is None or self.precision != "integer" or self.step % 1 == 0
-        ends = np.array([end for end in (self.lower, self.upper) if math.isfinite(end)])
-        curve = ", ".join(operation for operation, _ in self.scaling.operations)
         for fine, expected in (
             (self.categories or self.kind not in _LABELLED_ONLY, f"categories for a {self.kind} column, got none"),
             (self.lower <= self.upper, f"a range with lower <= upper, got [{self.lower}, {self.upper}]"),
@@ -110,13 +108,17 @@ class Feature:
                 self.kind is not Kind.CATEGORICAL or self.direction in (Direction.FREE, Direction.IMMUTABLE),
                 f"an order for a column that is {self.direction}; name its labels from low to high in ordinal={{...}}",
             ),
-            (
-                self.scaling.linear or np.isfinite(self.scaling.apply(ends)).all(),
-                f"a range on which {curve} has values, got [{self.lower}, {self.upper}]",
-            ),
         ):
             if not fine:
                 raise InvalidInputError(f"column {self.name!r}: expected {expected}")
+        if not self.scaling.linear:
+            ends = self.scaling.apply(np.array([end for end in (self.lower, self.upper) if math.isfinite(end)]))
+            if not np.isfinite(ends).all():
+                curve = ", ".join(operation for operation, _ in self.scaling.operations)
+                raise InvalidInputError(
+                    f"column {self.name!r}: expected a range on which {curve} has values, "
+                    f"got [{self.lower}, {self.upper}]"
+                )
         if self.one_hot and not self.cells:
             first = len(self.variables) - self.n_codes
             object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
@@ -125,12 +127,12 @@ class Feature:
         except InvalidInputError as error:
             raise InvalidInputError(f"column {self.name!r}: {error}") from error
 
-    @property
+    @cached_property
     def labelled(self) -> bool:
         """Whether its values are labels, which numbers 0, 1, ... stand for."""
         return bool(self.categories)
 
-    @property
+    @cached_property
     def numeric(self) -> bool:
         """Whether arithmetic on its values makes sense: a number, or a 0/1 flag."""
         return not self.labelled or tuple(self.categories) == (0, 1)
@@ -140,7 +142,7 @@ class Feature:
         """All of its variables: those that stand for its value, then those that say whether it has one."""
         return [*self.variables, *(place for place, _, _ in self.flags)]
 
-    @property
+    @cached_property
     def n_codes(self) -> int:
         """How many labels or bins there are; 0 for a plain column of numbers."""
         return len(self.categories) if self.labelled else len(self.edges) + bool(self.edges)
@@ -180,17 +182,17 @@ class Feature:
             moves = moves & named
         return np.asarray(moves | stays)
 
-    @property
+    @cached_property
     def listed(self) -> bool:
         """Whether its values are to be gone through one by one: labels whose variables are in no order of theirs."""
         return self.one_hot or bool(self.values or self.edges) or self.allowed is not None
 
-    @property
+    @cached_property
     def restricted(self) -> bool:
         """Whether some of its labels or bins cannot be reached from some others."""
         return self.n_codes > 0 and not bool(self.moves.all())
 
-    @property
+    @cached_property
     def precision(self) -> str:
         """What its numbers can be: "integer", "float16", "float32" or "float64"."""
         return "integer" if self.labelled else self.storage.precision

@@ -116,9 +116,10 @@ class Notes:
     def check(self, features: Iterable[Feature]) -> None:
         """Refuse words for values that a column does not have, and the same words for two columns or two values."""
         owners = {feature.name: feature for feature in features}
-        columns = [*owners, *self.protected, *self.said]
-        if any("label" in about for about in self.said.values()):
-            _refuse_twice({name: self._label(name) for name in columns}, "column")
+        labels = {name: about["label"] for name, about in self.said.items() if "label" in about}
+        if labels:
+            columns = {name: str(name) for name in (*owners, *self.protected, *self.said)}
+            _refuse_twice(columns | labels, "column")
         for name, about in self.said.items():
             words = about.get("words", {})
             if not words or name not in owners:
@@ -135,11 +136,7 @@ class Notes:
 
     def label(self, name: Name, language: str = "en") -> str:
         """What people call the column: its own name where nothing else is said."""
-        return _spoken(self._label(name), language)
-
-    def _label(self, name: Name) -> Text:
-        text: Text = self.said.get(name, {}).get("label", str(name))
-        return text
+        return _spoken(self.said.get(name, {}).get("label", str(name)), language)
 
     def word(self, name: Name, value: Label, language: str = "en") -> str:
         """What people call a value of the column, or its unit: itself where nothing else is said."""

@@ -181,12 +181,14 @@ class RuleTerms:
         return result
 
 
-def bind_rules(rules: Iterable[Rule], features: Sequence[Feature]) -> tuple[RuleTerms, ...]:
+def bind_rules(rules: Sequence[Rule], features: Sequence[Feature]) -> tuple[RuleTerms, ...]:
     """The rules bound to the columns; refuses those that no point in the ranges can obey."""
+    if not rules:
+        return ()
     bound = tuple(RuleTerms(rule, features) for rule in rules)
     ends = np.array([[feature.lower for feature in features], [feature.upper for feature in features]])
     # Each rule narrows the ranges for the others; contradictions that need many rounds to show are left to the search.
-    for _ in range(50 if bound else 0):
+    for _ in range(50):
         before = ends.copy()
         for terms in bound:
             _narrow(terms, *ends)

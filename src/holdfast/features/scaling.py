@@ -64,7 +64,7 @@ class Scaling:
     @cached_property
     def linear(self) -> bool:
         """Whether there is no curve in it."""
-        return all(operation not in CURVES for operation, _ in self.operations)
+        return CURVES.keys().isdisjoint(dict(self.operations))
 
     def estimate(self, encoded: Floats) -> Floats:
         """Encoded values -> raw values, up to rounding."""

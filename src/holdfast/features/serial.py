@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
-from enum import StrEnum
 from typing import Any
 
 from holdfast.features.columns import Storage
@@ -26,64 +26,25 @@ def feature_to_dict(feature: Feature) -> dict[str, Any]:
     absent |= {} if feature.missing else {"flags": (), "fillable": False}
     entry = {one.name: getattr(feature, one.name) for one in fields(feature)}
     entry |= {"scaling": feature.scaling.operations, "storage": asdict(feature.storage)}
-    entry["storage"]["levels"] = list(feature.storage.levels)
-    return {key: _plain(value) for key, value in entry.items() if key not in absent or value != absent[key]}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, StrEnum):
-        return str(value)
-    return None if isinstance(value, float) and math.isinf(value) else value
+    entry |= {end: None for end in ("lower", "upper") if math.isinf(entry[end])}
+    said = {key: value for key, value in entry.items() if key not in absent or value != absent[key]}
+    plain: dict[str, Any] = json.loads(json.dumps(said))
+    return plain
 
 
 def feature_from_dict(entry: Mapping[str, Any]) -> Feature:
     """What `feature_to_dict` wrote."""
-    ends = {"lower": -math.inf, "upper": math.inf}
-    known: dict[str, Any] = {
-        key: ends.get(key) if value is None else _TYPES[key](value) for key, value in entry.items()
-    }
+    storage = entry["storage"]
+    if storage["precision"] not in ("integer", "float16", "float32", "float64"):
+        raise ValueError(f"unknown precision {storage['precision']!r}")
+    known = {key: _frozen(value) for key, value in entry.items()}
+    known |= {"kind": Kind(entry["kind"]), "direction": Direction(entry.get("direction", Direction.FREE))}
+    for key, nothing in (("lower", -math.inf), ("upper", math.inf), ("step", None), ("cost", 1.0)):
+        known[key] = nothing if entry.get(key) is None else float(entry[key])
+    known["scaling"] = Scaling(_frozen(entry.get("scaling", ())))
+    known["storage"] = Storage(**{key: _frozen(value) for key, value in storage.items()})
     return Feature(**known)
 
 
-def _constant(value: Any) -> Any:
-    return _floats(value) if isinstance(value, list) else float(value)
-
-
-def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
-
-
-def _ints(values: Any) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
-
-
-def _storage(entry: Mapping[str, Any]) -> Storage:
-    if entry["precision"] not in ("integer", "float16", "float32", "float64"):
-        raise ValueError(f"unknown precision {entry['precision']!r}")
-    return Storage(**{**entry, "levels": tuple(entry["levels"])})
-
-
-_TYPES: dict[str, Callable[[Any], Any]] = {
-    "name": lambda name: name,
-    "kind": Kind,
-    "lower": float,
-    "upper": float,
-    "variables": _ints,
-    "step": float,
-    "direction": Direction,
-    "categories": tuple,
-    "one_hot": bool,
-    "cells": _ints,
-    "values": _floats,
-    "edges": _floats,
-    "allowed": lambda moves: tuple(_ints(pair) for pair in moves),
-    "missing": _floats,
-    "flags": lambda flags: tuple((int(place), float(known), float(gone)) for place, known, gone in flags),
-    "fillable": bool,
-    "cost": float,
-    "unit": str,
-    "scaling": lambda steps: Scaling(tuple((str(step), _constant(constant)) for step, constant in steps)),
-    "storage": _storage,
-}
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value

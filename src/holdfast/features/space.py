@@ -259,7 +259,7 @@ class FeatureSpace:
 
     # ------------------------------------------------------------------ the columns and what is said about them
 
-    @property
+    @cached_property
     def names(self) -> tuple[Name, ...]:
         """The caller's columns."""
         return tuple(feature.name for feature in self.features)
@@ -278,12 +278,12 @@ class FeatureSpace:
         """How many variables the model reads."""
         return sum(len(feature.places) for feature in self.features)
 
-    @property
+    @cached_property
     def protected(self) -> tuple[Name, ...]:
         """The protected attributes: features, or other columns of the caller's table that the model does not read."""
         return self.notes.protected
 
-    @property
+    @cached_property
     def unprotected(self) -> tuple[Feature, ...]:
         """The features that may be spoken of to whoever they belong to."""
         return tuple(feature for feature in self.features if feature.name not in self.protected)
@@ -445,8 +445,7 @@ class FeatureSpace:
         """For each row the constraints it breaks, as sentences: "age is immutable: 40 -> 41"."""
         rows, own = self.rows_beside(table, factuals)
         sentences: list[list[str]] = [[] for _ in rows.numbers]
-        points = None if is_raw(table) else rows.points
-        for mask, message in broken_constraints(self.features, self.bound_rules, rows.numbers, own.numbers, points):
+        for mask, message in broken_constraints(self.features, self.bound_rules, rows, own, raw=is_raw(table)):
             for row in np.flatnonzero(mask).tolist():
                 sentences[row].append(message(row))
         return sentences
@@ -454,9 +453,8 @@ class FeatureSpace:
     def satisfied(self, table: Table, factuals: Table) -> NDArray[np.bool_]:
         """Whether each row obeys every constraint, exactly; a point also has to be the encoding of some row."""
         rows, own = self.rows_beside(table, factuals)
-        points = None if is_raw(table) else rows.points
         fine = np.ones(rows.numbers.shape[0], dtype=np.bool_)
-        for mask, _ in broken_constraints(self.features, self.bound_rules, rows.numbers, own.numbers, points):
+        for mask, _ in broken_constraints(self.features, self.bound_rules, rows, own, raw=is_raw(table)):
             fine &= ~mask
         return fine
 
