@@ -16,12 +16,15 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.feature import Feature
 from holdfast.network import Floats
 
 _NAME = re.compile(r"`([^`]+)`|(?<!\w)([^\W\d]\w*)")
+# What `scipy.optimize.linprog` says where no point obeys.
+_INFEASIBLE = 2
 _NESTED = re.compile(r"([-+(]\s*){50}")
 
 
@@ -186,32 +189,15 @@ def bind_rules(rules: Sequence[Rule], features: Sequence[Feature]) -> tuple[Rule
     if not rules:
         return ()
     bound = tuple(RuleTerms(rule, features) for rule in rules)
-    ends = np.array([[feature.lower for feature in features], [feature.upper for feature in features]])
-    # Each rule narrows the ranges for the others; contradictions that need many rounds to show are left to the search.
-    for _ in range(50):
-        before = ends.copy()
-        for terms in bound:
-            _narrow(terms, *ends)
-        if np.array_equal(before, ends):
-            break
+    ranges = [(feature.lower, feature.upper) for feature in features]
+    matrix, bounds = np.zeros((len(bound), len(features))), np.empty(len(bound))
+    for i, terms in enumerate(bound):
+        matrix[i, terms.columns] = terms.coefficients
+        # Rounding must not refuse a rule that only just can be obeyed.
+        ends = np.array([ranges[column] for column in terms.columns])
+        size = np.abs(np.where(np.isfinite(ends), ends, 0.0)).max(axis=1) @ np.abs(terms.coefficients)
+        bounds[i] = terms.bound + 1e-9 * (1.0 + size + abs(terms.bound))
+    if linprog(np.zeros(len(features)), matrix, bounds, bounds=ranges).status == _INFEASIBLE:
+        texts = [rule.text for rule in rules]
+        raise InvalidInputError(f"rules: expected rules that some row can obey, got {texts} with ranges that none can")
     return bound
-
-
-def _narrow(terms: RuleTerms, lower: Floats, upper: Floats) -> None:
-    """Shrink the ranges to what the rule leaves possible: a_i x_i <= bound - sum of the least other terms."""
-    coefficients = terms.coefficients
-    low, high = lower[terms.columns], upper[terms.columns]
-    least = np.where(coefficients > 0, coefficients * low, coefficients * high)
-    tolerance = 1e-9 * (1.0 + np.abs(least[np.isfinite(least)]).sum() + abs(terms.bound))
-    if least.sum() > terms.bound + tolerance:
-        ranges = ", ".join(f"{name} in [{a:g}, {b:g}]" for name, a, b in zip(terms.rule.names, low, high, strict=True))
-        raise InvalidInputError(f"rule {terms.rule.text!r}: expected a rule that some row can obey, got {ranges}")
-    for i, column in enumerate(terms.columns):
-        others = np.delete(least, i).sum()
-        if not np.isfinite(others):
-            continue
-        limit = (terms.bound - others) / coefficients[i]
-        if coefficients[i] > 0:
-            upper[column] = max(min(upper[column], limit), lower[column])
-        else:
-            lower[column] = min(max(lower[column], limit), upper[column])

@@ -11,6 +11,7 @@ whatever else people edit in the file changes no variable of the model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
@@ -39,6 +40,8 @@ _DIRECTIONS = {
     "increase_only": Direction.INCREASING,
     "decrease_only": Direction.DECREASING,
 }
+# What a person may edit stands beside the encoding of a column, not in it.
+_EDITED = ("name", "kind", "lower", "upper", "step", "direction", "allowed", "fillable", "cost", "unit")
 _HELP = {
     "actionability": f"what a person can do: {', '.join(_DIRECTIONS)}",
     "min, max, step": "the least and the largest value that a change may lead to; changed values are multiples of step",
@@ -67,7 +70,6 @@ class Schema:
     """
 
     name: str
-    title: str
     data_file: str
     target: str
     desirable: int | str
@@ -91,7 +93,6 @@ class Schema:
             Notes.from_list(columns).check(())
             return cls(
                 name=str(data["name"]),
-                title=str(data.get("title", data["name"])),
                 data_file=str(data.get("data_file", "")),
                 target=str(target["column"]),
                 desirable=target.get("desirable", 1),
@@ -128,7 +129,8 @@ class Schema:
 
     def encoded(
         self,
-        drafts: Sequence[Feature],
+        actionability: str,
+        kinds: str,
         scale: str,
         encoding: Encoding,
         ordinal: Mapping[Name, Sequence[Label]],
@@ -137,26 +139,18 @@ class Schema:
         """The columns of `features` encoded; the scale comes from the file's ranges, whatever `constraints` narrow."""
         if scale not in ("minmax", "none"):
             raise InvalidInputError(f"scale: expected 'minmax' or 'none' (a schema has no means), got {scale!r}")
-        columns = {column["name"]: column for column in self._features}
+        drafts = self.features(actionability=actionability, kinds=kinds)
         given = [feature.name for feature in drafts if feature.variables]
         if given and len(given) < len(drafts):
             raise InvalidInputError(f"columns: expected an 'encoding' in each column or in none, got it in {given}")
         labelled = [feature.name for feature in drafts if feature.labelled]
         refuse_unknown(ordinal, labelled, "ordinal (columns with labels)")
-        moves: FeatureConstraints = {
-            "allowed": {name: c["allowed"] for name, c in columns.items() if "allowed" in c},
-            "fillable": [name for name, c in columns.items() if c.get("fillable", False)],
-            "costs": {name: c["cost"] for name, c in columns.items() if "cost" in c},
-            "ranges": {name: (c["min"], c["max"]) for name, c in columns.items() if "encoding" in c and "min" in c},
-        }
-        if not given:
-            drafts = [scaled(feature, np.empty(0), scale) for feature in drafts]
-        features = constrain(constrain(drafts, moves), constraints, ordinal)
         if given:
-            return features
-        fills = {name: c["missing"] for name, c in columns.items() if c.get("missing", False) is not False}
+            return constrain(drafts, constraints, ordinal)
+        features = constrain([scaled(feature, np.empty(0), scale) for feature in drafts], constraints, ordinal)
+        fills = {column["name"]: column["missing"] for column in self._features if _may_be_missing(column)}
         stated = {name: pd.Series([] if fill is True else [fill]) for name, fill in fills.items()}
-        categorical = [name for name, c in columns.items() if c["kind"] == Kind.CATEGORICAL]
+        categorical = [column["name"] for column in self._features if column["kind"] == Kind.CATEGORICAL]
         return placed(features, encoding, stated, ordered=categorical)
 
 
@@ -182,27 +176,26 @@ def schema_document(
 
 def _column(feature: Feature) -> dict[str, Any]:
     """A column as people edit it, and its encoding apart."""
-    entry = feature_to_dict(feature)
-    actions = {direction: word for word, direction in _DIRECTIONS.items()}
-    column = {"name": entry.pop("name"), "role": "feature", "kind": entry.pop("kind")}
-    lower, upper, step, moves = (entry.pop(key, None) for key in ("lower", "upper", "step", "allowed"))
+    encoding = {key: value for key, value in feature_to_dict(feature).items() if key not in _EDITED}
+    column: dict[str, Any] = {"name": feature.name, "role": "feature", "kind": str(feature.kind)}
     if feature.labelled:
         column["categories"] = [{"value": label} for label in feature.categories]
         column["ordered"] = feature.kind is Kind.ORDINAL
     else:
-        column |= {"min": lower, "max": upper} | ({} if step is None else {"step": step})
-    column |= {"actionability": actions[Direction(entry.pop("direction"))]}
-    if moves is not None:
-        column["allowed"] = [[feature.categories[place] for place in pair] for pair in moves]
+        ends = zip(("min", "max", "step"), (feature.lower, feature.upper, feature.step), strict=True)
+        column |= {key: None if math.isinf(value) else value for key, value in ends if value is not None}
+    column["actionability"] = next(word for word, way in _DIRECTIONS.items() if way is feature.direction)
+    if feature.allowed is not None:
+        column["allowed"] = [[feature.categories[place] for place in pair] for pair in feature.allowed]
     if feature.missing:
-        column |= {"missing": True, "fillable": entry.pop("fillable")}
-    return column | {"cost": entry.pop("cost"), "unit": entry.pop("unit"), "encoding": entry}
+        column |= {"missing": True, "fillable": feature.fillable}
+    return column | {"cost": feature.cost, "unit": feature.unit, "encoding": encoding}
 
 
 def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Feature:
     """A column as the file says; how the model sees it too where the file has an encoding."""
     name, kind, encoding = column["name"], Kind(column["kind"]), column.get("encoding")
-    gap = column.get("missing", False) is not False
+    gap = _may_be_missing(column)
     if encoding is None:
         if kinds == "carla" and kind in (Kind.INTEGER, Kind.ORDINAL) and _needed(column, "carla_type") == "continuous":
             kind = Kind.CONTINUOUS
@@ -223,7 +216,18 @@ def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Featu
     if feature.labelled and feature.variables:
         ranked = in_order(feature, [entry["value"] for entry in column.get("categories", ())])
         feature = ranked if column.get("ordered", feature.kind is Kind.ORDINAL) else feature
-    return replace(feature, direction=_direction(column, actionability))
+    limits: FeatureConstraints = {"fillable": [name] if column.get("fillable", False) else []}
+    if "allowed" in column:
+        limits["allowed"] = {name: column["allowed"]}
+    if "cost" in column:
+        limits["costs"] = {name: column["cost"]}
+    if feature.variables and "min" in column:
+        limits["ranges"] = {name: ends}
+    return constrain([replace(feature, direction=_direction(column, actionability))], limits)[0]
+
+
+def _may_be_missing(column: Mapping[str, Any]) -> bool:
+    return column.get("missing", False) is not False
 
 
 def _plain_encoding(column: Mapping[str, Any], kind: Kind, gap: bool) -> dict[str, Any]:

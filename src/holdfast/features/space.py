@@ -170,8 +170,7 @@ class FeatureSpace:
             Those of `constrained`, on top of what the file says; a narrower range leaves the scale as it is.
         """
         schema = path if isinstance(path, Schema) else Schema.load(path)
-        drafts = schema.features(actionability=actionability, kinds=kinds)
-        features = schema.encoded(drafts, scale, encoding, ordinal, constraints)
+        features = schema.encoded(actionability, kinds, scale, encoding, ordinal, constraints)
         constraints["rules"] = (*schema.rules, *parse_rules(constraints.get("rules") or ()))
         return cls(features, (), schema.notes)._noted(constraints, (column["name"] for column in schema.columns))
 
