@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.cli.demo.story import Findings
 from holdfast.network import Floats
-from holdfast.presentation.drawing import DARK, INK, headline, new_figure, percent, tidy
+from holdfast.presentation.pictures.drawing import DARK, INK, headline, new_figure, percent, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ import numpy as np
 
 from holdfast.network import Floats
 from holdfast.numbers import at_most, figure, part_of, radius, share
-from holdfast.presentation.drawing import may_change
+from holdfast.presentation.pictures.drawing import may_change
 from holdfast.presentation.report.contents import Contents, Curve
 
 # Marks and dashes tell the methods apart, in this order; then the combinations go on.

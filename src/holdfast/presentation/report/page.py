@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holdfast import numbers
-from holdfast.presentation.drawing import may_change
+from holdfast.presentation.pictures.drawing import may_change
 from holdfast.presentation.report.charts import Look, radii, survival, trade
 from holdfast.presentation.report.contents import Contents, Method, Person
 from holdfast.presentation.report.people import people_json
