@@ -7,7 +7,7 @@ the class, and certifies the very point that is handed out: no generator can dec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
@@ -22,8 +22,10 @@ from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
+from holdfast.given import positive_number, whole_number
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
+from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import Decider
 
 
@@ -96,6 +98,42 @@ class Task:
     def deadline(self, n_rows: int) -> Deadline:
         """The end of the time for so many rows, if it begins now."""
         return Deadline.after(None if self.time_limit is None else self.time_limit * n_rows)
+
+    def project(self, rows: NDArray[np.intp], points: Floats) -> Floats:
+        """Each point moved to where the constraints of its row's person allow, as a row of the caller's table."""
+        return self.space.project(points, self.people.take(rows))
+
+    def allowed(self, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats) -> NDArray[np.bool_]:
+        """Of the projected points that are fine so far, those with the target class that obey the rules."""
+        fine = fine & (self.classifier.predict_index(points) == self.targets[rows])
+        if self.space.rules:
+            # Everything else holds by projection; a rule that a factual breaks may be beyond repair.
+            asked = np.flatnonzero(fine)
+            fine[asked] = self.space.satisfied(points[asked], self.people.take(rows[asked]))
+        return fine
+
+    def robust(
+        self,
+        fine: NDArray[np.bool_],
+        rows: NDArray[np.intp],
+        points: Floats,
+        deadline: Deadline,
+        *,
+        method: str = "joint",
+    ) -> NDArray[np.bool_]:
+        """Of the points that are fine so far, those that are proven Δ-robust in time; all of them without Δ."""
+        if self.decider is None:
+            return fine
+        proven, asked = np.zeros_like(fine), np.flatnonzero(fine)
+        if asked.size and not deadline.over:
+            targets = self.targets[rows[asked]]
+            certificates = certify_points(self.decider, points[asked], targets, deadline=deadline, method=method)
+            proven[asked] = certificates.robust
+        return proven
+
+    def nothing(self) -> Proposals:
+        """A table to fill with proposals: no point and no reason yet."""
+        return Proposals.of(np.full(self.factuals.shape, np.nan), [""] * len(self))
 
     def report(self, done: int) -> None:
         """Move the progress bar on by so many rows."""
@@ -198,6 +236,9 @@ class Generator(ABC):
     paper: ClassVar[str]
     # Whether what it proposes depends on Δ; a study asks one that ignores Δ once for all deltas.
     uses_changes: ClassVar[bool] = True
+    # The parameter that trades cost for validity, where `raise_by` says how much of it a step is.
+    raises: ClassVar[str] = ""
+    raise_by: float
     # Whether its answers are rows of its own table, or lie on the way to one.
     keeps_to_rows: ClassVar[bool] = False
 
@@ -205,16 +246,29 @@ class Generator(ABC):
     def propose(self, task: Task) -> Proposals:
         """A point for each row, or a reason why there is none; called by `explain`, which checks what comes back."""
 
+    def check_numbers(
+        self, *, positive: Sequence[str] = (), non_negative: Sequence[str] = (), counts: Sequence[str] = ()
+    ) -> None:
+        """Refuse parameters of these names that are not numbers > 0, numbers >= 0, or whole numbers >= 1."""
+        for name in (*positive, *non_negative):
+            positive_number(getattr(self, name), name, or_zero=name in non_negative)
+        for name in counts:
+            whole_number(getattr(self, name), name, least=1)
+
     def example_table(self) -> object:
         """A table of people in raw units that this generator has, to take ranges from, or its own space; or None."""
-        return None
+        return getattr(self, "candidates", None)
 
     def harder(self, step: float) -> Generator:
         """A copy that demands more: step 0 is the generator itself, each further step leads further from the factual.
 
         What `Robust` (the paper's Algorithm 1) raises from round to round, by fractions of a step where a whole one is
-        more than there is.
+        more than there is. A parameter named by `raises` grows by `raise_by` for each step, and by up to twice that by
+        step 20: far demands come in larger strides.
         """
-        raise InvalidInputError(
-            f"{type(self).__name__} has no parameter that trades cost for validity, so Robust cannot raise it"
-        )
+        if not self.raises:
+            raise InvalidInputError(
+                f"{type(self).__name__} has no parameter that trades cost for validity, so Robust cannot raise it"
+            )
+        more = self.raise_by * step * (1.0 + step / 20.0)
+        return replace(self, **{self.raises: getattr(self, self.raises) + more})  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""`explain`: ask a generator, then check and certify what it proposes."""
+"""`explain`: ask a generator, then hold everything against what it proposes: units, constraints, the class, and Δ."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import Rows
 from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator, Proposals, Reason, ReasonKind, Task
 from holdfast.generators.candidates import check_candidates, read_candidates
 from holdfast.generators.density import density_of
-from holdfast.generators.finish import finish
 from holdfast.generators.reading import read_question
-from holdfast.generators.recourse import Recourse
+from holdfast.generators.recourse import Recourse, sentence_list
+from holdfast.network import Floats
 from holdfast.progress import progress_bar
-from holdfast.scored import Tally
+from holdfast.scored import Scored, Tally
 
 # With fewer rows most generators are done before a bar could be read.
 _LONG_TABLE = 20
@@ -111,7 +113,7 @@ def explain(
     before = replace(tally)
     reason = _known_beforehand(task)
     rows = np.flatnonzero([text == "" for text in reason])
-    proposals = Proposals.of(np.full(task.factuals.shape, np.nan), reason)
+    proposals = replace(task.nothing(), reason=reason)
     with progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE) as advance:
         if rows.size:
             _ask(generator, replace(task.take(rows), advance=advance), rows, proposals)
@@ -163,3 +165,41 @@ def _ask(generator: Generator, task: Task, rows: NDArray[np.intp], proposals: Pr
             f"got points of shape {asked.points.shape}"
         )
     proposals.put(rows, asked)
+
+
+def finish(task: Task, proposals: Proposals) -> Recourse:
+    """Express what was proposed in the caller's units, drop what breaks a constraint or has another class, certify."""
+    reason = list(proposals.reason)
+    for row in np.flatnonzero(~proposals.found).tolist():
+        reason[row] = reason[row] or "the method found no counterfactual"
+    rows = np.flatnonzero(proposals.found)
+    people = task.people.take(rows)
+    points, frame = task.space.settle(proposals.points[rows], people, index=task.frame.index[rows])
+    frame = _as_asked(task, points, frame, people)
+    kept = task.space.satisfied(frame, people)
+    for i in np.flatnonzero(~kept).tolist():
+        broken = task.space.violations(frame.iloc[[i]], people.take(np.array([i])))[0]
+        reason[rows[i]] = f"the point found breaks a constraint: {sentence_list(broken)}"
+    classes = task.classifier.predict_index(points)
+    other = kept & (classes != task.targets[rows])
+    for i in np.flatnonzero(other).tolist():
+        label = task.classifier.classes[classes[i]]
+        reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
+    doubts = task.classifier.doubts(points, frame, classes) if isinstance(task.classifier, Scored) else [""] * rows.size
+    for i, doubt in enumerate(doubts):
+        reason[rows[i]] = reason[rows[i]] or doubt
+    good = np.flatnonzero(kept & ~other & (np.array(doubts) == ""))
+    answers = np.full(proposals.points.shape, np.nan)
+    answers[rows[good]] = points[good]
+    bounds = proposals.lower_bound, proposals.optimality_gap
+    return Recourse.judged(task, answers, frame.iloc[good], reason, task.deadline(good.size), *bounds)
+
+
+def _as_asked(task: Task, points: Floats, frame: pd.DataFrame, people: Rows) -> pd.DataFrame:
+    """Of the rows that share an encoding, the one that a model which reads rows was asked about, where allowed."""
+    decode = task.classifier.decode if isinstance(task.classifier, Scored) else None
+    if decode is None or not len(points):
+        return frame
+    asked = decode(points).set_axis(frame.index, axis=0)
+    fine = task.space.satisfied(asked, people)
+    return asked if fine.all() else asked.where(pd.Series(fine, index=frame.index), frame)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.finish import finish
-from holdfast.generators.numbers import check_numbers
+from holdfast.generators.explain import finish
 from holdfast.generators.recourse import Recourse
 
 # Where a whole step is more than the base can do, smaller ones are tried, down to this.
@@ -57,7 +56,7 @@ class Robust(Generator):
     def __post_init__(self) -> None:
         if not isinstance(self.base, Generator):
             raise InvalidInputError(f"base: expected a generator such as MCE(), got {self.base!r}")
-        check_numbers(self, counts=["max_rounds"])
+        self.check_numbers(counts=["max_rounds"])
         self.base.harder(1)
 
     def propose(self, task: Task) -> Proposals:
