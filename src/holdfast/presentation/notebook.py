@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from holdfast.numbers import readable
+from holdfast._numbers import readable
 from holdfast.shown import Shown, Summary, html
 
 if TYPE_CHECKING:

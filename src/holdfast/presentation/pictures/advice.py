@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holdfast._numbers import at_most
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
 from holdfast.generators.moves import Move
 from holdfast.network import Floats
-from holdfast.numbers import at_most
 from holdfast.presentation.pictures.certified import draw_survival, read_deltas
 from holdfast.presentation.pictures.drawing import (
     CHOSEN,

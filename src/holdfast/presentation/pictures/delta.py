@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holdfast._numbers import share
 from holdfast.calibration.conformal import CalibratedDelta
 from holdfast.calibration.incremental import IncrementalDelta, in_words
 from holdfast.calibration.result import ChosenDelta
 from holdfast.calibration.risk import CalibratedRisk
 from holdfast.calibration.validation import ValidationDelta
-from holdfast.numbers import share
 from holdfast.presentation.pictures.drawing import (
     CHOSEN,
     DARK,
