@@ -94,10 +94,11 @@ def audit(
             auditor, totals = Auditor(newcomer, terms, ledger, mine, batch), np.zeros(len(STATUSES), dtype=np.int64)
             labels = as_objects([*terms.classifier.classes.tolist(), None])
             for rows in ledger.overviews(terms, mine, batch):
-                places = rows.numbers - 1
+                places = rows.places
                 judged = auditor.judge(rows, radius)
                 codes[places], margin[places] = judged.codes, judged.margin
-                targets[places] = labels[np.where(rows.erased, len(labels) - 1, rows.targets)]
+                # What was erased has a class beyond all others.
+                targets[places] = labels[np.minimum(rows.targets, len(labels) - 1)]
                 if left is not None:
                     left[places] = judged.left
                 totals += np.bincount(judged.codes, minlength=len(STATUSES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -174,7 +175,9 @@ class Audit:
             first, size, _, text = self.pages[place]
             mine = slice(*np.searchsorted(places, [place, place + 1]))
             try:
-                names = json.loads("[" + ",".join(line.strip() or "null" for line in text.split("\n")) + "]")
+                if text.startswith(" ") or "\n " in text:
+                    text = re.sub("^ +$", "null", text, flags=re.MULTILINE)
+                names = json.loads("[" + text.replace("\n", ",") + "]")
             except ValueError as error:
                 raise FileFormatError(f"page of promise {first}: expected keys as JSON, got: {error}") from error
             if len(names) != size:
@@ -190,7 +193,7 @@ class Audit:
     @property
     def broken(self) -> NDArray[np.bool_]:
         """Which promises the new model does not keep: BROKEN or UNREADABLE."""
-        return np.isin(self.codes, (BROKEN, UNREADABLE))
+        return np.asarray((self.codes == BROKEN) | (self.codes == UNREADABLE))
 
     @property
     def kept(self) -> bool:

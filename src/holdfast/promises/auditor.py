@@ -165,17 +165,17 @@ class Auditor:
 
     def _targets(self, model: Classifier, promised: NDArray[np.uint16]) -> NDArray[np.intp]:
         """Where the new model has the classes that were promised."""
-        for code in np.unique(promised):
-            if self.places[code] < 0:
-                label = self.terms.classifier.classes.tolist()[code]
-                try:
-                    self.places[code] = model.class_index(label)
-                except InvalidInputError as error:
-                    raise InvalidInputError(
-                        f"model: expected one with the class {label!r}, which was promised, got the classes "
-                        f"{model.classes.tolist()}"
-                    ) from error
-        return self.places[promised]
+        targets = self.places[promised]
+        for code in np.unique(promised[targets < 0]):
+            label = self.terms.classifier.classes.tolist()[code]
+            try:
+                self.places[code] = model.class_index(label)
+            except InvalidInputError as error:
+                raise InvalidInputError(
+                    f"model: expected one with the class {label!r}, which was promised, got the classes "
+                    f"{model.classes.tolist()}"
+                ) from error
+        return self.places[promised] if (targets < 0).any() else targets
 
     def _scored(self, model: Scored, raw: pd.DataFrame) -> tuple[Scored, Floats, NDArray[np.bool_]]:
         """A model that reads the promised rows themselves, and which of them it can read.

@@ -28,7 +28,7 @@ from holdfast.importers import Model, load_model
 from holdfast.network import Floats
 from holdfast.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_file import LedgerFile, check_secret
-from holdfast.promises.ledger_read import Overview, Promises, export, overviews, promises_frame
+from holdfast.promises.ledger_read import Overview, Promises, export, overviews, promises_frame, reach_of
 from holdfast.promises.ledger_record import Receipt, certified_columns, read_keys, same_bits
 from holdfast.promises.ledger_verify import Verification, verify
 from holdfast.promises.pages import as_objects, encode_json
@@ -327,8 +327,7 @@ class Ledger:
 
     def reach(self, terms: Terms, spans: NDArray[np.int64]) -> Floats:
         """The largest |u| of each of the model's variables over the promises in some pages."""
-        parts = [overview.reach for overview in overviews(self._file, terms, spans, BATCH)]
-        return np.asarray(np.max([np.zeros(terms.space.n_variables), *parts], axis=0))
+        return reach_of(self._file, terms, spans)
 
     def verify(self, *, head: str | None = None) -> Verification:
         """Whether the ledger is what was written: every hash, every model, every row and its encoding.

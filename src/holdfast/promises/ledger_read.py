@@ -27,7 +27,8 @@ FRAME_COLUMNS = (
     *("delta", "norm", "verdict", "radius", "statement", "factual", "counterfactual"),
 )
 _ENDINGS = (".csv", ".csv.gz", ".parquet")
-_OVERVIEW = "number, first, size, terms, note, hash, date, reach, targets, verdicts, radii, keys"
+_REACH, _REACHES = "SELECT reach FROM pages WHERE terms = ? AND first BETWEEN ? AND ?", 10_000
+_OVERVIEW = "number, first, size, terms, note, hash, date, x'', targets, verdicts, radii, keys"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,27 +117,28 @@ class Promises:
 
         Of a promise that was erased, the verdict is "ERASED" and nothing else is known but its terms.
         """
-        frame = pd.DataFrame(
-            {
-                "number": self.numbers,
-                "key": self.keys,
-                "date": self.dates,
-                "target": self.targets,
-                "verdict": self.verdicts,
-                "radius": self.radius,
-                "statement": [self.terms.statement(verdict) for verdict in self.verdicts],
-                "factual": self._named(self.factual_texts),
-                "counterfactual": self._named(self.counterfactual_texts),
-            }
-        )
-        if self.erased.size:
-            gone = pd.DataFrame({"number": self.erased, "verdict": "ERASED", "statement": "erased"})
-            frame = (pd.concat([frame, gone]) if len(frame) else gone).sort_values("number", ignore_index=True)
-        terms = self.terms
-        frame["model"], frame["terms"], frame["delta"] = terms.model_hash, terms.hash, _delta_text(terms.changes)
-        frame["threshold"] = as_objects([terms.threshold] * len(frame)) if _several(terms) else terms.threshold
-        frame["norm"] = "" if terms.norm is None else str(terms.norm)
-        return frame.reindex(columns=list(FRAME_COLUMNS))
+        terms, n = self.terms, len(self.numbers)
+        said = {
+            "number": self.numbers,
+            "key": self.keys,
+            "date": self.dates,
+            "model": [terms.model_hash] * n,
+            "terms": [terms.hash] * n,
+            "threshold": [terms.threshold] * n,
+            "target": self.targets,
+            "delta": [_delta_text(terms.changes)] * n,
+            "norm": ["" if terms.norm is None else str(terms.norm)] * n,
+            "verdict": self.verdicts,
+            "radius": self.radius,
+            "statement": [terms.statement(verdict) for verdict in self.verdicts],
+            "factual": self._named(self.factual_texts),
+            "counterfactual": self._named(self.counterfactual_texts),
+        }
+        if not self.erased.size:
+            return pd.DataFrame(said)
+        gone = pd.DataFrame({"number": self.erased, "verdict": "ERASED", "statement": "erased"}, columns=list(said))
+        gone["model"], gone["terms"] = terms.model_hash, terms.hash
+        return pd.concat([pd.DataFrame(said)] * bool(n) + [gone]).sort_values("number", ignore_index=True)
 
     def _named(self, texts: NDArray[Any]) -> list[str]:
         """Rows as JSON objects, which say what each value is."""
@@ -148,7 +150,8 @@ def promises_frame(batches: Sequence[Promises]) -> pd.DataFrame:
     """All of them in one table, which has its columns even if there are none, in the order of the ledger."""
     if not batches:
         return pd.DataFrame(columns=list(FRAME_COLUMNS))
-    return pd.concat([batch.to_frame() for batch in batches], ignore_index=True)
+    frames = [batch.to_frame() for batch in batches]
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
 
 def _delta_text(changes: Changes | None) -> str:
@@ -186,6 +189,12 @@ class Overview:
     def __len__(self) -> int:
         return int(self.numbers.shape[0])
 
+    @property
+    def places(self) -> slice | NDArray[np.int64]:
+        """Where these promises stand among all: a slice where they lie together, which is the quicker way."""
+        first, last = int(self.numbers[0]), int(self.numbers[-1])
+        return slice(first - 1, last) if last - first == len(self) - 1 else self.numbers - 1
+
     def _columns(self, names: str) -> list[Any]:
         asked = f"SELECT {names} FROM pages WHERE terms = ? AND first BETWEEN ? AND ? ORDER BY first"
         return self._file.query(asked, *self._between)
@@ -213,14 +222,6 @@ class Overview:
         self._check(len(lines) == len(self), "a row")
         return rows_from_json(self._terms.space, lines[places])
 
-    @property
-    def reach(self) -> Floats:
-        """The largest |u| of each of the model's variables over these promises."""
-        width = self._terms.space.n_variables
-        self._check(all(len(page.reach) == 8 * width for page in self.pages), f"a reach over {width} variables")
-        content = b"".join(page.reach for page in self.pages)
-        return np.asarray(np.frombuffer(content, dtype="<f8").reshape(-1, width).max(axis=0))
-
 
 def overviews(file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: int) -> Iterator[Overview]:
     """The pages with these (first, size), whole pages until there are `batch` promises."""
@@ -234,6 +235,19 @@ def overviews(file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: i
             raise FileFormatError(f"pages from promise {spans[start, 0]} on: expected a file that is only added to")
         yield part
         start = stop
+
+
+def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats:
+    """The largest |u| of each of the model's variables over the promises in the pages with these (first, size)."""
+    largest = np.zeros(terms.space.n_variables)
+    for start in range(0, len(spans), _REACHES):
+        some = spans[start : start + _REACHES, 0].tolist()
+        rows = file.query(_REACH, terms.hash, some[0], some[-1])
+        if any(len(reach) != largest.nbytes for (reach,) in rows):
+            raise FileFormatError(f"pages from promise {some[0]} on: expected a reach over {len(largest)} variables")
+        values = np.frombuffer(b"".join(reach for (reach,) in rows), dtype="<f8").reshape(-1, len(largest))
+        largest = np.maximum(largest, values.max(axis=0))
+    return largest
 
 
 # ---------------------------------------------------------------- the whole ledger as a table

@@ -28,7 +28,7 @@ from holdfast.features.codec import differs
 from holdfast.network import Floats
 
 # How many promises at most are in a page, and how many bytes a salt has.
-PAGE, SALT = 1024, 32
+PAGE, SALT = 2048, 32
 # A verdict is stored as its place among these.
 VERDICTS = ("UNKNOWN", "ROBUST", "NOT_ROBUST", None)
 # What is erased is overwritten with this byte, as a verdict too; texts are overwritten with blanks.
