@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast._numbers import at_most
 from holdfast.changes.kind import Chance, Changes, check_linear, check_policy, check_size
-from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_floats
 from holdfast.importers import load_model

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast._numbers import at_most
 from holdfast.changes.kind import Chance, Changes, check_policy
-from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number
 from holdfast.network import Floats, Network

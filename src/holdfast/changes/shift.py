@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from holdfast._numbers import at_most
 from holdfast.changes.kind import Chance, Changes, check_policy, check_size
-from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.network import Network
 

@@ -32,7 +32,7 @@ from holdfast.cli.options import (
     plain_errors,
     spread,
 )
-from holdfast.cli.recourse import read_people
+from holdfast.cli.tables import read_people
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.migrate import migrate as migrate_ledger
@@ -97,7 +97,7 @@ def add(
         with Ledger(ledger, secret=read_secret(secret)) as book:
             receipt = book.add_frame(
                 classifier,
-                tables.rows_by_key(people, answered, data, index or "row", "the recourse"),
+                tables.rows_by_key(people, answered, data, "the recourse"),
                 answered,
                 target=label_of(target, classifier.classifier),
                 changes=may.read(),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from holdfast.errors import FileFormatError
 from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.pages import as_objects
 from holdfast.promises.terms import Terms
 

@@ -26,7 +26,7 @@ from holdfast.generators.reading import find_space, model_points
 from holdfast.generators.stated import answered
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_file import LedgerFile, check_secret
 from holdfast.promises.ledger_read import Overview, Promises, export, overviews, promises_frame, reach_of
 from holdfast.promises.ledger_record import Receipt, certified_columns, read_keys, same_bits

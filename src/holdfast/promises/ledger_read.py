@@ -15,7 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.changes import Changes, PlausibleChanges
-from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
+from holdfast.errors import FileFormatError
+from holdfast.files import is_parquet, whole_file
 from holdfast.network import Floats
 from holdfast.promises.ledger_file import LedgerFile
 from holdfast.promises.pages import ERASED, VERDICTS, Page, as_objects, restored_rows, rows_from_json
@@ -26,7 +27,6 @@ FRAME_COLUMNS = (
     *("number", "key", "date", "model", "terms", "threshold", "target"),
     *("delta", "norm", "verdict", "radius", "statement", "factual", "counterfactual"),
 )
-_ENDINGS = (".csv", ".csv.gz", ".parquet")
 _REACH, _REACHES = "SELECT reach FROM pages WHERE terms = ? AND first BETWEEN ? AND ?", 10_000
 _OVERVIEW = "number, first, size, terms, note, hash, date, x'', targets, verdicts, radii, keys"
 
@@ -254,24 +254,13 @@ def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats
 
 
 def export(batches: Iterable[Promises], path: str | os.PathLike[str], terms: Iterable[Terms]) -> int:
-    """Write beside `path`, a batch at a time, then rename; returns the number of promises."""
-    place = Path(os.fspath(path))
-    ending = next((known for known in _ENDINGS if place.name.lower().endswith(known)), None)
-    if ending is None:
-        raise InvalidInputError(f"{path}: expected a name that ends in {', '.join(_ENDINGS)}")
-    partial = place.with_name(f".{place.name}.{os.getpid()}.partial{ending}")
-    frames = (_as_text(batch.to_frame()) for batch in batches)
-    try:
-        if ending == ".parquet":
-            written = _write_parquet(frames, partial, text={"threshold"} if any(map(_several, terms)) else set())
-        else:
-            written = _write_csv(frames, partial)
-        os.replace(partial, place)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return written
+    """Write the table as the file's name says, a batch at a time; returns the number of promises."""
+    place, frames = Path(path), (_as_text(batch.to_frame()) for batch in batches)
+    parquet = is_parquet(place)
+    with whole_file(place) as partial:
+        if not parquet:
+            return _write_csv(frames, partial)
+        return _write_parquet(frames, partial, text={"threshold"} if any(map(_several, terms)) else set())
 
 
 def _as_text(frame: pd.DataFrame) -> pd.DataFrame:
@@ -289,11 +278,9 @@ def _write_csv(frames: Iterable[pd.DataFrame], path: Path) -> int:
 
 
 def _write_parquet(frames: Iterable[pd.DataFrame], path: Path, text: set[str]) -> int:
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "parquet", "a Parquet file") from error
+    import pyarrow  # type: ignore[import-untyped]
+    from pyarrow import parquet
+
     kinds = {"number": pyarrow.int64(), "threshold": pyarrow.float64(), "radius": pyarrow.float64()}
     kinds |= dict.fromkeys(text, pyarrow.string())
     schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in FRAME_COLUMNS])

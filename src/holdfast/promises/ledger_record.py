@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 from holdfast.promises.pages import (
     VERDICTS,
     Columns,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import HoldfastError
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 from holdfast.promises.ledger_file import LedgerFile
 from holdfast.promises.pages import ERASED, Columns, Page, rows_from_json
 from holdfast.promises.terms import Terms

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.files import whole_file
 from holdfast.network import Floats
 from holdfast.promises.ledger_file import LedgerFile, check_secret
 from holdfast.promises.pages import VERDICTS, Columns, as_objects, encode_json, rows_from_json
@@ -45,16 +46,14 @@ def migrate(
         raise InvalidInputError(f"{new}: expected a file that is not there yet, got one that is")
     if not Path(old).is_file():
         raise InvalidInputError(f"{old}: expected a ledger, got no such file")
-    partial = Path(new).with_name(f".{Path(new).name}.{os.getpid()}.partial")
     try:
-        with closing(sqlite3.connect(f"{Path(old).absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            count, head = _copy(connection, partial, secret)
-        os.replace(partial, new)
+        with (
+            whole_file(Path(new)) as partial,
+            closing(sqlite3.connect(f"{Path(old).absolute().as_uri()}?mode=ro", uri=True)) as connection,
+        ):
+            return _copy(connection, partial, secret)
     except sqlite3.Error as error:
         raise FileFormatError(f"{old}: expected a ledger of version 1, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return count, head
 
 
 def _copy(connection: sqlite3.Connection, path: Path, secret: str | bytes | None) -> tuple[int, str]:
