@@ -325,7 +325,7 @@ def task_of(case):
     return read_question(
         case.network, case.people, target=case.target, changes=None, generator=GCE(), space=case.space, seed=0,
         time_limit=None, n_jobs=None,
-    ).task  # fmt: skip
+    )  # fmt: skip
 
 
 def test_relaxed_points_are_the_nearest_within_reach():

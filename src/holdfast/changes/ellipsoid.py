@@ -23,7 +23,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.given import given_floats
 from holdfast.importers import load_model
 from holdfast.network import Floats, Network
-from holdfast.presentation.drawing import at_most
+from holdfast.numbers import at_most
 
 # A share of its diagonal that keeps the curvature positive definite where rows leave a direction open; and what stands
 # for a diagonal of which nothing is left.

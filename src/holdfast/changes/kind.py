@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number, given_share
-from holdfast.presentation.drawing import at_most
+from holdfast.numbers import at_most
 from holdfast.presentation.notebook import never_fails, show
 
 

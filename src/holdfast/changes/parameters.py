@@ -21,7 +21,7 @@ from holdfast.changes.kind import Chance, Changes, check_policy
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number
 from holdfast.network import Floats, Network
-from holdfast.presentation.drawing import at_most
+from holdfast.numbers import at_most
 
 Radius = float | Floats
 

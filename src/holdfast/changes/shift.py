@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 from holdfast.changes.kind import Chance, Changes, check_policy, check_size
 from holdfast.errors import InvalidInputError
 from holdfast.network import Network
-from holdfast.presentation.drawing import at_most
+from holdfast.numbers import at_most
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from holdfast.changes import Changes
 from holdfast.cli import screens, tables
 from holdfast.cli.options import BROKEN, FILE, Out, Points, command
 from holdfast.errors import InvalidInputError
-from holdfast.presentation.drawing import at_most
+from holdfast.numbers import at_most
 
 
 @command

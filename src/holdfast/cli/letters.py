@@ -123,5 +123,5 @@ def _radii(told: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
     if rows.size and isinstance(told.changes, hf.PlausibleChanges):
         moved = any(not all(map(np.array_equal, past.biases, told.network.biases)) for past in earlier)
         changes = replace(told.changes, biases=told.changes.biases or moved)
-        radii[rows] = replace(told, changes=changes).certified_radius(rows).lower
+        radii[rows] = replace(told, changes=changes).radii.measured[rows]
     return radii

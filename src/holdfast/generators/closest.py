@@ -15,8 +15,7 @@ from holdfast.features.codec import Rows
 from holdfast.generators.acceptance import Judge, judge_of
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, check_candidates, read_candidates
-from holdfast.generators.numbers import check_numbers
-from holdfast.generators.rows import RowAnswer, answer_rows, search_row
+from holdfast.generators.exact import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
 from holdfast.verify.margins import least_margins
@@ -72,7 +71,7 @@ class Closest(Generator):
         if self.plausible is not None:
             object.__setattr__(self, "plausible", check_candidates(self.plausible))
         limited = ["max_features_changed"] if self.max_features_changed is not None else []
-        check_numbers(self, counts=["neighbours", *limited])
+        self.check_numbers(counts=["neighbours", *limited])
 
     def propose(self, task: Task) -> Proposals:
         """The nearest Δ-robust point of each row, with its gap."""
@@ -92,7 +91,7 @@ class Closest(Generator):
         person = task.people.take(np.array([row]))
         hull = _robust_neighbours(judge, task.space, person, plausible, self.neighbours)
         if not len(hull):
-            return RowAnswer(None, "none of the plausible points is robust within the constraints")
+            return None, "none of the plausible points is robust within the constraints", np.nan
         return search_row(task, row, judge, replace(limits, hull=hull))
 
 

@@ -7,7 +7,6 @@ alone; new axes belong to pyplot, so that a notebook, or ``pyplot.show()``, show
 from __future__ import annotations
 
 import textwrap
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import MissingExtraError
@@ -73,28 +72,6 @@ def legend_below(ax: Axes, columns: int = 2) -> None:
             handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=columns,
             frameon=False, fontsize="small", handlelength=1.6,
         )  # fmt: skip
-
-
-def share(part: float) -> str:
-    """A share in percent; neither "all" nor "none" comes of rounding.
-
-    >>> share(0.846), share(0.9996), share(1.0), share(0.001)
-    ('85%', '>99%', '100%', '<1%')
-    """
-    if 0 < part < 0.01:
-        return "<1%"
-    if 0.99 < part < 1:
-        return ">99%"
-    return f"{Decimal(repr(float(100 * part))).quantize(Decimal(1), rounding=ROUND_HALF_UP)}%"
-
-
-def at_most(number: float) -> str:
-    """A delta that something is proven for, to four digits: never more than it is.
-
-    >>> at_most(0.00519996), at_most(0.02)
-    ('0.005199', '0.02')
-    """
-    return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(repr(float(number))).normalize():g}"
 
 
 def may_change(unit: str) -> str:

@@ -6,21 +6,19 @@ Whatever a caller's table brings along is text, and is escaped.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from functools import cache, wraps
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 import pandas as pd
+
+from holdfast.numbers import readable
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 # So many rows are shown of a longer table.
 HEAD = 20
-_LONGEST = 300
 _LINE = "1px solid rgba(128, 128, 128, 0.45)"
 
 _PAGE = """\
@@ -118,26 +116,6 @@ def show(
     )
 
 
-def readable(value: Any) -> str:
-    """A value for people: four digits of a fraction, thousands apart, yes and no.
-
-    Examples
-    --------
-    >>> [readable(value) for value in (0.123456, 1234567, np.float64("inf"), None, np.bool_(True), "as it is")]
-    ['0.1235', '1,234,567', '∞', '–', 'yes', 'as it is']
-    """
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
-    if isinstance(value, Integral):
-        return f"{int(value):,}"
-    if isinstance(value, Real):
-        return _number(float(value))
-    if value is None or value is pd.NaT or value is pd.NA:
-        return "–"
-    text = str(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
 def never_fails(draw: Callable[[_Self], str]) -> Callable[[_Self], str]:
     """For `_repr_html_`: whatever is wrong with an object, looking at it must not be what fails."""
 
@@ -149,14 +127,6 @@ def never_fails(draw: Callable[[_Self], str]) -> Callable[[_Self], str]:
             return show(type(self).__name__, notes=[f"It cannot be shown: {type(error).__name__}: {error}"])
 
     return drawn
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
 
 
 def _lines(value: Any) -> list[str]:

@@ -27,8 +27,9 @@ from holdfast.features.describe import PERCENT
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators import Recourse
-from holdfast.generators.finish import sentence_list
+from holdfast.generators.base import ReasonKind
 from holdfast.generators.reasons import Against, against
+from holdfast.generators.recourse import sentence_list
 from holdfast.given import given_row
 from holdfast.network import Floats
 from holdfast.presentation.letters.contents import (
@@ -218,7 +219,7 @@ def compose(batch: Batch, place: int, key: str, name: str) -> Contents:
         unlisted=unlisted,
         limits=None if recourse.changes is None else _limits(recourse.changes, language),
         time=_time(batch, row) if outcome == GUARANTEED else Time(),
-        why_none="" if found else _why_none(str(recourse.reason[row])),
+        why_none="" if found else _why_none(recourse.reason[row].kind),
         odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
     )
 
@@ -393,10 +394,8 @@ def _time(batch: Batch, row: int) -> Time:
     )
 
 
-def _why_none(reason: str) -> str:
-    if reason.startswith("proven: nothing may change"):
-        return "fixed"
-    return "proven" if reason.startswith("proven: ") else "not_found"
+def _why_none(kind: ReasonKind) -> str:
+    return {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}.get(kind, "not_found")
 
 
 def _certificate_id(recourse: Recourse, row: int) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.generators.radii import Radii
 from holdfast.network import Floats
 from holdfast.presentation.report.contents import Method
 from holdfast.presentation.report.groups import mean, median
-from holdfast.presentation.report.radii import Radii, survival_curve
+from holdfast.presentation.report.radii import survival_curve
 from holdfast.verify import Verdict
-from holdfast.verify.certify import certify_points
-from holdfast.verify.deciders import decider_for
 
 
 def method_of(name: str, recourse: Recourse, radii: Radii) -> Method:
@@ -47,22 +44,11 @@ def alike(recourse: Recourse, other: Recourse, name: str) -> Recourse:
         raise InvalidInputError(f"{where}: expected the same target classes, got others")
     if not other.factuals.index.equals(recourse.factuals.index):
         raise InvalidInputError(f"{where}: expected the same people in the same order, got other keys")
-    if not np.array_equal(_factual_points(other), _factual_points(recourse)):
+    if not np.array_equal(other.people.points, recourse.people.points):
         raise InvalidInputError(f"{where}: expected the same people in the same order, got other values")
     if other.changes == recourse.changes:
         return other
-    rows = np.flatnonzero(other.found)
-    verdict = np.full(len(other), None, dtype=object)
-    certificates = None
-    if recourse.changes is not None and rows.size:
-        decider = decider_for(other.model, recourse.changes)
-        certificates = certify_points(decider, other.points[rows], other.targets[rows])
-        verdict[rows] = certificates.verdict
-    return replace(other, changes=recourse.changes, verdict=verdict, certificates=certificates)
-
-
-def _factual_points(recourse: Recourse) -> Floats:
-    return recourse.space.encode(recourse.factuals)
+    return other.under(recourse.changes)
 
 
 def _numbers(values: Floats) -> tuple[float | None, ...]:

@@ -5,6 +5,7 @@ Numbers are in the caller's units, texts are plain (not yet HTML), and whatever 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 # A number, a category, or None where there is none: JSON-able.
@@ -17,6 +18,10 @@ class Curve:
 
     x: tuple[float, ...]
     y: tuple[float, ...]
+
+    def at(self, where: float) -> float:
+        """Its value there; before its first step what it is at that, which is no more than the truth."""
+        return self.y[max(bisect_right(self.x, where) - 1, 0)]
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
+from holdfast.generators.radii import RADIUS_TOLERANCE, Radii
 from holdfast.network import Floats, Network
 from holdfast.presentation.report.contents import CounterModel, ParameterChange
-from holdfast.presentation.report.radii import RADIUS_TOLERANCE, Radii
 from holdfast.verify import Verdict
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for
@@ -139,7 +139,7 @@ def _counter_model(
         margin_counter=float(least_margins(witness, target, point[None])[0]),
         changes=tuple(changes),
         # No model closer than the radius breaks the promise; nan where none is known.
-        closest=bool(distance <= (1.0 + 2.0 * _BEYOND[-1]) * radii.found[row] + 2.0 * RADIUS_TOLERANCE),
+        closest=bool(distance <= (1.0 + 2.0 * _BEYOND[-1]) * radii.measured[row] + 2.0 * RADIUS_TOLERANCE),
     )
 
 

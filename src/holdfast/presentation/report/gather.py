@@ -23,8 +23,9 @@ from holdfast.features.codec import differs
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
 from holdfast.generators import Recourse
+from holdfast.generators.base import ReasonKind
+from holdfast.generators.radii import Radii, least_radius
 from holdfast.given import whole_number
-from holdfast.metrics.answers import Answers
 from holdfast.metrics.rows import valid_rows
 from holdfast.network import Floats, Network
 from holdfast.presentation.report.beside import (
@@ -52,7 +53,7 @@ from holdfast.presentation.report.contents import (
 )
 from holdfast.presentation.report.counter import closest_counter_models
 from holdfast.presentation.report.groups import Groups, slices_of
-from holdfast.presentation.report.radii import Radii, least_radius, radii_of
+from holdfast.presentation.report.radii import shown_radii
 from holdfast.presentation.report.words import capital, cost_of, facts_of, limits_of, promise_of
 from holdfast.progress import progress_bar
 from holdfast.promises.ledger import Ledger
@@ -60,7 +61,6 @@ from holdfast.promises.ledger import Ledger
 _TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"
 _MOST_SWAPS, _MOST_REASONS = 5, 20
-_PROVEN, _ALREADY = "proven: ", "already classified as "
 # With fewer people the counter-models are there before a bar could be read.
 _LONG_TABLE = 1000
 _DIRECTIONS = {
@@ -118,13 +118,13 @@ def gather(
     when, names = iso_date(date, "date"), _keys(recourse, keys)
     method = _NAME if recourse.generator is None else type(recourse.generator).__name__
     main = method if name is None else str(name)
-    known, measured = _calibrated(calibrated, recourse), radii_of(recourse, wanted=radii)
+    known, measured = _calibrated(calibrated, recourse), shown_radii(recourse, wanted=radii)
     methods = [method_of(main, recourse, measured)]
     compared = {str(name): alike(recourse, other, str(name)) for name, other in (others or {}).items()}
-    methods += [method_of(name, same, radii_of(same, wanted=radii)) for name, same in compared.items()]
+    methods += [method_of(name, same, shown_radii(same, wanted=radii)) for name, same in compared.items()]
     if len({method.name for method in methods}) != len(methods):
         raise InvalidInputError(f"others: expected a name of its own for each method, got {main!r} twice")
-    today = recourse.space.encode(recourse.factuals)
+    today = recourse.people.points
     needed = (recourse.classifier.predict_index(today) != recourse.targets) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
     before, after = numbers_of(recourse)
@@ -240,14 +240,14 @@ def _swaps(space: FeatureSpace, feature: Feature, old: Floats, new: Floats) -> t
 
 def _missing(recourse: Recourse) -> tuple[Missing, ...]:
     """The reasons, the commonest first; rare ones beyond the first few are put together."""
-    counts = pd.Series(recourse.reason[~recourse.found], dtype=object).value_counts(sort=False)
-    ordered = sorted(((str(text), int(count)) for text, count in counts.items()), key=lambda item: (-item[1], item[0]))
+    counts = Counter(recourse.reason[~recourse.found].tolist())
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     result = [
-        Missing(text.removeprefix(_PROVEN), people, text.startswith(_PROVEN), not text.startswith("already "))
-        for text, people in ordered[:_MOST_REASONS]
+        Missing(reason.bare, people, reason.kind.proven, reason.kind is not ReasonKind.ACCEPTED)
+        for reason, people in ordered[:_MOST_REASONS]
     ]
     for proven in (True, False):
-        rest = [people for text, people in ordered[_MOST_REASONS:] if text.startswith(_PROVEN) is proven]
+        rest = [people for reason, people in ordered[_MOST_REASONS:] if reason.kind.proven is proven]
         if rest:
             result.append(Missing(f"{len(rest):,} other reasons, each on the person's page", sum(rest), proven))
     return tuple(result)
@@ -303,9 +303,9 @@ def _people(
 
 def _refits(recourse: Recourse, retrained: Iterable[object]) -> tuple[NDArray[np.intp] | None, Refits | None]:
     """How many of the retrained models keep each promise, and what they do together; each model is used once."""
-    answers, kept, shares = Answers.read(recourse), np.zeros(len(recourse), dtype=np.intp), []
+    kept, shares = np.zeros(len(recourse), dtype=np.intp), []
     for model in retrained:
-        valid = valid_rows(answers, model)[recourse.found]
+        valid = valid_rows(recourse, model)[recourse.found]
         kept[recourse.found] += valid.astype(np.intp)
         shares.append(float(valid.mean()) if valid.size else 1.0)
     if not shares or not recourse.found.any():

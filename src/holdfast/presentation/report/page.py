@@ -11,14 +11,11 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from holdfast import numbers
 from holdfast.presentation.drawing import may_change
-from holdfast.presentation.report import numbers
+from holdfast.presentation.report.charts import Look, radii, survival, trade
 from holdfast.presentation.report.contents import Contents, Method, Person
 from holdfast.presentation.report.people import people_json
-from holdfast.presentation.report.plot_radii import histogram
-from holdfast.presentation.report.plot_survival import survival
-from holdfast.presentation.report.plot_trade import trade
-from holdfast.presentation.report.plots import Look
 
 # How many people are on the page without its script.
 FIRST_ROWS = 50
@@ -53,7 +50,7 @@ def render(contents: Contents) -> str:
             looks=[Look(i) for i in range(len(contents.methods))],
             survival=survival(contents),
             trade=trade(contents),
-            radii=histogram(contents),
+            radii=radii(contents),
             figures=_key_figures(contents),
             free=may_change(contents.unit),
             deltas="" if contents.delta is None else numbers.deltas(contents.least_delta, contents.delta),
@@ -68,20 +65,20 @@ def render(contents: Contents) -> str:
 def _key_figures(contents: Contents) -> list[tuple[str, str, str]]:
     """What to read first: a name, a number, and what the number is out of."""
     everyone = len(contents.people)
-    result = [("People", numbers.count(everyone), "in this report")]
+    result = [("People", f"{everyone:,}", "in this report")]
     if not contents.methods:
         return result
     first: Method = contents.methods[0]
-    result.append(("With advice", numbers.count(first.found), f"{numbers.part_of(first.found, everyone)} of all"))
+    result.append(("With advice", f"{first.found:,}", f"{numbers.part_of(first.found, everyone)} of all"))
     if contents.delta is not None:
         of = (
             f"{numbers.part_of(first.robust, first.found)} of those with advice" if first.found else "nobody has advice"
         )
         name = "Clear by the margin" if contents.symbol == "margin" else "Proven to survive"
-        result.append((name, numbers.count(first.robust), of))
+        result.append((name, f"{first.robust:,}", of))
     if contents.refits is not None:
         many, worst = contents.refits.models, numbers.share(contents.refits.worst)
-        beside = f"by {numbers.count(many)} real refits; by the worst {worst}" if many > 1 else "by one real refit"
+        beside = f"by {f'{many:,}'} real refits; by the worst {worst}" if many > 1 else "by one real refit"
         result.append(("Kept", numbers.share(contents.refits.mean), f"of the promises {beside}"))
     if first.median_radius is not None:
         beside = ""
@@ -105,6 +102,11 @@ def _sign(kind: str) -> tuple[str, str]:
     return _UNCERTIFIED if kind == "uncertified" else VERDICTS[kind]
 
 
+def _px(place: float) -> str:
+    """A place in a drawing, as an attribute."""
+    return f"{place:.1f}".removesuffix(".0")
+
+
 def _breakable(name: str) -> Markup:
     """A column's name that may go on in the next line where its words meet: NumTotalTrades, months_of_history."""
     return Markup("<wbr>").join(re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])", name))
@@ -119,8 +121,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    names = ("figure", "radius", "about", "count", "share", "part_of", "amount", "change")
+    names = ("figure", "radius", "about", "share", "part_of", "change")
     environment.filters.update({name: getattr(numbers, name) for name in names})
+    environment.filters.update({"px": _px, "at": "{:.1f}".format, "count": "{:,}".format})
     environment.filters.update({"verdict": _verdict, "sign": _sign, "breakable": _breakable})
     return environment
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from holdfast.presentation.drawing import may_change, share
+from holdfast.numbers import deltas, share
+from holdfast.presentation.drawing import may_change
 from holdfast.presentation.report.contents import Contents, CounterModel, Person, Value
-from holdfast.presentation.report.numbers import deltas
 
 # More characters of JSON than this are compressed.
 MOST_PLAIN = 600_000

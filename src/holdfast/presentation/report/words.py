@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast import numbers
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse
+from holdfast.generators.radii import Radii
 from holdfast.network import Floats, Network
-from holdfast.presentation.report import numbers
 from holdfast.presentation.report.contents import Calibrated, Method, Refits
-from holdfast.presentation.report.radii import Radii
 
 
 def facts_of(
@@ -32,7 +32,7 @@ def facts_of(
     changes, threshold = recourse.changes, recourse.model.threshold
     return (
         ("Advice by", name if recourse.generator is None else settings_of(recourse.generator)),
-        ("People", numbers.count(len(recourse))),
+        ("People", f"{len(recourse):,}"),
         ("Promised", capital(classes_of(recourse) if outcome is None else f"{outcome} ({classes_of(recourse)})")),
         *_model(recourse),
         *([] if threshold is None else [("Decision threshold", f"A probability of {threshold}")]),

@@ -1,4 +1,4 @@
-"""Numbers as people read them; the page's script says them the same way.
+"""Numbers as people read them; the script of the report's page says them the same way.
 
 Halves are rounded up as they are written in decimals, as browsers do; a radius is rounded down, since it is a promise,
 and so is the delta that something is proven for.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from math import isfinite
+from numbers import Integral, Real
+from typing import Any
 
-from holdfast.presentation.drawing import share as share
-from holdfast.presentation.report.contents import Value
+import numpy as np
+import pandas as pd
 
 NOTHING = "–"
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _PERCENT = ("%", "percent")
 _SMALL, _LARGE = 1e-4, 1000
+# Of a text so many characters.
+_LONGEST = 300
 
 
 def figure(number: float | None, digits: int = 3, rounding: str = ROUND_HALF_UP) -> str:
@@ -47,10 +51,10 @@ def radius(number: float | None) -> str:
     return figure(number, rounding=ROUND_DOWN)
 
 
-def delta(number: float | None) -> str:
-    """A delta, with a digit more than the radii compared with it, and never more than it is.
+def at_most(number: float | None) -> str:
+    """A delta that something is proven for, with a digit more than the radii compared with it: never more than it is.
 
-    >>> delta(0.00519996), delta(0.1 + 0.2)
+    >>> at_most(0.00519996), at_most(0.1 + 0.2)
     ('0.005199', '0.3')
     """
     return figure(number, digits=4, rounding=ROUND_DOWN)
@@ -62,7 +66,7 @@ def about(number: float) -> str:
     >>> about(0.005), about(0.00519996)
     ('0.005', 'about 0.005199')
     """
-    text = delta(number)
+    text = at_most(number)
     return text if text == figure(number, digits=17) else f"about {text}"
 
 
@@ -72,16 +76,20 @@ def deltas(least: float | None, most: float) -> str:
     >>> deltas(None, 0.02), deltas(0.001, 0.02)
     ('0.02', '0.001 to 0.02, by part of the model')
     """
-    return delta(most) if least is None else f"{delta(least)} to {delta(most)}, by part of the model"
+    return at_most(most) if least is None else f"{at_most(least)} to {at_most(most)}, by part of the model"
 
 
-def count(number: int) -> str:
-    """How many.
+def share(part: float) -> str:
+    """A share in percent; neither "all" nor "none" comes of rounding.
 
-    >>> count(10000)
-    '10,000'
+    >>> share(0.846), share(0.9996), share(1.0), share(0.001)
+    ('85%', '>99%', '100%', '<1%')
     """
-    return f"{number:,}"
+    if 0 < part < 0.01:
+        return "<1%"
+    if 0.99 < part < 1:
+        return ">99%"
+    return f"{Decimal(repr(float(100 * part))).quantize(Decimal(1), rounding=ROUND_HALF_UP)}%"
 
 
 def part_of(part: int, whole: int) -> str:
@@ -91,26 +99,6 @@ def part_of(part: int, whole: int) -> str:
     ('75%', '–')
     """
     return share(part / whole) if whole else NOTHING
-
-
-def amount(value: Value, unit: str = "") -> str:
-    """A value of the caller's table, with its unit.
-
-    >>> amount(1250.5, "USD"), amount(64, "%"), amount(True), amount("rent"), amount(None)
-    ('1,250.5 USD', '64%', 'yes', 'rent', '–')
-    """
-    if value is None:
-        return NOTHING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    if not isfinite(value):
-        return figure(value)
-    number = Decimal(repr(value))
-    if number.as_tuple().exponent < -6:  # type: ignore[operator]  # an infinite one is gone
-        number = number.quantize(Decimal("1e-6"), rounding=ROUND_HALF_UP)
-    return with_unit(_grouped(number), unit)
 
 
 def change(value: float | None, unit: str = "") -> str:
@@ -123,6 +111,24 @@ def change(value: float | None, unit: str = "") -> str:
         return NOTHING
     text = ("+" if value > 0 else "") + figure(value, digits=4)
     return with_unit(text, "points" if unit in _PERCENT else unit)
+
+
+def readable(value: Any) -> str:
+    """Any value: four digits of a fraction, thousands apart, yes and no.
+
+    >>> [readable(value) for value in (0.123456, 1234567, float("inf"), None, True, "as it is")]
+    ['0.1235', '1,234,567', '∞', '–', 'yes', 'as it is']
+    """
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if isinstance(value, Real):
+        return figure(float(value), digits=4)
+    if value is None or value is pd.NaT or value is pd.NA:
+        return NOTHING
+    text = str(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def with_unit(text: str, unit: str) -> str:
