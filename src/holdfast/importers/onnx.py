@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
 from holdfast.importers.chain import Chain, ancestors
-from holdfast.importers.model import Model
-from holdfast.importers.objects import qualified_name
+from holdfast.importers.model import Model, qualified_name
 from holdfast.importers.onnx_operators import OPERATORS, AfterScores, Node, Value
 
 try:

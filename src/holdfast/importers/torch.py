@@ -17,8 +17,7 @@ from torch import fx, nn
 
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.importers.chain import Chain, ancestors
-from holdfast.importers.model import Model
-from holdfast.importers.objects import qualified_name
+from holdfast.importers.model import Model, qualified_name
 from holdfast.importers.torch_calls import HANDLERS, Call
 
 SUPPORTED = (

@@ -6,7 +6,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 import holdfast as hf
@@ -34,8 +33,7 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     changes, space = hf.PlausibleChanges(delta), lender.space()
     before, after = make_promises(lender, promises)
     promised = recourse_from(lender.pipeline, before, after, target=1, changes=changes, space=space)
-    radius = promised.certified_radius(np.arange(len(promised))).lower
-    certificates = promised.certificates
+    radius, certificates = promised.radii.lower, promised.certificates
     assert certificates is not None
     pages.show_verdicts(certificates.to_frame(), delta)
     broken = pick_broken(promised)
