@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from holdfast._numbers import share
 from holdfast.changes import Changes, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.importers import Model, load_model
 from holdfast.network import Network
-from holdfast.numbers import share
 from holdfast.presentation.notebook import never_fails, show
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study.cells import Cell
