@@ -45,7 +45,7 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     closest = advise(few, generator=hf.Closest(), time_limit=SECONDS_EACH)
     pages.show_advice(closest, neighbour, delta)
     out.mkdir(parents=True, exist_ok=True)
-    draw(promised, radius, calibrated.evidence["distance"].to_numpy(), delta, out / "demo.png")
+    draw(promised, calibrated.evidence["distance"].to_numpy(), delta, out / "demo.png")
     hf.report(
         advise(before, generator=neighbours), out / "report.html", title="Advice to rejected loan applicants",
         name="robust neighbour", outcome="a loan", others={"nearest neighbour": promised}, calibrated=calibrated,

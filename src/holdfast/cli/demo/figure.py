@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 LIGHT = "0.75"
 
 
-def draw(promises: Recourse, radius: Floats, moved: Floats, delta: float, path: Path) -> None:
+def draw(promises: Recourse, moved: Floats, delta: float, path: Path) -> None:
     """Left: every promise, today and in the worst case. Right: for every delta, the share that survives; below it how
     far the updates moved that delta was calibrated on.
     """
     figure = new_figure("the demo's picture", (11, 4.8), w_pad=0.15, h_pad=0.1, wspace=0.04)
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
-    for axes in (left, right):
-        percent(tidy(axes))
     _every_promise(left, promises, delta)
-    _survival(right, radius, moved, delta)
+    promises.plot("survival", tidy(right), delta=[delta / 2, delta, 2 * delta], moved=moved)
+    right.set_ylabel("promises that provably survive")
+    headline(right, "The further it may move, the fewer survive")
     figure.savefig(path, dpi=150)
 
 
@@ -37,6 +37,7 @@ def _every_promise(axes: Axes, promises: Recourse, delta: float) -> None:
     """One vertical line per promise, from today's probability down to the least over Δ, the worst first."""
     margin = output_bounds(promises.network, promises.points, PlausibleChanges(delta)).lower[:, 0]
     order = np.argsort(margin)
+    percent(tidy(axes))
     today = _probability(promises.network.logits(promises.points)[order, 0])
     worst, robust = _probability(margin[order]), promises.robust[order]
     rank = np.arange(1, len(order) + 1)
@@ -51,25 +52,6 @@ def _every_promise(axes: Axes, promises: Recourse, delta: float) -> None:
     axes.set_ylabel("probability of acceptance")
     axes.legend(loc="lower right", frameon=False, fontsize="small", ncols=2, handlelength=1.2)
     headline(axes, f"{robust.sum()} of {len(order)} promises survive every model within delta = {delta:g}")
-
-
-def _survival(axes: Axes, radius: Floats, moved: Floats, delta: float) -> None:
-    """The share of promises whose certified radius exceeds delta: one curve that answers for every delta at once."""
-    radius = np.sort(radius)
-    share = 100 * (1 - np.arange(1, len(radius) + 1) / len(radius))
-    axes.step(np.append(0.0, radius), np.append(100.0, share), where="post", color=DARK)
-    for size in (delta / 2, delta, 2 * delta):
-        survive = 100 * float(np.mean(radius > size))
-        axes.plot([size, size], [0, survive], color=INK, linewidth=1, linestyle=(0, (2, 2)))
-        axes.plot([size], [survive], "o", color=DARK, markersize=5)
-        axes.annotate(f"{size:g}: {survive:.0f}%", (size, survive), (7, 3), textcoords="offset points", va="bottom")
-    axes.set_xlim(0, max(2.5 * delta, 1.1 * moved.max()))
-    axes.plot(moved, np.full(moved.shape, 4.0), "|", color=DARK, markersize=13, markeredgewidth=1.2, clip_on=False)
-    words = f"how far {len(moved)} updates\nmoved the model"
-    axes.annotate(words, (moved.max(), 4), (7, 0), textcoords="offset points", va="center", color=INK, fontsize="small")
-    axes.set_xlabel("delta: how far each parameter may move")
-    axes.set_ylabel("promises that provably survive")
-    headline(axes, "The further it may move, the fewer survive")
 
 
 def _probability(margin: Floats) -> Floats:
