@@ -202,7 +202,7 @@ class EveryModel(Judge):
                 np.array([self._worst(k, x, np.sign(x))[1] for x in points]) for k in range(len(prepared.margins))
             ]
         else:
-            reached = [attack(layers, points).margin for layers in prepared.layers]
+            reached = [attack(layers, points)[0] for layers in prepared.layers]
         return np.asarray(np.min(reached, axis=0) > _HAIRLINE * rounding_of_margins(self.network, points))
 
     def objections(
@@ -215,7 +215,7 @@ class EveryModel(Judge):
         found = [self._objection(self._worst(k, point, signs)[0], point) for k in rivals]
         found.sort(key=lambda objection: objection.margin)
         if thorough and found[0].margin >= 0.0 and seconds != 0.0:
-            breaker = self._settled(point[None, :], seconds).evidence.breaker(0)
+            breaker = self._settled(point[None, :], seconds).breaker(0)
             if breaker is not None:
                 margin, chosen = breaker
                 witness = chosen if isinstance(chosen, Network) else self._on_sides(margin, point, chosen, signs)
@@ -235,8 +235,8 @@ class EveryModel(Judge):
         if self.engine.ball:
             worst = balls.worst(self.network, self.changes, point, margin)
         elif layers.hidden:
-            found = attack(layers, points, _RESPONSES)
-            worst = self._on_sides(margin, point, found.sides(layers, points)[0].astype(np.float64), signs)
+            _, chosen = attack(layers, points, _RESPONSES)
+            worst = self._on_sides(margin, point, chosen[0].astype(np.float64), signs)
         else:
             worst = self._on_sides(margin, point, np.zeros(0), signs)
         return worst, float(margin.of_logits(worst.logits(points))[0])

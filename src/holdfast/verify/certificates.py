@@ -87,7 +87,7 @@ class Certificates:
     @property
     def decided_by(self) -> NDArray[Any]:
         """Which stage of the cascade settled each row."""
-        return np.array([stage.value for stage in STAGES], dtype=object)[self.outcome.stage]
+        return np.array(STAGES, dtype=object)[self.outcome.stage]
 
     def witness(self, row: int) -> Any:
         """A model inside Δ that gives the row (counted from 0) another class; None where the row is not NOT_ROBUST.
@@ -133,7 +133,7 @@ class Certificates:
     def stages(self) -> dict[str, int]:
         """How many rows each stage of the cascade settled, the commonest first."""
         found = np.bincount(self.outcome.stage, minlength=len(STAGES))
-        return {STAGES[i].value: int(found[i]) for i in np.argsort(-found, kind="stable") if found[i]}
+        return {STAGES[i]: int(found[i]) for i in np.argsort(-found, kind="stable") if found[i]}
 
     def __repr__(self) -> str:
         found = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts().items())

@@ -26,7 +26,7 @@ from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.deciders import Decider, decider_for, toward
 from holdfast.verify.engine import Engine
 from holdfast.verify.inputs import Space, Table, check_changes, positive_number, read_table, read_targets
-from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST, Outcome, Stage
 
 # A table shorter than this is done before a progress bar could be read.
 _LONG_TABLE = 200_000
@@ -174,7 +174,7 @@ def certify_points(
     index: pd.Index | None = None,
     deadline: Deadline = _NO_LIMIT,
     method: str = "joint",
-    advance: Callable[[int], object] | None = None,
+    advance: Callable[[int], object] = lambda _: None,
 ) -> Certificates:
     """`certify` for whoever has a decider, points and class indices already."""
     decider = toward(decider, targets)
@@ -188,7 +188,7 @@ def _decide(
     targets: NDArray[np.intp],
     method: str,
     deadline: Deadline,
-    advance: Callable[[int], object] | None,
+    advance: Callable[[int], object],
 ) -> Outcome:
     if method not in ("joint", "separate", "interval"):
         raise InvalidInputError(f"method: expected 'joint', 'separate' or 'interval', got {method!r}")
@@ -220,6 +220,6 @@ def _separate(engine: Engine, points: Floats, targets: NDArray[np.intp], deadlin
     joint = engine.settle(points, targets, deadline=deadline)
     lower = differences.min(axis=0)
     joint.lower = lower
-    joint.stage = np.where(lower > 0.0, PLACES[Stage.SEPARATE], np.where(joint.verdict == NOT_ROBUST, joint.stage, 0))
+    joint.stage = np.where(lower > 0.0, Stage.SEPARATE, np.where(joint.verdict == NOT_ROBUST, joint.stage, 0))
     joint.verdict = np.where(lower > 0.0, ROBUST, np.where(joint.verdict == NOT_ROBUST, NOT_ROBUST, 0)).astype(np.int8)
     return joint
