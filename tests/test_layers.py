@@ -7,7 +7,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.bounds.layers import Layer, Layers, margins_for
-from holdfast.changes import LayerRadius
 from holdfast.verify.attack import sides
 from holdfast.verify.search import Ranges, reach
 from holdfast.verify.witness import build_witness
@@ -25,8 +24,7 @@ KINDS = [
 
 def _layer(rng: np.random.Generator, rectified: bool) -> Layer:
     weight, bias = rng.normal(size=(3, 2)), rng.normal(size=3)
-    radius = LayerRadius(rng.uniform(0.0, 0.8, (2, 3, 2)), rng.uniform(0.0, 0.5, (2, 3)))
-    return Layer.of(weight, bias, radius, rectified)
+    return Layer(weight, bias, *rng.uniform(0.0, 0.8, (2, 3, 2)), *rng.uniform(0.0, 0.5, (2, 3)), rectified)
 
 
 def _members(layer: Layer):

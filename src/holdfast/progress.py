@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(title: str, total: int, *, wanted: bool | None, long: int) -> Iterator[Callable[[int], object]]:
+def progress_bar(title: str, total: int, *, wanted: bool | None, long: int) -> Iterator[Callable[[int], object] | None]:
     """A bar on stderr and the function that moves it; by default from `long` rows on if stderr is a terminal."""
     if wanted is None:
         wanted = total >= long and sys.stderr.isatty()
     if not wanted:
-        yield lambda done: None
+        yield None
         return
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.arrays import Array, Batch, array_namespace, dot_rows, row_sum, take_rows
-from holdfast.changes import LayerRadius, PlausibleChanges, Radius, down_up
+from holdfast.changes import PlausibleChanges, Radius, down_up
 from holdfast.network import Floats, Network
 
 # A sum of n products is off by n units of the last place of their absolute values, in whatever order it is taken, and
@@ -49,11 +49,6 @@ class Layer:
     bias_up: Array
     rectified: bool
     scale: Array = 1.0
-
-    @classmethod
-    def of(cls, weight: Floats, bias: Floats, radius: LayerRadius, rectified: bool) -> Layer:
-        """A layer of a network with how far its parameters may move."""
-        return cls(weight, bias, *down_up(radius.weight), *down_up(radius.bias), rectified)
 
     def on(self, convert: Any) -> Layer:
         """The same layer with its arrays converted, to another library or device."""
@@ -90,6 +85,15 @@ class Layer:
             below = _at(values, self.down)
             above = below if even else _at(values, self.up)
         return center - self.scale * (below + self.bias_down), center + self.scale * (above + self.bias_up)
+
+    def on_side(self, values: Array, side: Array) -> Array:
+        """The preactivations on one side each: low (True) or high; or as a number from -1 to 1, how far on which."""
+        xp = array_namespace(values)
+        center = self.today(values)
+        below, above = self.sides(values, today=center)
+        if side.dtype == xp.bool:
+            return xp.where(side, below, above)
+        return center + side * xp.where(side < 0.0, center - below, above - center)
 
     def pull(self, lower: Array, upper: Array) -> tuple[Array | None, Array, Array]:
         """c (None for 0), d and the constant of  lower L + upper U  for the layer before; multipliers (n, ..., out)."""
@@ -203,21 +207,18 @@ class Margin:
         ends = [logits[:, output] if output >= 0 else 0.0 for output in (self.above, self.below)]
         return np.asarray(ends[0] - ends[1])
 
-    def layer(self, network: Network, radius: LayerRadius) -> Layer:
-        """The margin as a layer of one neuron whose L is wanted."""
-        rectified = bool(network.hidden) and network.activations[-1] == "relu"
-        row, offset = self.row[None, :], np.array([self.offset])
-        (down, up), (bias_down, bias_up) = (self._reach(part) for part in radius)
-        return Layer(row, offset, down, up, bias_down, bias_up, rectified)
-
-    def _reach(self, radius: Radius) -> tuple[Array, ...]:
+    def reach(self, radius: Radius) -> tuple[Array, Array]:
+        """How far down and how far up it goes where the output layer's parameters have these radii."""
         down, up = down_up(radius)
-        if isinstance(down, float):
+        if isinstance(down, float) or isinstance(up, float):
             return (self.count * down,) * 2
-        ends: list[Array] = [down, up]
+        below: Array = 0.0
+        above: Array = 0.0
         # The logit that is taken off moves the margin down where it goes up.
-        moves = [(side, output) for side, output in ((0, self.above), (1, self.below)) if output >= 0]
-        return tuple(sum(ends[abs(way - side)][output : output + 1] for side, output in moves) for way in (0, 1))
+        for output, fall, rise in ((self.above, down, up), (self.below, up, down)):
+            if output >= 0:
+                below, above = below + fall[output : output + 1], above + rise[output : output + 1]
+        return below, above
 
 
 def margins_for(network: Network, target: int) -> list[Margin]:
@@ -239,11 +240,20 @@ class Layers(Batch):
     @classmethod
     def of(cls, network: Network, changes: PlausibleChanges, margin: Margin) -> Layers:
         """The picture of `network` under `changes`, whose norm is taken to be inf, with a margin at its end."""
-        radii = changes.layer_radii(network)
-        relus = tuple(activation == "relu" for activation in network.activations)
-        before = (False, *relus)
-        parameters = zip(network.weights[:-1], network.biases[:-1], radii[:-1], before[:-1], strict=True)
-        return cls(tuple(Layer.of(*parts) for parts in parameters), relus, margin.layer(network, radii[-1]))
+        *radii, last = changes.layer_radii(network)
+        hidden: list[Layer] = []
+        relus: list[bool] = []
+        for weight, bias, radius, kind in zip(
+            network.weights, network.biases, radii, network.activations, strict=False
+        ):
+            rectified = bool(relus) and relus[-1]
+            hidden.append(Layer(weight, bias, *down_up(radius.weight), *down_up(radius.bias), rectified))
+            relus.append(kind == "relu")
+        down, up = margin.reach(last.weight)
+        bias_down, bias_up = margin.reach(last.bias)
+        row, offset = margin.row[None, :], np.array([margin.offset])
+        output = Layer(row, offset, down, up, bias_down, bias_up, bool(relus) and relus[-1])
+        return cls(tuple(hidden), tuple(relus), output)
 
     def on(self, convert: Any) -> Layers:
         """The same layers with their arrays converted."""

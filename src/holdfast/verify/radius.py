@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.bounds import balls
-from holdfast.bounds.layers import Layers, margins_for
+from holdfast.bounds.layers import Layers, activated, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.importers import Model, load_model
@@ -308,11 +308,8 @@ class _Rays:
             layers, values, start = self._at(k, radius), self.points[rows], 0
             error = layers.forward_error(self.size[rows, None])[:, 0]
             for layer, relu in zip(layers.hidden, layers.relus, strict=True):
-                share = chosen[:, start : (start := start + layer.weight.shape[0])]
-                center = values @ layer.weight.T + layer.bias
-                bottom, top = layer.sides(values)
-                values = center + np.where(share < 0.0, share * (center - bottom), share * (top - center))
-                values = np.maximum(values, 0.0) if relu else values
+                side = chosen[:, start : (start := start + layer.weight.shape[0])]
+                values = activated(layer.on_side(values, side), relu)
             found.append((layers.margin.sides(values)[0][:, 0], error))
         return np.stack([margin for margin, _ in found]), np.stack([error for _, error in found])
 

@@ -213,18 +213,9 @@ def reach(layers: Layers, corner: Array, low: Array) -> Array:
 
     `low` says which neurons are on their low side; or, as a number from -1 to 1, how far on which.
     """
-    xp = array_namespace(corner)
-    values, start = activated(corner, layers.relus[0]), 0
-    for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
-        below, above = layer.sides(values)
-        end = start + layer.weight.shape[0]
-        share = low[:, start:end]
-        if share.dtype == xp.bool:
-            z = xp.where(share, below, above)
-        else:
-            center = values @ layer.weight.T + layer.bias
-            z = center + share * xp.where(share < 0.0, center - below, above - center)
-        values, start = activated(z, relu), end
+    values = activated(corner, layers.relus[0])
+    for i, span in layers.spans[::-1]:
+        values = activated(layers.hidden[i].on_side(values, low[:, span]), layers.relus[i])
     return layers.reached(values)
 
 
@@ -315,7 +306,7 @@ def _margin_and_slope(layers: Layers, values: Array, low: Array) -> tuple[Array,
     xp = array_namespace(values)
     first, seen = values, []
     for i, span in layers.spans[::-1]:
-        seen.append(xp.where(low[:, span], *layers.hidden[i].sides(values)))
+        seen.append(layers.hidden[i].on_side(values, low[:, span]))
         values = activated(seen[-1], layers.relus[i])
     c, d, _ = layers.wanted
     for i, span in layers.spans:
