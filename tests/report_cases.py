@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from holdfast.report.contents import (
+from holdfast.presentation.report.contents import (
     Calibrated,
     Column,
     Contents,

@@ -64,7 +64,7 @@ def test_a_row_without_an_answer_keeps_its_place_and_its_reason(world):
 
 def test_bad_input(world):
     clf, X, space, denied = world
-    with pytest.raises(InvalidInputError, match="n_answers: expected at least 1, got 0"):
+    with pytest.raises(InvalidInputError, match="n_answers: expected a whole number >= 1, got 0"):
         hf.alternatives(clf, denied, target=1, generator=hf.RNCE(X), space=space, n_answers=0)
     with pytest.raises(InvalidInputError, match="X: expected a DataFrame, got ndarray"):
         hf.alternatives(clf, denied.to_numpy(), target=1, generator=hf.RNCE(X), space=space)

@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import holdfast as hf
-from holdfast.letters import write_letters
 
 NETWORK = hf.Network(
     [[[1.0, -1.0], [0.5, 2.0]], [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]], [[0.0, 0.1], [0.0, 0.0, 0.0]], ["a", "b", "c"]
@@ -330,11 +329,11 @@ def test_letters_into_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatc
         raise PermissionError(13, "Permission denied")
 
     advice = hf.explain(BINARY, POINTS[1:], target=1, changes=CHANGES, generator=hf.NNCE([[0.0, 1.0]]))
-    monkeypatch.setattr("holdfast.letters.files.tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("holdfast.presentation.letters.files.tempfile.mkdtemp", refuse)
     with pytest.raises(
         hf.errors.InvalidInputError, match=r"letters: expected a folder that can be made, got: .*denied"
     ):
-        write_letters(advice, tmp_path / "letters", sender="The Lender")
+        hf.letters(advice, tmp_path / "letters", sender="The Lender")
 
 
 def test_a_table_of_another_library_is_named_with_the_way_out():

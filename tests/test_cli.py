@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import holdfast as hf
-from holdfast.cli import app, tables
+from holdfast.cli import app
 from holdfast.cli.tables import read_table
 
 runner = CliRunner()
@@ -243,7 +243,7 @@ def test_a_failed_write_leaves_the_old_file(files, monkeypatch):
 
     old = files / "verdicts.csv"
     old.write_text("old", encoding="utf-8")
-    monkeypatch.setitem(tables.WRITERS, ".csv", break_off)
+    monkeypatch.setattr(pd.DataFrame, "to_csv", break_off)
     result = run(files, "certify", "--delta", DELTA, *KEYS, "--out", old)
     assert result.exit_code == 2
     assert "disk full" in result.output

@@ -12,8 +12,9 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
+from holdfast.deadline import Deadline
 from holdfast.generators import explain
-from holdfast.generators.acceptance import EveryModel
+from holdfast.generators.acceptance import judge_of
 from holdfast.generators.closest import Closest
 from holdfast.generators.cutting import PROVEN
 from holdfast.milp.domain import Domain
@@ -144,10 +145,11 @@ def test_models_that_object_are_in_the_set(norm: float) -> None:
         network = hf.Network(plain.weights, plain.biases, plain.classes, kinds)
         changes = hf.PlausibleChanges(float(10.0 ** rng.uniform(-3.0, -1.0)), norm=norm, biases=bool(rng.integers(2)))
         space = hf.FeatureSpace.from_frame(pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc")), scale="none")
-        judge = EveryModel(Engine(network, changes), int(rng.integers(len(network.classes))))
+        judge = judge_of(Engine(network, changes), int(rng.integers(len(network.classes))))
         point = rng.normal(size=3) * (rng.random(3) < 0.8)
-        for objection in judge.objections(point, Domain.of(space, space.rows(point[None, :])), thorough=True):
-            assert changes.contains(network, objection.network)
+        domain = Domain.of(space, space.rows(point[None, :]))
+        for _, critic in judge.objections(point, domain, Deadline.after(None)):
+            assert changes.contains(network, critic)
 
 
 def _loans(seed: int = 0) -> tuple[hf.Network, hf.FeatureSpace, pd.DataFrame]:
@@ -300,8 +302,8 @@ def test_rows_side_by_side_are_rows_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"neighbours": 0}, "neighbours: expected at least 1, got 0"),
-        ({"max_features_changed": 0}, "max_features_changed: expected at least 1, got 0"),
+        ({"neighbours": 0}, "neighbours: expected a whole number >= 1, got 0"),
+        ({"max_features_changed": 0}, "max_features_changed: expected a whole number >= 1, got 0"),
         ({"plausible": [1.0, 2.0]}, "candidates: expected a table"),
     ],
 )

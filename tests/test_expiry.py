@@ -137,7 +137,7 @@ def test_models_that_read_something_else_are_refused():
         ({"history": []}, "history: expected models or distances, got none"),
         ({"history": [0.1, -0.1]}, "expected finite distances >= 0"),
         ({"history": [hf.Network([[[1.0]]], [[0.0]])]}, "at least two models"),
-        ({"confidence": 1.0}, "confidence: expected a probability"),
+        ({"confidence": 1.0}, "confidence: expected a share above 0 and below 1"),
         ({"horizon": 0}, "horizon: expected a whole number"),
         ({"period": "fortnight"}, "period: expected one of"),
         ({"radius": [-1.0]}, "radius: expected numbers >= 0"),

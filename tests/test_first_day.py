@@ -35,7 +35,6 @@ from german_like import (
 )
 from holdfast import checker
 from holdfast.cli import app
-from holdfast.letters import write_letters
 from holdfast.promises import check_certificate, write_parameters
 from test_report_browser import violations
 
@@ -77,7 +76,7 @@ def in_python(tmp_path_factory: pytest.TempPathFactory) -> Errand:
         found = hf.audit(ledger, LATER)
     (folder / "audit.json").write_text(json.dumps({"threshold": found.threshold, "totals": found.totals}))
     for language in ("en", "de"):
-        write_letters(told, folder / language, accepted=X, language=language)
+        hf.letters(told, folder / language, accepted=X, language=language)
     told.report(
         folder / "report.html", accepted=X, outcome="a loan", certificates=folder / "promises.jsonl", retrained=[LATER],
         ledger=hf.Ledger(folder / "promises.ledger"), letters=folder / "en", counter_models=2,

@@ -216,7 +216,7 @@ def test_the_first_neighbours_are_those_of_the_whole_order(decimals: int, n_peop
     table = pd.DataFrame(rng.uniform(0, 6, (2000, 3)).round(decimals), columns=["a", "b", "c"])
     space = hf.FeatureSpace.from_frame(table, costs={"b": 3.0}, immutable=["c"])
     candidates = Candidates.of(space.encode(table), space)
-    factuals = candidates.points[:n_people]
+    factuals = candidates.points(slice(n_people))
     for quick, slow in zip(candidates.first(factuals, 90), candidates.first(factuals, len(table)), strict=True):
         np.testing.assert_array_equal(quick, slow[:90])
     # A tree is worth building for many people only.

@@ -325,7 +325,7 @@ def task_of(case):
     return read_question(
         case.network, case.people, target=case.target, changes=None, generator=GCE(), space=case.space, seed=0,
         time_limit=None, n_jobs=None,
-    ).task  # fmt: skip
+    )  # fmt: skip
 
 
 def test_relaxed_points_are_the_nearest_within_reach():
@@ -371,7 +371,7 @@ BAD = {
     "Robust in words": (lambda: Robust(GCE(), max_rounds="many"), "^max_rounds: expected a whole number >= 1"),
     "Closest in words": (lambda: Closest(neighbours="all"), "^neighbours: expected a whole number >= 1, got 'all'$"),
     "PROTO theta": (lambda: PROTO(theta=np.nan), "theta: expected a number >= 0, got nan"),
-    "PROTO neighbours": (lambda: PROTO(neighbours=0), "neighbours: expected at least 1, got 0"),
+    "PROTO neighbours": (lambda: PROTO(neighbours=0), "neighbours: expected a whole number >= 1, got 0"),
     "PROTO candidates": (lambda: PROTO([1.0, 2.0]), "candidates: expected a table"),
     "ROAR delta_max": (lambda: ROAR(delta_max=-0.1), "delta_max: expected a number >= 0, got -0.1"),
     "ROAR cost_weight": (lambda: ROAR(cost_weight=0.0), "cost_weight: expected a number > 0, got 0.0"),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from babel import Locale
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -23,11 +24,10 @@ from holdfast.cli import letters as letters_command
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.features.kinds import Kind
 from holdfast.generators.stated import recourse_from
-from holdfast.letters import Letter, write_letter, write_letters, write_templates
-from holdfast.letters.contents import Limits
-from holdfast.letters.files import file_stems
-from holdfast.letters.language import Language
-from holdfast.letters.templates import Templates
+from holdfast.presentation.letters import Letter, write_letter, write_templates
+from holdfast.presentation.letters.contents import Limits
+from holdfast.presentation.letters.files import file_stems
+from holdfast.presentation.letters.language import Language
 from recourse_cases import make_case
 
 DAY = "2026-11-16"
@@ -148,19 +148,16 @@ def test_a_letter_that_would_say_something_else_is_not_written(tmp_path: Path) -
     other = replace(advice, points=np.nextafter(advice.points, 2.0))
     with pytest.raises(HoldfastError, match="A-1: expected the letter to say what was certified"):
         other.letter(0)
-    (tmp_path / "en").mkdir()
-    said = json.loads((Path(write_templates.__code__.co_filename).parent / "templates/en/format.json").read_text())
-    (tmp_path / "en" / "format.json").write_text(json.dumps(said | {"thousands": "."}))
-    with pytest.raises(FileFormatError, match="different signs for 'decimal' and 'thousands'"):
-        advice.letter(0, templates=tmp_path)
 
 
-LANGUAGES = [Templates.find(code).language for code in ("en", "de")]
+LANGUAGES = [Language.find(code) for code in ("en", "de")]
+LANGUAGES += [replace(LANGUAGES[0], locale=Locale.parse(code)) for code in ("fr", "sv", "pl", "hi", "de_CH")]
 
 
 @given(st.sampled_from(LANGUAGES), st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_read_back(language: Language, value: float) -> None:
     assert language.read(language.number(value)) == value
+    assert language.read(language.number(value, percent=True)) == value
 
 
 @given(st.floats(1e-12, 1e6))
@@ -528,7 +525,7 @@ def test_nothing_that_people_are_called_becomes_markup() -> None:
 def test_own_templates_take_the_place_of_ours(tmp_path: Path) -> None:
     advice = loans()
     files = write_templates(tmp_path / "own")
-    assert {path.name for path in files} == {"letter.html.j2", "letter.txt.j2", "words.j2", "format.json"}
+    assert {path.name for path in files} == {"letter.html.j2", "letter.txt.j2", "words.j2"}
     assert advice.letter(0, date=DAY, templates=tmp_path / "own") == advice.letter(0, date=DAY)
     with pytest.raises(InvalidInputError, match="which is there already"):
         write_templates(tmp_path / "own")
@@ -544,14 +541,26 @@ def test_own_templates_take_the_place_of_ours(tmp_path: Path) -> None:
     assert advice.letter(0, templates=only, date=DAY).html == advice.letter(0, date=DAY).html
 
 
-def test_another_language_is_a_folder(tmp_path: Path) -> None:
-    write_templates(tmp_path)
-    (tmp_path / "en").rename(tmp_path / "fr-CH")
-    said = json.loads((tmp_path / "fr-CH" / "format.json").read_text())
-    (tmp_path / "fr-CH" / "format.json").write_text(json.dumps(said | {"thousands": "\u202f", "decimal": ","}))
-    letter = loans().letter(0, language="fr-CH", templates=tmp_path)
+def test_another_language_is_a_folder_with_its_words(tmp_path: Path) -> None:
+    words, ours = tmp_path / "fr-CH" / "words.j2", Path(write_templates.__code__.co_filename).parent / "templates"
+    words.parent.mkdir()
+    said = (ours / "en" / "words.j2").read_text(encoding="utf-8")
+    words.write_text(said.replace("The answer was no", "La réponse est non"), encoding="utf-8")
+    letter = loans().letter(0, language="fr-CH", templates=tmp_path, date=DAY)
     assert "from 1\u202f800 to 3\u202f950" in letter.text
+    assert "12,5%" in letter.text
+    assert "0,3333333333333333" in letter.text
+    assert "16 novembre 2026" in letter.text
+    assert "La réponse est non." in letter.text
     assert '<html lang="fr-CH">' in letter.html
+    words.write_text(said.replace("macro yes()", "macro oui()"), encoding="utf-8")
+    with pytest.raises(FileFormatError, match="expected a macro for each of about, yes, no, missing, got none for yes"):
+        loans().letter(0, language="fr-CH", templates=tmp_path)
+    words.rename(words.parent.parent / "words.j2")
+    (tmp_path / "xx").mkdir()
+    (tmp_path / "words.j2").rename(tmp_path / "xx" / "words.j2")
+    with pytest.raises(InvalidInputError, match="language: expected one that Babel knows, got 'xx'"):
+        loans().letter(0, language="xx", templates=tmp_path)
     for code in ("fr", "../en", "", "x" * 99):
         with pytest.raises(InvalidInputError, match="language: expected"):
             loans().letter(0, language=code, templates=tmp_path)
@@ -578,7 +587,7 @@ def test_a_bad_template_is_an_error_that_says_where(tmp_path: Path, template: st
     with pytest.raises(FileFormatError, match=message):
         loans().letter(0, templates=tmp_path)
     with pytest.raises(FileFormatError, match=r"^A-1: "):
-        write_letters(loans(), tmp_path / "letters", templates=tmp_path)
+        hf.letters(loans(), tmp_path / "letters", templates=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["letter.txt.j2"]
 
 
@@ -597,7 +606,7 @@ def test_letters_pickle_and_compare() -> None:
 
 
 def test_a_folder_of_letters_and_its_manifest(advised: hf.Recourse, tmp_path: Path) -> None:
-    manifest = write_letters(
+    manifest = hf.letters(
         advised, tmp_path / "a" / "letters", date=DAY, names={k: f"N {k}" for k in advised.factuals.index}
     )
     written = pd.read_csv(tmp_path / "a" / "letters" / "manifest.csv", keep_default_na=False)
@@ -615,10 +624,8 @@ def test_a_folder_of_letters_and_its_manifest(advised: hf.Recourse, tmp_path: Pa
     assert names == {*manifest["file"], *manifest["text_file"], "manifest.csv"} - {""}
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["letters"]
     with pytest.raises(InvalidInputError, match="expected a new or empty folder"):
-        write_letters(advised, tmp_path / "a" / "letters")
-    few = write_letters(
-        advised, tmp_path / "few", rows=refused(advised)[:2], keys=[f"k{i}" for i in range(len(advised))]
-    )
+        hf.letters(advised, tmp_path / "a" / "letters")
+    few = hf.letters(advised, tmp_path / "few", rows=refused(advised)[:2], keys=[f"k{i}" for i in range(len(advised))])
     assert few["key"].tolist() == [f"k{i}" for i in refused(advised)[:2]]
 
 
@@ -628,9 +635,9 @@ def test_all_letters_or_none_and_the_row_is_named(tmp_path: Path) -> None:
     told.loc["y", "sex"] = "m"
     advice = recourse_from(NETWORK, people, told, target=1, space=loans_space(), changes=hf.PlausibleChanges(0.01))
     with pytest.raises(InvalidInputError, match=r"^y: expected advice within the constraints, got: sex is immutable"):
-        write_letters(advice, tmp_path / "letters")
+        hf.letters(advice, tmp_path / "letters")
     assert list(tmp_path.iterdir()) == []
-    assert write_letters(advice, tmp_path / "letters", rows=[0, 2])["key"].tolist() == ["x", "z"]
+    assert hf.letters(advice, tmp_path / "letters", rows=[0, 2])["key"].tolist() == ["x", "z"]
     for options, message in (
         ({"keys": ["a", "a", "b"]}, "keys: expected each key once, got 'a' 2 times"),
         ({"keys": ["a", "b"]}, "keys: expected one for each of the 3 rows, got 2"),
@@ -640,7 +647,7 @@ def test_all_letters_or_none_and_the_row_is_named(tmp_path: Path) -> None:
         ({"rows": []}, "rows: expected at least one row"),
     ):
         with pytest.raises(InvalidInputError, match=message):
-            write_letters(advice, tmp_path / "other", **options)
+            hf.letters(advice, tmp_path / "other", **options)
     assert not (tmp_path / "other").exists()
 
 
@@ -648,7 +655,7 @@ def test_a_missing_name_is_left_out(tmp_path: Path) -> None:
     people = pd.concat([LOANS.iloc[[0]]] * 2).set_axis(["x", "y"]).assign(who=["Ada", None])
     told = people.assign(income=3950.0, late=0, use=12.5)
     advice = recourse_from(NETWORK, people, told, target=1, space=loans_space(), changes=hf.PlausibleChanges(0.01))
-    write_letters(advice, tmp_path / "letters", names="who")
+    hf.letters(advice, tmp_path / "letters", names="who")
     assert "Dear Ada," in (tmp_path / "letters" / "letter-x.txt").read_text(encoding="utf-8")
     assert "Hello," in (tmp_path / "letters" / "letter-y.txt").read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ import pytest
 import holdfast as hf
 from browser import browser, visit  # noqa: F401
 from holdfast.generators.stated import recourse_from
-from holdfast.letters.templates import Templates
+from holdfast.presentation.letters.language import Language
 
 NAMES = [f"detail number {i}" for i in range(20)]
 SENDER = "Example Bank\n1 High Street\nExampletown"
@@ -33,7 +33,7 @@ def pages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     assert len(letter.contents.changes) == 10
     folder = tmp_path_factory.mktemp("letters")
     written = {"guaranteed": letter.html}
-    templates = Templates.find(request.param)
+    templates = Language.find(request.param)
     for outcome in ("not_guaranteed", "no_answer"):
         said: dict[str, Any] = {"outcome": outcome, "verdict": "NOT_ROBUST", "why_none": "proven"}
         written[outcome] = templates.render("html", replace(letter.contents, **said))

@@ -21,7 +21,7 @@ NONE = [math.nan, math.nan]
 def answers(points, factuals=None, **options):
     """Answers of the line x1 >= x0."""
     before = [[0.9, 0.1]] * len(points) if factuals is None else factuals
-    return metrics.Answers.of(LINE, points, before, target=1, **options)
+    return hf.Recourse.of(LINE, points, before, target=1, **options)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_validity_retrained_counts_pairs():
 
 def test_retrained_models_are_asked_by_label():
     """A model that lists its classes the other way round means the same labels."""
-    these = metrics.Answers.of(
+    these = hf.Recourse.of(
         hf.Network(
             [
                 [[1.0]],
@@ -78,7 +78,7 @@ def test_unknown_is_counted_apart():
     case = make_case("three layers", "continuous")
     points = case.space.encode(case.candidates)
     accepted = points[case.network.predict(points) == case.target]
-    these = metrics.Answers.of(case.network, accepted, accepted, target=case.target, space=case.space)
+    these = hf.Recourse.of(case.network, accepted, accepted, target=case.target, space=case.space)
     changes = hf.PlausibleChanges(0.05)
     verdicts = metrics.per_row(these, changes=changes, time_limit=1e-9)["verdict"]
     assert (verdicts == "UNKNOWN").any()
@@ -138,7 +138,7 @@ def test_constraints_that_an_answer_breaks_are_counted():
     points = space.encode(pd.DataFrame({"age": [31, 40, 50], "income": [5.0, 25.0, 30.0]}))
     points[2] = NONE
     net = hf.Network([[[0.0, 1.0]]], [[1.0]])
-    these = metrics.Answers.of(net, points, people, target=1, space=space)
+    these = hf.Recourse.of(net, points, people, target=1, space=space)
     # Row 0: age moves, income falls, and falls out of its range.
     frame = metrics.per_row(these)
     assert frame["violations"].tolist()[1] == 0
@@ -149,9 +149,7 @@ def test_constraints_that_an_answer_breaks_are_counted():
 
 def test_recourse_and_its_points_measure_the_same(recourse):
     names = list(recourse.space.names)
-    bare = metrics.Answers.of(
-        recourse.network, recourse.points, recourse.factuals[names], target=1, space=recourse.space
-    )
+    bare = hf.Recourse.of(recourse.network, recourse.points, recourse.factuals[names], target=1, space=recourse.space)
     pd.testing.assert_frame_equal(
         metrics.per_row(recourse, changes=recourse.changes), metrics.per_row(bare, changes=recourse.changes)
     )
@@ -176,7 +174,7 @@ def test_each_row_is_what_it_would_be_alone(recourse):
     whole = metrics.per_row(recourse, retrained=[recourse.network], **options)
     people = recourse.factuals[list(recourse.space.names)]
     for row in range(len(recourse)):
-        alone = metrics.Answers.of(
+        alone = hf.Recourse.of(
             recourse.network, recourse.points[[row]], people.iloc[[row]], target=1, space=recourse.space
         )
         pd.testing.assert_frame_equal(
@@ -215,7 +213,7 @@ def test_answers_and_density_pickle():
         (lambda: answers([[0.1, 0.2], [math.inf, 0.2]]), "got row 1"),
         (lambda: answers([[0.1, 0.2, 0.3]]), "expected a table with 2 columns"),
         (lambda: answers([[0.1, 0.2]], [[0.1, 0.2]] * 2), "factuals: expected one for each of the 1 rows, got 2"),
-        (lambda: metrics.validity([[0.1, 0.2]]), "expected what explain returns, or Answers.of"),
+        (lambda: metrics.validity([[0.1, 0.2]]), "expected what explain returns, or Recourse.of"),
         (lambda: metrics.validity_retrained(answers([[0.1, 0.2]]), []), "retrained: expected at least one model"),
         (lambda: metrics.Density([[1.0, 1.0], [1.0, 1.0]]), "at least two different rows"),
         (lambda: metrics.lof(answers([[0.1, 0.2]]), np.eye(2)), "density: expected Density(rows"),

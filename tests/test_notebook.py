@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.verify.certificates import Certificates
 from holdfast.verify.verdict import Outcome
 

@@ -13,8 +13,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import holdfast as hf
-from holdfast.drawing import CHOSEN, new_figure, plain
 from holdfast.errors import InvalidInputError, MissingExtraError
+from holdfast.presentation.drawing import CHOSEN, new_figure, plain
 from holdfast.verify.plots import draw_survival, survival
 from random_networks import random_network
 

@@ -237,10 +237,10 @@ def test_harder_asks_for_more_and_says_so_in_vain():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda t: STCE(t, k=0), "k: expected at least 1, got 0"),
+        (lambda t: STCE(t, k=0), "k: expected a whole number >= 1, got 0"),
         (lambda t: STCE(t, tau=1.0), "tau: expected a number below 1, got 1.0"),
         (lambda t: STCE(t, sigma=-0.1), "sigma: expected a number >= 0, got -0.1"),
-        (lambda t: RBR(t, samples=0), "samples: expected at least 1, got 0"),
+        (lambda t: RBR(t, samples=0), "samples: expected a whole number >= 1, got 0"),
         (lambda t: RBR(t, sigma=0.0), "sigma: expected a number > 0, got 0.0"),
         (lambda t: RBR(t, epsilon_favourable=float("nan")), "epsilon_favourable: expected a number >= 0, got nan"),
     ],

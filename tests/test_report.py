@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 import holdfast as hf
 from holdfast.cli import app
 from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.generators.base import Reason
 from holdfast.generators.stated import recourse_from
-from holdfast.report import gather, write_report
-from holdfast.report.counter import costliest_changes, margin_direction
-from holdfast.report.page import render
-from holdfast.report.radii import Radii
+from holdfast.presentation.report import gather
+from holdfast.presentation.report.counter import costliest_changes, margin_direction
+from holdfast.presentation.report.page import render
+from holdfast.presentation.report.radii import Radii
 from recourse_cases import make_case
 
 DATE = "2026-11-16"
@@ -355,6 +356,7 @@ def test_many_reasons_are_put_together(naive):
 
 def nobody_found(told, reasons):
     n = len(told)
+    reasons = np.array([Reason.read(text) for text in reasons], dtype=object)
     return dataclasses.replace(
         told, found=np.zeros(n, dtype=bool), reason=reasons, cost_l1=np.full(n, np.nan), certificates=None,
         verdict=np.full(n, None, dtype=object), points=np.full(told.points.shape, np.nan),
@@ -738,7 +740,7 @@ def test_everything_is_plain(contents):
 
 def test_texts_that_no_file_can_hold_are_refused(tmp_path, robust):
     with pytest.raises(InvalidInputError, match="expected texts that UTF-8 can write"):
-        write_report(robust, tmp_path / "report.html", title="\ud800", date=DATE)
+        hf.report(robust, tmp_path / "report.html", title="\ud800", date=DATE)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -750,7 +752,7 @@ def test_the_page_is_written_whole_and_says_the_same_again(tmp_path, robust, nai
     assert page.lower().startswith("<!doctype html>")
     assert "<script>alert" not in page
     assert "<b>T</b>" not in page
-    assert write_report(robust, tmp_path / "again.html", **options).read_bytes() == path.read_bytes()
+    assert hf.report(robust, tmp_path / "again.html", **options).read_bytes() == path.read_bytes()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["again.html", "report.html"]
     with pytest.raises(InvalidInputError, match="existing folder"):
         robust.report(tmp_path / "no" / "report.html")

@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 
 import report_cases as cases
-from holdfast.report import numbers
-from holdfast.report.contents import Curve
-from holdfast.report.page import render
-from holdfast.report.plot_survival import at
-from holdfast.report.svg import spread
+from holdfast import numbers
+from holdfast.presentation.report.charts import spread
+from holdfast.presentation.report.contents import Curve
+from holdfast.presentation.report.page import render
 
 MEGABYTE = 1_000_000
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -175,13 +174,13 @@ def test_every_number_of_the_contents_is_on_the_page():
     text = Outline(render(contents)).text
     for method in contents.methods:
         assert method.name in text
-        for shown in (numbers.count(method.found), numbers.count(method.robust), numbers.count(method.unknown)):
+        for shown in (f"{method.found:,}", f"{method.robust:,}", f"{method.unknown:,}"):
             assert shown in text
         assert numbers.figure(method.mean_cost) in text
         assert numbers.figure(method.median_cost) in text
         assert numbers.radius(method.median_radius) in text
         assert method.survival is not None
-        assert numbers.share(at(method.survival, cases.DELTA)) in text
+        assert numbers.share(method.survival.at(cases.DELTA)) in text
     for move in contents.moves:
         assert move.column.label in text
         assert f"{move.changed} {numbers.part_of(move.changed, contents.methods[0].found)}" in text
@@ -203,7 +202,7 @@ def test_every_number_of_the_contents_is_on_the_page():
     assert contents.slices[0].note in text
     assert contents.calibrated is not None
     assert contents.calibrated.sentence in text
-    assert numbers.delta(contents.calibrated.delta) in text
+    assert numbers.at_most(contents.calibrated.delta) in text
 
 
 def test_every_number_of_a_person_is_in_the_data():
@@ -283,7 +282,6 @@ def test_no_bar_and_no_tooltip_names_more_than_was_proven():
 def test_the_largest_numbers_have_a_text(large):
     assert int(numbers.figure(large).replace(",", "")) == pytest.approx(large)
     assert numbers.figure(-large) == f"−{numbers.figure(large)}"
-    assert numbers.amount(large) == numbers.figure(large)
 
 
 def test_a_change_too_small_to_show_is_kept_apart():
@@ -298,7 +296,7 @@ def test_a_change_too_small_to_show_is_kept_apart():
 def test_a_curve_is_read_as_it_is_defined(where):
     curve = Curve((0.0, 1.0, 2.0), (1.0, 0.4, 0.1))
     expected = max((y for x, y in zip(curve.x, curve.y, strict=True) if x <= where), key=lambda y: -y)
-    assert at(curve, where) == expected
+    assert curve.at(where) == expected
 
 
 def test_labels_keep_their_distance_and_stay_inside():

@@ -20,9 +20,8 @@ import holdfast as hf
 from browser import browser, visit  # noqa: F401  # fixtures
 from holdfast.cli import app
 from holdfast.errors import InvalidInputError
-from holdfast.letters import write_letters
-from holdfast.report.gather import gather
-from holdfast.report.words import settings_of
+from holdfast.presentation.report.gather import gather
+from holdfast.presentation.report.words import settings_of
 from test_report_browser import PHONE, violations
 
 DATE = "2026-11-16"
@@ -82,7 +81,7 @@ def further() -> pd.DataFrame:
 def page(advice: hf.Recourse, further: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report with everything that there is."""
     folder = tmp_path_factory.mktemp("readers")
-    write_letters(advice, folder / "all letters", accepted=X, date=DATE)
+    hf.letters(advice, folder / "all letters", accepted=X, date=DATE)
     hf.write_certificates(advice, folder / "certificates.jsonl")
     return advice.report(
         folder / "report.html",
@@ -232,7 +231,7 @@ def test_other_ways_that_are_for_others_are_refused(advice: hf.Recourse, tmp_pat
     found = hf.alternatives(MODEL, DENIED, target=1, changes=CHANGES, generator=hf.NNCE(X), space=SPACE)
     with pytest.raises(InvalidInputError, match="other or repeated keys"):
         gather(advice, alternatives=found.set_axis(found.index + "x"))
-    with pytest.raises(InvalidInputError, match="letters: expected a folder that write_letters wrote"):
+    with pytest.raises(InvalidInputError, match="letters: expected a folder that letters wrote"):
         advice.report(tmp_path / "report.html", letters=tmp_path)
 
 

@@ -23,8 +23,8 @@ from sklearn.svm import SVC, LinearSVC
 import holdfast as hf
 from holdfast import checker, metrics
 from holdfast.importers.thresholds import offsets
+from holdfast.presentation.report.beside import chances
 from holdfast.promises import promise_expiry
-from holdfast.report.beside import chances
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_what_is_promised_is_what_the_threshold_says(table, name, threshold) -> 
     odds = np.log(model.predict_proba(promised)[:, 1]) - np.log(model.predict_proba(promised)[:, 0])
     expected = np.minimum(odds, math.log(2.0**53)) - math.log(threshold / (1.0 - threshold))
     assert radius.lower == pytest.approx(expected, abs=1e-9)
-    again = metrics.Answers.of(
+    again = hf.Recourse.of(
         model, result.points[result.found], denied[result.found], target=1, space=result.space, threshold=threshold
     )
     assert metrics.validity(again) == 1.0

@@ -22,8 +22,8 @@ from holdfast.changes import Chance, Changes
 from holdfast.cli import app
 from holdfast.errors import InvalidInputError
 from holdfast.generators.stated import recourse_from
-from holdfast.report import gather
-from holdfast.report.page import render
+from holdfast.presentation.report import gather
+from holdfast.presentation.report.page import render
 from holdfast.verify.margins import least_margins
 
 DAY = "2026-11-16"

@@ -11,6 +11,7 @@ The path of the data, and where each step lives:
     promises  promises, checker          certificates that others can check, the ledger, the audit of a new model
     compare   metrics, study             what recourse is worth; methods side by side; the paper's experiments
     tables    datasets                   public tables with their caveats: `datasets.load("adult")`
+    show      presentation               a page about everybody, a letter to each, pictures
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ from holdfast.study import benchmark
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds, prepare
 
 if TYPE_CHECKING:
+    from holdfast.presentation.letters import letters
+    from holdfast.presentation.report import report
     from holdfast.promises import Audit, Ledger, check_certificate, promise_expiry, save_witness, write_certificates
     from holdfast.promises.audit import audit
     from holdfast.promises.certificate import certificate
@@ -89,6 +92,7 @@ __all__ = [
     "delta_incremental",
     "delta_validation",
     "explain",
+    "letters",
     "load_model",
     "load_network",
     "main_reasons",
@@ -97,6 +101,7 @@ __all__ = [
     "parameter_distance",
     "prepare",
     "promise_expiry",
+    "report",
     "retrain",
     "risk_calibrated",
     "save_witness",
@@ -105,8 +110,8 @@ __all__ = [
 ]
 
 # Looked up when they are first asked for: `python -m holdfast.checker` has to come before whoever imports it.
-_PROMISES = frozenset(
-    {
+_LATER = dict.fromkeys(
+    [
         "Audit",
         "Ledger",
         "audit",
@@ -115,15 +120,16 @@ _PROMISES = frozenset(
         "promise_expiry",
         "save_witness",
         "write_certificates",
-    }
-)
+    ],
+    "holdfast.promises",
+) | {"letters": "holdfast.presentation.letters", "report": "holdfast.presentation.report"}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PROMISES:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("holdfast.promises"), name)
+    return getattr(import_module(_LATER[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PROMISES})
+    return sorted({*globals(), *_LATER})

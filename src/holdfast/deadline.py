@@ -29,6 +29,10 @@ class Deadline:
         """So many seconds of work from now on; None: no limit."""
         return cls(None if seconds is None else time.thread_time() + seconds)
 
+    def within(self, seconds: float) -> Deadline:
+        """This one, or so many seconds from now, whichever comes first."""
+        return Deadline.after(seconds if self.end is None else min(seconds, self.end - time.thread_time()))
+
     def left(self) -> float | None:
         """The seconds left, never below 0; None without a limit."""
         return None if self.end is None else max(self.end - time.thread_time(), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -29,6 +30,41 @@ def given_number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
+    """`value` as a finite float > 0, or >= 0, or an error that names it."""
+    number = given_number(value)
+    if number is None or not math.isfinite(number) or number < 0.0 or (number == 0.0 and not or_zero):
+        # Texts in quotes, and numbers without the name of their type.
+        shown = repr(value) if isinstance(value, str | bytes) else value
+        raise InvalidInputError(f"{name}: expected a number {'>=' if or_zero else '>'} 0, got {shown}")
+    return number
+
+
+def whole_number(value: Any, name: str, *, least: int) -> int:
+    """`value` as an int of at least `least`, or an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}")
+    return int(value)
+
+
+def given_share(value: Any, name: str, *, or_one: bool = False) -> float:
+    """`value` as a float above 0 and below 1, or at most 1, or an error that names it."""
+    number = given_number(value)
+    if number is None or not 0.0 < number <= 1.0 or (number == 1.0 and not or_one):
+        most = "at most 1" if or_one else "below 1"
+        raise InvalidInputError(f"{name}: expected a share above 0 and {most}, got {value!r}")
+    return number
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """How many at once, as in joblib: None, a whole number, or counted from the number of cores if negative."""
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral | None) or n_jobs == 0:
+        raise InvalidInputError(
+            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
+        )
+    return None if n_jobs is None else int(n_jobs)
 
 
 def given_row(row: Any, n: int) -> int:

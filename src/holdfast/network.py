@@ -23,7 +23,7 @@ from holdfast.classifier import Classifier
 from holdfast.classifier import Floats as Floats
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.given import given_floats
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 
 # Rows that keep a layer of some tens of neurons inside a core's own cache: up to 2.7 times faster than one big product.
 CHUNK = 1024

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.classifier import Classifier, Floats
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
+from holdfast.given import whole_number
 
 # Probabilities nearer to 0 than this are taken for it: log-odds stay finite, and below 37.
 _LEAST_PROBABILITY = 2.0**-53
@@ -283,8 +284,8 @@ def scored(
         raise InvalidInputError(f"output: expected 'probability' or 'margin', got {output!r}")
     if len(set(classes)) != len(classes) or len(classes) < 2:
         raise InvalidInputError(f"classes: expected at least two different labels, got {list(classes)}")
-    if batch is not None and not (isinstance(batch, int) and batch >= 1):
-        raise InvalidInputError(f"batch: expected a whole number >= 1, got {batch!r}")
+    if batch is not None:
+        whole_number(batch, "batch", least=1)
     score = _Odds(function) if output == "probability" else function
     width = None if columns is None else len(columns)
     return Scored(score, tuple(classes), None if columns is None else tuple(columns), width, batch=batch)

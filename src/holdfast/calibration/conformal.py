@@ -30,11 +30,12 @@ from scipy.stats import binom
 from holdfast.calibration.incremental import IncrementalDelta
 from holdfast.calibration.result import PICTURE, SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.changes import p_norm, parameter_distance
-from holdfast.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
+from holdfast.given import given_share
 from holdfast.importers import load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.retraining import RetrainedModels, layer_distances
 from holdfast.retraining.result import SAME_PREPROCESSING
 
@@ -186,10 +187,9 @@ stay within it, if they and these are independent and made alike
     holdfast.errors.InvalidInputError: history: expected at least 4 retrainings for coverage 0.8, got 3; 3 support \
 at most 0.75
     """
-    if not (isinstance(coverage, int | float) and 0.0 < coverage < 1.0):
-        raise InvalidInputError(f"coverage: expected a probability between 0 and 1, got {coverage!r}")
-    if confidence is not None and not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
-        raise InvalidInputError(f"confidence: expected a probability between 0 and 1, or None, got {confidence!r}")
+    given_share(coverage, "coverage")
+    if confidence is not None:
+        given_share(confidence, "confidence")
     if isinstance(history, IncrementalDelta):
         history = history.retrained
     if shape not in ("uniform", "layer", "parameter") or (shape == "parameter" and norm != math.inf):

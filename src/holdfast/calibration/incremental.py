@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from holdfast.calibration.result import PICTURE, SINGLE_STEP, ChosenDelta, Delta, outward
-from holdfast.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.network import Floats
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below
 from holdfast.retraining import Retrain, RetrainedModels, retrain
 
 if TYPE_CHECKING:

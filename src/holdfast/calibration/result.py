@@ -13,7 +13,7 @@ import pandas as pd
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

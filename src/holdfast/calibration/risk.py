@@ -32,17 +32,17 @@ from numpy.typing import NDArray
 from holdfast.calibration.conformal import SHARED_ROWS, least_history
 from holdfast.calibration.validation import people_to_ask
 from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift, model_digest
-from holdfast.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, share, tidy
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse, explain
 from holdfast.generators.base import Task
-from holdfast.given import given_number
+from holdfast.given import given_number, given_share
 from holdfast.importers import load_model
-from holdfast.metrics import Answers
-from holdfast.metrics.rows import valid_rows
+from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
-from holdfast.notebook import never_fails, show
+from holdfast.numbers import share
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, tidy
+from holdfast.presentation.notebook import never_fails, show
 from holdfast.progress import progress_bar
 from holdfast.retraining import RetrainedModels, each_model
 from holdfast.verify.inputs import check_reading
@@ -260,13 +260,12 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     # A generator is not counted beforehand: that would use it up.
     known = sum(1 for _ in each_model(retrained)) if isinstance(retrained, RetrainedModels | list | tuple) else None
     _check_count(needed if known is None else known, needed, allowed)
-    question, asked, wanted = people_to_ask(
+    task, asked, wanted = people_to_ask(
         model, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
         n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
-    task = question.task
     ask = partial(
-        explain, model, question.table.iloc[asked], target=wanted, generator=generator, space=task.space, seed=seed,
+        explain, model, task.frame.iloc[asked], target=wanted, generator=generator, space=task.space, seed=seed,
         time_limit=time_limit, n_jobs=n_jobs, threshold=threshold, progress=progress,
     )  # fmt: skip
     promises = _promises(family, ask, coverage, settings, task.take(asked))
@@ -397,12 +396,12 @@ class _Measured:
         different, inverse = np.unique(pairs, axis=0, return_inverse=True)
         places = np.split(inverse.ravel(), ends)
         points, some = different[:, :-1], recourses[0]
-        answers = Answers(points, points, different[:, -1].astype(np.intp), some.model, some.space)
+        targets = different[:, -1].astype(np.intp)
         ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
         losses, kept = [], np.zeros(len(points))
         with progress_bar("risk_calibrated", known or 0, wanted=progress, long=1000) as advance:
             for number, one in enumerate(models, 1):
-                accepted = _accepted(answers, one, number, ensemble)
+                accepted = _accepted(some, points, targets, one, number, ensemble)
                 losses.append([1.0 - accepted[place].mean() if place.size else math.nan for place in places])
                 kept += accepted
                 if advance is not None:
@@ -410,7 +409,9 @@ class _Measured:
         return cls(np.array(losses).reshape(-1, len(places)), kept / max(1, len(losses)), places)
 
 
-def _accepted(answers: Answers, model: Any, number: int, ensemble: tuple[str, ...]) -> Floats:
+def _accepted(
+    recourse: Recourse, points: Floats, targets: NDArray[np.intp], model: Any, number: int, ensemble: tuple[str, ...]
+) -> Floats:
     """Which promises a retrained model keeps, 1 or 0; refused where it cannot be held against them."""
     if ensemble and model_digest(model) in ensemble:
         raise InvalidInputError(
@@ -418,11 +419,11 @@ def _accepted(answers: Answers, model: Any, number: int, ensemble: tuple[str, ..
         )
     try:
         loaded = load_model(model)
-        ours, theirs = answers.classifier.classes.tolist(), loaded.classifier.classes.tolist()
+        ours, theirs = recourse.classifier.classes.tolist(), loaded.classifier.classes.tolist()
         if set(ours) != set(theirs):
             raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
-        check_reading(loaded, answers.space)
-        return valid_rows(answers, model)
+        check_reading(loaded, recourse.space)
+        return accepted_by(model, recourse.model, points, targets).astype(np.float64)
     except HoldfastError as error:
         raise InvalidInputError(
             f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
@@ -510,9 +511,7 @@ def _changes(family: Any, size: float) -> Changes:
 def _shares(broken: Any, probability: Any, coverage: Any) -> float:
     """Check the shares; what the bound may be at most."""
     Chance(broken, 0, probability)
-    number = given_number(coverage)
-    if number is None or not 0.0 < number <= 1.0:
-        raise InvalidInputError(f"coverage: expected a share above 0 and at most 1, got {coverage!r}")
+    given_share(coverage, "coverage", or_one=True)
     return float(broken) if probability is None else 1.0 - float(probability)
 
 

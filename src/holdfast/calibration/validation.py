@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from holdfast.calibration.result import PICTURE, ChosenDelta
 from holdfast.changes import PlausibleChanges
-from holdfast.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, Generator, Recourse, explain
-from holdfast.generators.reading import Question, read_question
+from holdfast.generators.base import Task
+from holdfast.generators.reading import read_question
+from holdfast.given import given_share, positive_number
 from holdfast.importers import Model, load_model
-from holdfast.metrics import Answers
 from holdfast.metrics.rows import valid_rows
+from holdfast.presentation.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.progress import progress_bar
 from holdfast.retraining import each_model
-from holdfast.verify.inputs import positive_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,17 +171,17 @@ for 2 of 2 people
     3   0.07      2          2
     """
     for value, name in ((required, "required"), (coverage, "coverage")):
-        if value is not None and not 0.0 < float(value) <= 1.0:
-            raise InvalidInputError(f"{name}: expected a share above 0 and at most 1, got {value!r}")
+        if value is not None:
+            given_share(value, name, or_one=True)
     grid = _grid(deltas, start, step, stop)
     models = _models(retrained)
     if generator is None:
         generator = RNCE(X_validation if candidates is None else candidates)
-    question, asked, targets = people_to_ask(
+    task, asked, targets = people_to_ask(
         model, X_validation, name="X_validation", target=target, generator=generator, space=space, seed=seed,
         time_limit=time_limit, n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
-    task, people = question.task, question.table.iloc[asked]
+    people = task.frame.iloc[asked]
     rows: list[dict[str, Any]] = []
     with progress_bar("delta_validation", len(grid), wanted=progress, long=_LONG) as advance:
         for delta in grid:
@@ -218,14 +218,13 @@ def _grid(deltas: Iterable[float] | None, start: float, step: float | None, stop
 
 def people_to_ask(
     model: Any, X: Any, *, name: str, target: Any, generator: Generator, **options: Any
-) -> tuple[Question, NDArray[np.intp], NDArray[Any]]:
+) -> tuple[Task, NDArray[np.intp], NDArray[Any]]:
     """The question, the rows whom today's model does not give their target, and their targets; there must be some."""
-    question = read_question(model, X, target=target, changes=None, generator=generator, **options)
-    task = question.task
+    task = read_question(model, X, target=target, changes=None, generator=generator, **options)
     asked = np.flatnonzero(task.classifier.predict_index(task.factuals) != task.targets)
     if asked.size == 0:
         raise InvalidInputError(f"{name}: expected people whom the model does not give {target!r}, got none")
-    return question, asked, task.classifier.classes[task.targets[asked]]
+    return task, asked, task.classifier.classes[task.targets[asked]]
 
 
 def _models(retrained: Any) -> list[Model]:
@@ -238,8 +237,8 @@ def _models(retrained: Any) -> list[Model]:
 
 def _measured(delta: float, recourse: Recourse, models: list[Model]) -> dict[str, Any]:
     """Steps 2 and 3: what was found at this delta, and what every retrained model says to it."""
-    found, answers = np.flatnonzero(recourse.found), Answers.read(recourse)
-    accepted = np.array([valid_rows(answers, model)[found] == 1.0 for model in models])
+    found = recourse.answered
+    accepted = np.array([valid_rows(recourse, model)[found] == 1.0 for model in models])
     surviving = int(accepted.all(axis=0).sum())
     return {
         "delta": delta,

@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from holdfast.classifier import Classifier
-from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
-from holdfast.given import given_number
-from holdfast.notebook import never_fails, show
+from holdfast.given import given_number, given_share
+from holdfast.numbers import at_most
+from holdfast.presentation.notebook import never_fails, show
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ class Chance:
     def __post_init__(self) -> None:
         for name in ("broken", "probability"):
             value = getattr(self, name)
-            number = given_number(value)
-            if (name == "broken" or value is not None) and not (number is not None and 0.0 < number < 1.0):
-                raise InvalidInputError(f"{name}: expected a share above 0 and below 1, got {value!r}")
+            if name == "broken" or value is not None:
+                given_share(value, name)
 
     @property
     def one_in(self) -> int | None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from holdfast.changes.kind import Chance, Changes, check_policy, check_size
-from holdfast.drawing import at_most
 from holdfast.errors import InvalidInputError
 from holdfast.network import Network
+from holdfast.numbers import at_most
 
 
 @dataclass(frozen=True, eq=False, repr=False)

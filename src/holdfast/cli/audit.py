@@ -15,7 +15,8 @@ from rich.table import Table
 from holdfast.cli import screens, tables
 from holdfast.cli.ledger import LedgerFile
 from holdfast.cli.options import BROKEN, FILE, Debug, Deciding, Out, TrustPickle, plain_errors, spread
-from holdfast.cli.recourse import read_schema
+from holdfast.cli.tables import read_schema
+from holdfast.files import write_json, write_table
 from holdfast.importers import Model
 from holdfast.importers.files import read_model
 from holdfast.network import Network
@@ -73,11 +74,9 @@ def audit(
         seconds = time.perf_counter() - started
         frame = result.to_frame() if out is not None else None
         if out is not None and frame is not None:
-            tables.write_table(
-                frame.assign(retrainings=expiry.retrainings) if isinstance(expiry, Expiry) else frame, out
-            )
+            write_table(frame.assign(retrainings=expiry.retrainings) if isinstance(expiry, Expiry) else frame, out)
         if contacts is not None:
-            tables.write_table(result.contact_list(), contacts)
+            write_table(result.contact_list(), contacts)
         if report is not None:
             _write_json(result, expiry, report)
         _show(result, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
@@ -113,7 +112,7 @@ def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) ->
             "retrainings_needed": expiry.needed.tolist(),
             "retrainings_in_history": int(expiry.windows[0]),
         }
-    tables.write_json(document, path)
+    write_json(document, path)
 
 
 def _show(result: Audit, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]) -> None:

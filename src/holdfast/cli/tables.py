@@ -1,49 +1,23 @@
-"""Tables in and out: CSV or Parquet by extension, nothing rounded on the way, nothing half written."""
+"""The tables that commands read: people, points, advice, by key or row by row."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast.datasets.reading import read_csv
-from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
+from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.features.schema import Schema
+from holdfast.features.serial import FORMAT
+from holdfast.files import check_place, is_parquet, read_csv, read_json
 from holdfast.importers import Model
 
 # What `explain` and `alternatives` put beside the columns of people.
 ADDED = ("found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason", "advice", "answer", "left_alone")
-
-
-def _write_csv(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_csv(path, compression=None)
-
-
-def _write_csv_gz(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_csv(path, compression="gzip")
-
-
-def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_parquet(path)
-
-
-READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    ".csv": read_csv,
-    ".csv.gz": read_csv,
-    ".parquet": pd.read_parquet,
-}
-WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
-    ".csv": _write_csv,
-    ".csv.gz": _write_csv_gz,
-    ".parquet": _write_parquet,
-}
 
 
 def read_table(
@@ -54,11 +28,9 @@ def read_table(
     A key in a CSV file is the text that is written there: 007 is not 7, and NA may be someone's initials. So is a
     label, where the space says that all labels of its column are text.
     """
-    reader = READERS[table_kind(path)]
+    parquet = is_parquet(path)
     try:
-        frame = reader(path)
-        if reader is read_csv:
-            frame = _with_text(frame, path, index, space)
+        frame = pd.read_parquet(path) if parquet else _with_text(read_csv(path), path, index, space)
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{path}: expected a table in UTF-8, got another encoding: {error}") from error
     except (ValueError, OSError) as error:
@@ -94,6 +66,23 @@ def _hint(frame: pd.DataFrame) -> str:
     return "; is it separated by semicolons? Save it with commas, and with points in its numbers" if split else ""
 
 
+def read_schema(path: Path) -> tuple[FeatureSpace, Hashable]:
+    """The feature space that `FeatureSpace.to_dict` wrote, or that of a schema with its label column."""
+    data = read_json(path)
+    if isinstance(data, dict) and data.get("format") == FORMAT:
+        return FeatureSpace.from_dict(data), None
+    return FeatureSpace.from_schema(path), Schema.from_dict(data, str(path)).target
+
+
+def read_people(
+    data: Path, schema: Path | None, index: str | None, drop: Sequence[str] | None
+) -> tuple[FeatureSpace | None, pd.DataFrame]:
+    """The feature space in a schema file, if one is given, and the table of people without its label."""
+    space, label_column = (None, None) if schema is None else read_schema(schema)
+    people = read_table(data, index=index, drop=drop or (), space=space)
+    return space, people.drop(columns=label_column) if label_column in people.columns else people
+
+
 def own_columns(frame: pd.DataFrame, model: Model, path: Path, space: FeatureSpace | None = None) -> pd.DataFrame:
     """The columns that the model reads: by name where it knows them, else all but those that `explain` added.
 
@@ -126,24 +115,9 @@ def answered(frame: pd.DataFrame) -> pd.DataFrame:
     return frame if found is None else frame[frame[found].to_numpy(dtype=np.bool_)]
 
 
-def read_factuals(
-    path: Path, frame: pd.DataFrame, *, index: str | None, drop: Sequence[str], space: FeatureSpace | None = None
-) -> pd.DataFrame:
-    """The factuals in the order of `frame`: by key if the tables have one, otherwise row by row."""
-    factuals = read_table(path, index=index, space=space)
-    factuals = factuals.drop(columns=[column for column in drop if column in factuals.columns])
-    if index is None:
-        if len(factuals) != len(frame):
-            raise InvalidInputError(
-                f"{path}: expected {len(frame)} rows, one for each row of data, got {len(factuals)}"
-            )
-        return factuals
-    return rows_by_key(factuals, frame, path, index, "the data")
-
-
-def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, index: str, whose: str) -> pd.DataFrame:
+def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, whose: str) -> pd.DataFrame:
     """The rows of a table with the keys of another, in its order; a key is the same whatever type a file gives it."""
-    keys, known = wanted.index.map(str), table.index.map(str)
+    keys, known, index = wanted.index.map(str), table.index.map(str), table.index.name
     if not known.is_unique:
         raise InvalidInputError(f"{path}: expected each {index!r} once, got repeated ones")
     missing = keys.difference(known)
@@ -159,49 +133,9 @@ def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Se
     return people[name]
 
 
-def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """The table as the file's name says."""
-    _write_whole(path, lambda beside: WRITERS[table_kind(path)](frame, beside))
-
-
-def write_json(document: Any, path: Path) -> None:
-    """Plain data as JSON."""
-    write_text(json.dumps(document, indent=1) + "\n", path)
-
-
-def write_text(text: str, path: Path) -> None:
-    """Text in UTF-8."""
-    _write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))
-
-
-def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a file beside `path`, then rename: whoever looks sees the old file or the whole new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        write(beside)
-        os.replace(beside, path)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def table_kind(path: Path) -> str:
-    """The extension that decides the format."""
-    name = path.name.lower()
-    for kind in READERS:
-        if name.endswith(kind):
-            if kind == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-                raise MissingExtraError("pyarrow", "parquet", "a Parquet file")
-            return kind
-    raise InvalidInputError(f"{path}: expected a name that ends in {', '.join(READERS)}, got {path.name!r}")
-
-
 def check_output(path: Path | None, *, table: bool = True) -> None:
     """Refuse what cannot be written before any work is done."""
-    if path is None:
-        return
-    if table:
-        table_kind(path)
-    if not path.absolute().parent.is_dir():
-        raise InvalidInputError(f"{path}: expected a file in an existing folder, got {path.parent}, which is not there")
+    if path is not None:
+        check_place(path)
+        if table:
+            is_parquet(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,7 @@ import pandas as pd
 from holdfast.errors import FileFormatError
 from holdfast.features.kinds import Kind
 from holdfast.features.schema import Schema
-
-# What is certified is the number in the file. Before 3.1 pandas read floats exactly only when asked to; since then it
-# always does, and asking is deprecated.
-_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-_EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _PANDAS < (3, 1) else {}
+from holdfast.files import read_csv
 
 # The percentiles of the house value at which the paper cuts its three classes.
 _HOUSING_CUTS = (33, 67)
@@ -26,12 +22,6 @@ _HOUSING_COLUMNS = (
     "Longitude", "Latitude", "HouseAge", "rooms", "bedrooms", "Population", "households", "MedInc", "value",
 )  # fmt: skip
 _KAGGLE_DECIMALS = 9
-
-
-def read_csv(source: Path | IO[bytes], **options: Any) -> pd.DataFrame:
-    """A CSV file, plain or compressed, with every number as it is written."""
-    frame: pd.DataFrame = pd.read_csv(source, **_EXACT, **options)
-    return frame
 
 
 def read_table(path: Path, schema: Schema) -> pd.DataFrame:

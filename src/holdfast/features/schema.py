@@ -11,7 +11,6 @@ whatever else people edit in the file changes no variable of the model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -28,6 +27,7 @@ from holdfast.features.kinds import Direction, Kind, Label, Name
 from holdfast.features.notes import Notes
 from holdfast.features.rules import Rule
 from holdfast.features.serial import feature_from_dict, feature_to_dict
+from holdfast.files import read_json
 
 ACTIONABILITY = ("schema", "carla", "free")
 KINDS = ("schema", "carla")
@@ -76,13 +76,7 @@ class Schema:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema file."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise FileFormatError(
-                f"{path}: expected a JSON schema file, got one that cannot be read: {error}"
-            ) from error
-        return cls.from_dict(data, str(path))
+        return cls.from_dict(read_json(Path(path), "a JSON schema file"), str(path))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], origin: str = "schema") -> Schema:

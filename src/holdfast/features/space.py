@@ -31,7 +31,7 @@ from holdfast.features.repair import repair
 from holdfast.features.rules import Rule
 from holdfast.features.schema import Schema
 from holdfast.network import Floats
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 
 Rules = Iterable[str | Rule] | str
 

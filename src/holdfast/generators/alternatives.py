@@ -19,6 +19,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators.base import Generator
 from holdfast.generators.explain import explain
 from holdfast.generators.recourse import Recourse
+from holdfast.given import whole_number
 
 
 def alternatives(
@@ -62,8 +63,7 @@ def alternatives(
     0       1             ROBUST
     0       2     income  ROBUST
     """
-    if n_answers < 1:
-        raise InvalidInputError(f"n_answers: expected at least 1, got {n_answers}")
+    whole_number(n_answers, "n_answers", least=1)
     if not isinstance(X, pd.DataFrame):
         raise InvalidInputError(f"X: expected a DataFrame, got {type(X).__name__}")
     fixed = {"target": target, "changes": changes, "generator": generator, **options}

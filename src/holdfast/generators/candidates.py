@@ -7,7 +7,7 @@ that may only rise counts only what it rises by.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,56 +50,71 @@ class Candidates:
     ----------
     space
         What a person can change.
-    points
-        The candidates as they came.
-    settled
-        The candidates on the grid and in range, so that the distance to them is what a change costs.
+    table
+        Rows as they came, candidates among them.
+    settled_table
+        The rows on the grid and in range, so that the distance to them is what a change costs.
+    rows
+        Which rows of the table are candidates: it may be large, and is not copied.
     """
 
     space: FeatureSpace
-    points: Floats
-    settled: Floats
+    table: Floats
+    settled_table: Floats
+    rows: NDArray[np.intp]
 
     @classmethod
     def of(cls, points: Floats, space: FeatureSpace) -> Candidates:
-        """Candidates as they came, and settled."""
-        return cls(space, points, space.settled_points(points) if len(points) else points)
+        """All of these points."""
+        return cls(space, points, _settled(points, space), np.arange(len(points)))
 
     def __len__(self) -> int:
-        return int(self.points.shape[0])
+        return self.rows.size
 
     def where(self, mask: NDArray[np.bool_]) -> Candidates:
         """Some of them."""
-        points = self.points[mask]
-        same = np.may_share_memory(self.points, self.settled)
-        return Candidates(self.space, points, points if same else self.settled[mask])
+        return replace(self, rows=self.rows[mask])
+
+    def points(self, which: Any = slice(None)) -> Floats:
+        """Candidates as they came."""
+        return np.asarray(self.table[self.rows[which]])
+
+    def settled(self, which: Any = slice(None)) -> Floats:
+        """Candidates on the grid and in range."""
+        return np.asarray(self.settled_table[self.rows[which]])
 
     @property
     def handed_out_as_they_are(self) -> bool:
         """Whether nobody's constraints can change a candidate."""
         features = self.space.features
         free = all(f.direction is Direction.FREE and not f.restricted and not f.missing for f in features)
-        return free and not self.space.rules and np.array_equal(self.points, self.settled)
+        return free and not self.space.rules and np.array_equal(self.table, self.settled_table)
 
     def first(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
         """For each factual the first `k` candidates in order of distance, the earlier candidate first on a tie."""
-        if k < len(self) and len(factuals) >= _FEWEST_TO_ASK_A_TREE and self._tree is not None:
+        if k < len(self) and len(factuals) >= _FEWEST_TO_ASK_A_TREE and self.by_tree:
             return self._first_by_tree(factuals, k)
         people = max(1, _PAIRS // max(1, len(self)))
         parts = (factuals[start : start + people] for start in range(0, len(factuals), people))
         return [_least(distances, k) for part in parts for distances in self.distances(part)]
 
+    @property
+    def by_tree(self) -> bool:
+        """Whether the distance is one that a tree knows, and a tree is faster for many people."""
+        useful = 0 < self._free.size <= _MOST_TREE_COLUMNS and len(self) >= _FEWEST_FOR_A_TREE
+        return useful and not self._directed and not self._restricted
+
     def distances(self, factuals: Floats, subset: Any = slice(None)) -> Floats:
         """What it costs each person to become like each candidate as far as the constraints allow, in cost_l1."""
-        candidates, scaled = self.settled[subset], (factuals * self._scale).take(self._free, axis=1)
-        distance = np.zeros((factuals.shape[0], candidates.shape[0]))
-        for start in range(0, candidates.shape[0], _BLOCK):
+        candidates, near = self.rows[subset], self._near[subset]
+        scaled = factuals[:, self._free] * self._scale[self._free]
+        distance = np.zeros((factuals.shape[0], candidates.size))
+        for start in range(0, candidates.size, _BLOCK):
             rows = slice(start, start + _BLOCK)
-            block = candidates[rows]
             if self._free.size:
-                distance[:, rows] = cdist(scaled, (block * self._scale).take(self._free, axis=1), "cityblock")
+                distance[:, rows] = cdist(scaled, near[rows], "cityblock")
             for variable, sign in self._directed:
-                change = sign * (block[:, variable] - factuals[:, variable, None])
+                change = sign * (self.settled_table[candidates[rows], variable] - factuals[:, variable, None])
                 distance[:, rows] += self._scale[variable] * np.maximum(change, 0.0)
         for feature, prices, codes in self._restricted:
             own = feature.scores(factuals[:, list(feature.variables)]).argmax(axis=1)
@@ -129,6 +144,12 @@ class Candidates:
         return np.array(sorted(variable for feature in free for variable in feature.variables), dtype=np.intp)
 
     @cached_property
+    def _near(self) -> Floats:
+        """The candidates' variables that move both ways, scaled so that distances are costs."""
+        columns = (self.settled_table[self.rows, variable] * self._scale[variable] for variable in self._free)
+        return np.fromiter(columns, dtype=(np.float64, len(self)), count=self._free.size).T.copy()
+
+    @cached_property
     def _directed(self) -> list[tuple[int, float]]:
         """Variables that move one way, with the sign of that way."""
         signs = {Direction.INCREASING: 1.0, Direction.DECREASING: -1.0}
@@ -143,25 +164,26 @@ class Candidates:
             if feature.listed and feature.restricted and feature.direction is not Direction.IMMUTABLE:
                 blocks = feature.blocks
                 change = np.abs(blocks[:, None, :] - blocks[None, :, :]) @ self._scale[list(feature.variables)]
-                codes = feature.scores(self.settled[:, list(feature.variables)]).argmax(axis=1)
+                codes = feature.scores(self.settled()[:, list(feature.variables)]).argmax(axis=1)
                 found.append((feature, np.where(feature.moves, change, 0.0), codes))
         return found
 
     @cached_property
     def _tree(self) -> Any:
-        """None where the distance is not one that a tree knows, or a tree would be no faster."""
-        useful = 0 < self._free.size <= _MOST_TREE_COLUMNS and len(self) >= _FEWEST_FOR_A_TREE
-        useful = useful and not self._directed and not self._restricted
-        return cKDTree((self.settled * self._scale)[:, self._free]) if useful else None
+        return cKDTree(self._near)
 
 
 def _least(distances: Floats, k: int) -> NDArray[np.intp]:
     """Where the `k` least distances are, in their order, the earlier first on a tie."""
-    k = min(k, distances.size)
-    # The k-th of a part lies no lower than the k-th of all.
-    part = distances[:: max(1, distances.size // (64 * max(k, 1)))]
-    near = np.flatnonzero(distances <= np.partition(part, k - 1)[k - 1]) if k else np.empty(0, dtype=np.intp)
-    return near[np.argsort(distances[near], kind="stable")[:k]]
+    if min(k, distances.size) == 0:
+        return np.empty(0, dtype=np.intp)
+    last = min(k, distances.size) - 1
+    # The k-th of a part lies no lower than the k-th of all: a small part leaves a few to look at closely.
+    part = distances[:: max(1, distances.size // (16 * k))]
+    near = np.flatnonzero(distances <= np.partition(part, last)[last])
+    values = distances[near]
+    near = near[values <= np.partition(values, last)[last]]
+    return np.asarray(near[np.argsort(distances[near], kind="stable")[:k]])
 
 
 def read_candidates(candidates: Any, space: FeatureSpace, network: Classifier) -> Floats:
@@ -221,4 +243,4 @@ def check_candidates(candidates: Any) -> Any:
 def accepted_candidates(points: Floats, space: FeatureSpace, network: Classifier, target: int) -> Candidates:
     """Those that today's network gives the target class."""
     accepted = network.predict_index(points) == target
-    return Candidates(space, points, _settled(points, space)).where(accepted)
+    return Candidates.of(points, space).where(accepted)

@@ -15,8 +15,7 @@ from holdfast.features.codec import Rows
 from holdfast.generators.acceptance import Judge, judge_of
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, check_candidates, read_candidates
-from holdfast.generators.numbers import check_numbers
-from holdfast.generators.rows import RowAnswer, answer_rows, search_row
+from holdfast.generators.exact import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import Limits
 from holdfast.network import Floats
 from holdfast.verify.margins import least_margins
@@ -72,7 +71,7 @@ class Closest(Generator):
         if self.plausible is not None:
             object.__setattr__(self, "plausible", check_candidates(self.plausible))
         limited = ["max_features_changed"] if self.max_features_changed is not None else []
-        check_numbers(self, counts=["neighbours", *limited])
+        self.check_numbers(counts=["neighbours", *limited])
 
     def propose(self, task: Task) -> Proposals:
         """The nearest Δ-robust point of each row, with its gap."""
@@ -92,7 +91,7 @@ class Closest(Generator):
         person = task.people.take(np.array([row]))
         hull = _robust_neighbours(judge, task.space, person, plausible, self.neighbours)
         if not len(hull):
-            return RowAnswer(None, "none of the plausible points is robust within the constraints")
+            return None, "none of the plausible points is robust within the constraints", np.nan
         return search_row(task, row, judge, replace(limits, hull=hull))
 
 
@@ -102,11 +101,11 @@ def _robust_neighbours(judge: Judge, space: FeatureSpace, person: Rows, table: C
     order, found = np.argsort(table.distances(factual[None, :])[0], kind="stable"), np.empty((0, space.n_variables))
     if not space.rules:
         # Up to rounding, what becomes of a candidate: most are told from it, sooner than they are settled.
-        about = np.clip(table.settled, *space.bounds_for(person))
+        about = np.clip(table.settled(), *space.bounds_for(person))
         order = order[least_margins(judge.network, judge.target, about)[order] > -_NEARLY]
     start, size = 0, _FIRST
     while start < order.size and len(found) < k:
-        points = np.unique(space.project(table.points[order[start : start + size]], person), axis=0)
+        points = np.unique(space.project(table.points(order[start : start + size]), person), axis=0)
         points = points[space.satisfied(points, person)] if space.rules else points
         found = np.unique(np.concatenate([found, points[judge.accepts(points)]]), axis=0)
         start, size = start + size, _GROWTH * size

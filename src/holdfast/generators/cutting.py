@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.deadline import Deadline
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
 from holdfast.generators.acceptance import Judge
-from holdfast.generators.descent import Descent, Start
+from holdfast.generators.descent import Descent
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain
 from holdfast.milp.people import Limits
@@ -36,6 +36,8 @@ _EXTRA = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 # With infinite ranges the search grows from a small radius.
 _FIRST_RADIUS, _LAST_RADIUS = 1.0, 1e6
 _MOST_ROUNDINGS = 6
+# Of the points that the descent seemed to find accepted, so many are judged, each a little further out as well.
+_LAST, _OUTWARDS = 4, (0.0, 1e-6, 1e-4)
 _SNAP = 1e-9
 # Relatively: a saving of less than this is none.
 _CLEARLY = 1e-5
@@ -46,30 +48,10 @@ _DECIDED = 1e-9
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The best point found (None if none), its cost, and a proven lower bound; infinite if no point exists."""
-
-    point: Floats | None
-    cost: float
-    bound: float
-
-    @property
-    def impossible(self) -> bool:
-        """Whether it is proven that no point exists."""
-        return self.point is None and self.bound == np.inf
-
-    @property
-    def gap(self) -> float:
-        """How far, relatively, the cost may lie above the least possible."""
-        gap = (self.cost - self.bound) / max(self.cost, 1e-300)
-        return 0.0 if gap <= PROVEN else gap
-
-
-@dataclass(frozen=True)
-class _Node:
+class _Part:
     """A part of the domain: its parent's, with one variable's range narrowed."""
 
-    parent: _Node | None
+    parent: _Part | None
     column: int
     lower: float
     upper: float
@@ -83,12 +65,13 @@ class CuttingPlanes:
     space: FeatureSpace
     person: Rows
     limits: Limits
-    deadline: float | None
+    deadline: Deadline
     any_will_do: bool = False
 
-    def run(self) -> Answer:
-        """Search to the end, or until the deadline."""
-        self.best, self.bound, self.radius, self.demand = Start(), 0.0, np.inf, 0.0
+    def run(self) -> tuple[Floats | None, float]:
+        """The best point, None if there is none, and a proven lower bound on costs; infinite if no point exists."""
+        self.point: Floats | None = None
+        self.cost, self.bound, self.radius, self.demand = np.inf, 0.0, np.inf, 0.0
         self.domain = Domain.of(self.space, self.person)
         own, endless = self.domain.own, ~np.isfinite([self.domain.lower, self.domain.upper]).all(axis=0)
         free = endless & (self.domain.weights == 0.0)
@@ -97,60 +80,59 @@ class CuttingPlanes:
             self.domain = self.domain.limited(np.where(free, _LAST_RADIUS, np.inf))
         self.cuts: list[Acceptor] = self.judge.opening(self.domain)
         self._start()
-        if self.best.point is None and endless.any():
+        if self.point is None and endless.any():
             self.radius = _FIRST_RADIUS
         while self._tree():
             pass
         # The costs that this is compared with are sums of rounded numbers.
         bound = 0.0 if free.any() else self.bound * (1.0 - 8.0 * own.size * np.finfo(np.float64).eps)
-        return Answer(self.best.point, self.best.cost, min(bound, self.best.cost))
+        return self.point, min(bound, self.cost)
 
     def _start(self) -> None:
         """A first answer and first cuts, from a search that follows slopes."""
-        found = Start()
+        own, critics = self.domain.own, []
         if self.limits.hull is not None:
             # Its own points span the hull, and each of them is accepted.
             self._offer(self.limits.hull, judged=True)
         else:
-            found = Descent(self.judge, self.space, self.person, self.domain, self._left).run()
-        if found.point is not None:
-            self._offer(found.point[None, :], judged=True)
-        at = self.domain.own if self.best.point is None else self.best.point
-        known = [*found.objections[-2:], *self.judge.objections(at, self.domain)[:1]]
+            descent = Descent(self.judge, self.space, self.person, self.domain)
+            descent.run(self.deadline)
+            critics = descent.critics[-2:]
+            if descent.trail:
+                last = np.array(descent.trail[-_LAST:])
+                # A step outwards where rounding took them over the edge.
+                outwards = np.concatenate([last + share * (last - own) for share in _OUTWARDS])
+                self._offer(self.space.project(outwards, self.person))
         if not self.cuts:
+            worst = self.judge.objections(own if self.point is None else self.point, self.domain)[0][1]
             # Each once, and in an order that is the same in every run.
-            self.cuts = [self.judge.cut(network) for network in dict.fromkeys(one.network for one in known)]
+            self.cuts = [self.judge.cut(network) for network in dict.fromkeys([*critics, worst])]
 
     def _done(self) -> bool:
-        found = self.best.point is not None
-        proven = found and self.best.cost - self.bound <= PROVEN * self.best.cost
-        return proven or (found and self.any_will_do) or self._left() == 0.0
-
-    def _left(self) -> float | None:
-        """Seconds left, or None without a limit."""
-        return None if self.deadline is None else max(self.deadline - time.monotonic(), 0.0)
+        enough = self.any_will_do or self.cost - self.bound <= PROVEN * self.cost
+        return (self.point is not None and enough) or self.deadline.over
 
     # ------------------------------------------------------------------ the tree
 
     def _tree(self) -> bool:
         """Search the part of the domain within the radius; whether to search again, further out or with more margin."""
-        self.limit = min(self.best.cost, self.radius)
+        self.limit = min(self.cost, self.radius)
         self.region = self.domain.within(self.limit)
         self.program = RecourseProgram(self.region, self.limits, self.cuts, self.demand)
         serial = itertools.count()
-        heap: list[tuple[float, int, _Node | None]] = [(self.bound, next(serial), None)]
+        heap: list[tuple[float, int, _Part | None]] = [(self.bound, next(serial), None)]
         # The least bound of the parts that are given up undecided.
         undecided = np.inf
         while heap:
             self._learn(min(heap[0][0], undecided, self.limit))
             if self._done():
                 return False
-            if self.best.cost < _MUCH_CHEAPER * self.limit:
+            if self.cost < _MUCH_CHEAPER * self.limit:
                 self.demand = 0.0
                 return True
             bound, _, node = heapq.heappop(heap)
             bound, children = self._look(bound, node)
-            if bound < min(self.best.cost, self.limit):
+            if bound < min(self.cost, self.limit):
                 for child in children:
                     heapq.heappush(heap, (bound, next(serial), child))
                 undecided = undecided if children else min(undecided, bound)
@@ -163,9 +145,9 @@ class CuttingPlanes:
 
     def _again(self, undecided: bool) -> bool:
         """After a search to the end: look further out, or for more margin than rounding can take away."""
-        if self.best.point is not None:
+        if self.point is not None:
             # An answer from beyond the radius: its own cost takes over.
-            beyond, self.radius = self.best.cost > self.limit, np.inf
+            beyond, self.radius = self.cost > self.limit, np.inf
             return beyond and not self._done()
         if undecided and self.demand < _EXTRA[-1]:
             self.demand = max(10.0 * self.demand, _EXTRA[0])
@@ -173,7 +155,7 @@ class CuttingPlanes:
         self.radius *= 4.0
         return self.radius <= _LAST_RADIUS and not self._done()
 
-    def _look(self, bound: float, node: _Node | None) -> tuple[float, list[_Node | None]]:
+    def _look(self, bound: float, node: _Part | None) -> tuple[float, list[_Part | None]]:
         """A better bound for a part of the domain, and the parts to split it into; none where it is done with."""
         lower, upper = self.program.program.lower.copy(), self.program.program.upper.copy()
         up = node
@@ -182,11 +164,11 @@ class CuttingPlanes:
             up = up.parent
         solved = self.program.solve(lower, upper)
         bound = max(bound, solved.bound)
-        if bound >= min(self.best.cost, self.limit):
+        if bound >= min(self.cost, self.limit):
             return bound, []
         if solved.values is None:
             open_ = [int(j) for j in self.program.binaries if lower[j] < upper[j]]
-            return bound, [_Node(node, j, side, side) for j in open_[:1] for side in (0.0, 1.0)]
+            return bound, [_Part(node, j, side, side) for j in open_[:1] for side in (0.0, 1.0)]
         columns = self.program.columns
         point = np.clip(solved.values[columns], lower[columns], upper[columns])
         fits = bool(self.program.fits(point[None, :])[0])
@@ -200,11 +182,11 @@ class CuttingPlanes:
         if split is None or self._closed(bound):
             return bound, []
         column, below, above = split
-        return bound, [_Node(node, column, lower[column], below), _Node(node, column, above, upper[column])]
+        return bound, [_Part(node, column, lower[column], below), _Part(node, column, above, upper[column])]
 
     def _closed(self, bound: float) -> bool:
         """Whether the best answer is as cheap as a bound allows."""
-        return self.best.cost * (1.0 - PROVEN) <= bound
+        return self.cost * (1.0 - PROVEN) <= bound
 
     def _split(
         self, solved: Relaxed, point: Floats, lower: Floats, upper: Floats, fits: bool, apart: bool = False
@@ -254,8 +236,8 @@ class CuttingPlanes:
 
     def _add_cuts(self, point: Floats, *, thorough: bool = False) -> bool:
         """Let the models that clearly reject the solver's point become cuts."""
-        objections = self.judge.objections(point, self.domain, thorough=thorough, seconds=self._left())
-        new = [self.judge.cut(one.network) for one in objections if one.margin < -2.0 * self.program.nearly]
+        objections = self.judge.objections(point, self.domain, self.deadline if thorough else None)
+        new = [self.judge.cut(network) for margin, network in objections if margin < -2.0 * self.program.nearly]
         self.cuts += new
         if new:
             self.program.write(new)
@@ -275,7 +257,7 @@ class CuttingPlanes:
         """Take the cheapest of the points that is accepted and better than the best; whether there was one."""
         costs = np.abs(points - self.domain.own) @ self.domain.weights
         # What holds by a hair is worth having only where nothing else does, or costs clearly more.
-        limit = self.best.cost * (1.0 - _CLEARLY) if hairline else self.best.cost
+        limit = self.cost * (1.0 - _CLEARLY) if hairline else self.cost
         better = np.flatnonzero(costs < limit)
         if self.domain.rule_bounds.size and better.size:
             # All else holds by projection; a rule may be beyond repair.
@@ -285,8 +267,8 @@ class CuttingPlanes:
         better = better[np.argsort(costs[better])]
         if not better.size:
             return False
-        first = 0 if judged else self.judge.first(points[better], hairline=hairline, seconds=self._left())
+        first = 0 if judged else self.judge.first(points[better], self.deadline, hairline=hairline)
         if first is None:
             return False
-        self.best.point, self.best.cost = points[better[first]], float(costs[better[first]])
+        self.point, self.cost = points[better[first]], float(costs[better[first]])
         return True

@@ -9,17 +9,14 @@ An answer found so is no more than a start: its cost is the radius that makes th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast.deadline import Deadline
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
-from holdfast.generators.acceptance import Judge, Objection
+from holdfast.generators.acceptance import Judge
 from holdfast.milp.domain import Domain
-from holdfast.network import Floats
+from holdfast.network import Floats, Network
 from holdfast.verify.margins import margin_slopes
 
 _ROUNDS = 16
@@ -27,114 +24,74 @@ _ROUNDS = 16
 _OVERSHOOT = 1.2
 _FRACTIONS = np.array([1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05])
 _WALKS = 8
-_LAST = 4
 _WORTH = 1e-3
 
 
-@dataclass
-class Start:
-    """The best accepted point so far (None if none), and the models that objected on the way, newest last."""
-
-    point: Floats | None = None
-    cost: float = np.inf
-    objections: list[Objection] = field(default_factory=list)
-
-
 class Descent:
-    """One person's search for a start."""
+    """One person's search for a start.
 
-    def __init__(
-        self, judge: Judge, space: FeatureSpace, person: Rows, domain: Domain, left: Callable[[], float | None]
-    ) -> None:
+    `trail` is what seemed accepted on the way, cheaper and cheaper, none of it proven; `critics` are the models that
+    were the most critical on the way, newest last.
+    """
+
+    def __init__(self, judge: Judge, space: FeatureSpace, person: Rows, domain: Domain) -> None:
         self.judge, self.space, self.person, self.domain = judge, space, person, domain
-        # Seconds left, or None without a limit.
-        self.left = left
-        self.start = Start()
-        # What was accepted on the way, cheaper and cheaper; only the end of it is proven.
         self.trail: list[Floats] = []
+        self.critics: list[Network] = []
+        self.cost = np.inf
         # Ranges alone are kept by staying between their ends; all else has to be settled column by column.
         self.plain = not (domain.step.any() or domain.detached.any() or domain.rule_bounds.size)
 
-    def run(self) -> Start:
+    def run(self, deadline: Deadline) -> None:
         """Out to an accepted point, and back to cheaper ones."""
-        self._out()
-        if self.start.point is not None:
-            for _ in range(_WALKS):
-                before = self.start.cost
-                self._towards(self._step_from(self.start.point, 1.0))
-                self._take_back()
-                if self.start.cost > before * (1.0 - _WORTH) or self.left() == 0.0:
-                    break
-            self._settle()
-        return self.start
-
-    def _out(self) -> None:
         x, overshoot = self.domain.own, 1.0
         for _ in range(_ROUNDS):
-            y = self._admissible(self._step_from(x, overshoot)[None, :])
-            if self._offer(y) or self.left() == 0.0:
-                return
-            x, overshoot = y[0], overshoot * _OVERSHOOT
+            x = self._offer(self._step_from(x, overshoot)[None, :])[0]
+            if self.trail or deadline.over:
+                break
+            overshoot *= _OVERSHOOT
+        for _ in range(_WALKS if self.trail else 0):
+            before, best = self.cost, self.trail[-1]
+            self._offer(best + _FRACTIONS[:, None] * (self._step_from(best, 1.0) - best))
+            self._take_back(self.trail[-1])
+            if self.cost > before * (1.0 - _WORTH) or deadline.over:
+                break
 
     def _step_from(self, x: Floats, overshoot: float) -> Floats:
         """The cheapest point that the model most critical at x would accept if it were linear."""
-        worst = self.judge.objections(x, self.domain)[0]
-        self.start.objections.append(worst)
-        gradient = margin_slopes(worst.network, self.judge.target, x[None, :])[1][0]
-        missing = -(worst.margin + float(gradient @ (self.domain.own - x)))
+        margin, worst = self.judge.objections(x, self.domain)[0]
+        self.critics.append(worst)
+        gradient = margin_slopes(worst, self.judge.target, x[None, :])[1][0]
+        missing = -(margin + float(gradient @ (self.domain.own - x)))
         return _cheapest_move(self.domain, gradient, overshoot * max(missing, 0.0) + 1e-6)
 
-    def _towards(self, goal: Floats) -> None:
-        """Walk from the best point to the goal as far as the way is accepted."""
-        assert self.start.point is not None
-        self._offer(self._admissible(self.start.point + _FRACTIONS[:, None] * (goal - self.start.point)))
-
-    def _take_back(self) -> None:
+    def _take_back(self, point: Floats) -> None:
         """Move one changed column at a time back towards its own value, as far as the point stays accepted."""
-        assert self.start.point is not None
-        own, point, options = self.domain.own, self.start.point, []
+        own = self.domain.own
+        options = [point[None, :]]
         for variables in self.domain.features:
             if (point[variables] != own[variables]).any():
                 block = np.repeat(point[None, :], _FRACTIONS.size, axis=0)
                 block[:, variables] += _FRACTIONS[:, None] * (own[variables] - point[variables])
                 options.append(block)
-        if options:
-            self._offer(self._admissible(np.concatenate(options)))
+        self._offer(np.concatenate(options))
 
-    def _admissible(self, points: Floats) -> Floats:
-        """Points that obey the constraints of each column."""
+    def _offer(self, points: Floats) -> Floats:
+        """The points as the constraints of each column allow; the cheapest that seems accepted joins the trail."""
         if self.plain:
-            return np.clip(points, self.domain.lower, self.domain.upper)
-        return self.space.project(points, self.person)
-
-    def _offer(self, points: Floats) -> bool:
-        """Take the cheapest point that seems accepted and is better than the best; whether there was one."""
-        costs, better = self._cheaper(points)
-        better = better[self.judge.clears(points[better])] if better.size else better
-        if not better.size:
-            return False
-        self.start.point, self.start.cost = points[better[0]], float(costs[better[0]])
-        self.trail.append(self.start.point)
-        return True
-
-    def _cheaper(self, points: Floats) -> tuple[Floats, NDArray[np.intp]]:
-        """The costs of points, and which are cheaper than the best and obey the rules, the cheapest first."""
+            points = np.clip(points, self.domain.lower, self.domain.upper)
+        else:
+            points = self.space.project(points, self.person)
         costs = np.abs(points - self.domain.own) @ self.domain.weights
-        better = np.flatnonzero(costs < self.start.cost)
+        better = np.flatnonzero(costs < self.cost)
         if self.domain.rule_bounds.size and better.size:
             better = better[self.space.satisfied(points[better], self.person)]
-        return costs, better[np.argsort(costs[better])]
-
-    def _settle(self) -> None:
-        """The last points as rows of the caller's table, a step outwards where rounding took them over the edge."""
-        own, last = self.domain.own, np.array(self.trail[-_LAST:])
-        self.start.point, self.start.cost = None, np.inf
-        outwards = np.concatenate([last + share * (last - own) for share in (0.0, 1e-6, 1e-4)])
-        points = self.space.project(outwards, self.person)
-        costs, better = self._cheaper(points)
-        first = self.judge.first(points[better], seconds=self.left()) if better.size else None
-        if first is not None:
-            self.start.point, self.start.cost = points[better[first]], float(costs[better[first]])
+        better = better[self.judge.clears(points[better])] if better.size else better
+        if better.size:
+            best = better[costs[better].argmin()]
+            self.cost = float(costs[best])
+            self.trail.append(points[best])
+        return points
 
 
 def _cheapest_move(domain: Domain, gradient: Floats, missing: float) -> Floats:

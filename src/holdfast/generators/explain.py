@@ -1,4 +1,4 @@
-"""`explain`: ask a generator, then check and certify what it proposes."""
+"""`explain`: ask a generator, then hold everything against what it proposes: units, constraints, the class, and Δ."""
 
 from __future__ import annotations
 
@@ -13,20 +13,17 @@ from numpy.typing import NDArray
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import Rows
 from holdfast.features.kinds import Direction
-from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.base import Generator, Proposals, Reason, ReasonKind, Task
 from holdfast.generators.candidates import check_candidates, read_candidates
 from holdfast.generators.density import density_of
-from holdfast.generators.finish import Finished, finish
-from holdfast.generators.reading import Question, read_question
-from holdfast.generators.recourse import Recourse
+from holdfast.generators.reading import read_question
+from holdfast.generators.recourse import Recourse, sentence_list
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
-from holdfast.scored import Tally
-from holdfast.verify.inputs import whole_number
+from holdfast.scored import Scored, Tally
 
-# Solvers and sums round: a relative gap below this is none.
-_NO_GAP = 1e-9
 # With fewer rows most generators are done before a bar could be read.
 _LONG_TABLE = 20
 
@@ -108,19 +105,20 @@ def explain(
         x0   x1 verdict
     0  0.6  0.9  ROBUST
     """
-    question = read_question(
-        model, X, target=target, changes=changes, generator=generator, space=space,
-        seed=whole_number(seed, "seed", least=0), time_limit=time_limit, n_jobs=n_jobs, threshold=threshold,
+    task = read_question(
+        model, X, target=target, changes=changes, generator=generator, space=space, seed=seed, time_limit=time_limit,
+        n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
-    tally = getattr(question.task.classifier, "tally", Tally())
+    tally = getattr(task.classifier, "tally", Tally())
     before = replace(tally)
-    reason = _settled_beforehand(question.task)
+    reason = _known_beforehand(task)
     rows = np.flatnonzero([text == "" for text in reason])
+    proposals = replace(task.nothing(), reason=reason)
     with progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE) as advance:
-        task = replace(question.task.take(rows), advance=advance)
-        proposals = _ask(generator, task)
-    result = _recourse(question, rows, proposals, finish(task, proposals), reason)
-    _warn_of_far_answers(question.task, result, generator, data)
+        if rows.size:
+            _ask(generator, replace(task.take(rows), advance=advance), rows, proposals)
+    result = finish(task, proposals)
+    _warn_of_far_answers(task, result, generator, data)
     return replace(result, calls=tally.since(before), generator=generator)
 
 
@@ -129,7 +127,7 @@ def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, dat
     table = None if data is None else check_candidates(data)
     if data is None and not getattr(generator, "base", generator).keeps_to_rows:
         table = generator.example_table()
-    found = np.flatnonzero(result.found)
+    found = result.answered
     if table is None or isinstance(table, FeatureSpace) or not found.size:
         return
     density = density_of(read_candidates(table, task.space, task.classifier))
@@ -144,90 +142,64 @@ def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, dat
         )
 
 
-def _settled_beforehand(task: Task) -> list[str]:
-    """Rows that need no search: they have the target class already, or nothing about them can change."""
+def _known_beforehand(task: Task) -> list[str]:
+    """Why rows need no search: they have the target class already, or nothing about them can change."""
     reason = [""] * len(task)
     lower, upper = task.space.bounds_for(task.people)
     fixed = [task.space.label(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
     for row in np.flatnonzero((lower == upper).all(axis=1)):
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
-        reason[row] = f"proven: nothing may change{of_them}, and today's class is another"
+        reason[row] = Reason(ReasonKind.FIXED, f"{of_them}, and today's class is another")
     for row in np.flatnonzero(task.classifier.predict_index(task.factuals) == task.targets):
-        reason[row] = f"already classified as {task.classifier.classes[task.targets[row]]}"
+        reason[row] = Reason(ReasonKind.ACCEPTED, str(task.classifier.classes[task.targets[row]]))
     return reason
 
 
-def _ask(generator: Generator, task: Task) -> Proposals:
-    """The generator's proposals, refused if they are not of the shape agreed on."""
-    if len(task) == 0:
-        return Proposals.of(np.empty((0, task.space.n_variables)), [])
-    proposals = generator.propose(task)
-    parts = (proposals.points, proposals.reason, proposals.optimality_gap, proposals.lower_bound)
-    if proposals.points.shape != task.factuals.shape or any(len(part) != len(task) for part in parts):
+def _ask(generator: Generator, task: Task, rows: NDArray[np.intp], proposals: Proposals) -> None:
+    """The generator's proposals at their places, refused if they are not of the shape agreed on."""
+    asked = generator.propose(task)
+    parts = (asked.points, asked.reason, asked.optimality_gap, asked.lower_bound)
+    if asked.points.shape != task.factuals.shape or any(len(part) != len(task) for part in parts):
         raise HoldfastError(
             f"{type(generator).__name__}: expected a proposal for each of {len(task)} rows, "
-            f"got points of shape {proposals.points.shape}"
+            f"got points of shape {asked.points.shape}"
         )
-    return proposals
+    proposals.put(rows, asked)
 
 
-def _recourse(
-    question: Question,
-    asked: NDArray[np.intp],
-    proposals: Proposals,
-    finished: Finished,
-    reason: list[str],
-) -> Recourse:
-    """The checked proposals at their places in the caller's table."""
-    task, n = question.task, len(question.task)
-    rows = asked[finished.rows]
-    for row, text in zip(asked, finished.reason, strict=True):
-        reason[row] = text
-    points = np.full((n, task.space.n_variables), np.nan)
-    points[rows] = finished.points
-    found = np.zeros(n, dtype=np.bool_)
-    found[rows] = True
-    cost, lower, gap = np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan)
-    cost[rows] = task.space.cost_l1(finished.points, task.factuals[rows])
-    lower[asked] = proposals.lower_bound
-    lower = np.fmin(lower, np.where(found, cost, np.inf), where=~np.isnan(lower), out=lower)
-    gap[asked] = proposals.optimality_gap
-    gap = np.where(found, np.fmax(gap, _relative_gap(cost, lower)), np.nan)
-    verdict = np.full(n, None, dtype=object)
-    if finished.certificates is not None:
-        verdict[rows] = finished.certificates.verdict
-    sentences = np.empty(n, dtype=object)
-    sentences[:] = reason
-    return Recourse(
-        counterfactuals=_in_the_callers_table(question.table, rows, finished.frame, task.space),
-        found=found,
-        reason=sentences,
-        cost_l1=cost,
-        verdict=verdict,
-        optimality_gap=gap,
-        lower_bound=lower,
-        factuals=question.table,
-        points=points,
-        targets=task.targets,
-        model=task.model,
-        space=task.space,
-        changes=task.changes,
-        certificates=finished.certificates,
-    )
+def finish(task: Task, proposals: Proposals) -> Recourse:
+    """Express what was proposed in the caller's units, drop what breaks a constraint or has another class, certify."""
+    reason = list(proposals.reason)
+    for row in np.flatnonzero(~proposals.found).tolist():
+        reason[row] = reason[row] or "the method found no counterfactual"
+    rows = np.flatnonzero(proposals.found)
+    people = task.people.take(rows)
+    points, frame = task.space.settle(proposals.points[rows], people, index=task.frame.index[rows])
+    frame = _as_asked(task, points, frame, people)
+    kept = task.space.satisfied(frame, people)
+    for i in np.flatnonzero(~kept).tolist():
+        broken = task.space.violations(frame.iloc[[i]], people.take(np.array([i])))[0]
+        reason[rows[i]] = f"the point found breaks a constraint: {sentence_list(broken)}"
+    classes = task.classifier.predict_index(points)
+    other = kept & (classes != task.targets[rows])
+    for i in np.flatnonzero(other).tolist():
+        label = task.classifier.classes[classes[i]]
+        reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
+    doubts = task.classifier.doubts(points, frame, classes) if isinstance(task.classifier, Scored) else [""] * rows.size
+    for i, doubt in enumerate(doubts):
+        reason[rows[i]] = reason[rows[i]] or doubt
+    good = np.flatnonzero(kept & ~other & (np.array(doubts) == ""))
+    answers = np.full(proposals.points.shape, np.nan)
+    answers[rows[good]] = points[good]
+    bounds = proposals.lower_bound, proposals.optimality_gap
+    return Recourse.judged(task, answers, frame.iloc[good], reason, task.deadline(good.size), *bounds)
 
 
-def _relative_gap(cost: Floats, lower: Floats) -> Floats:
-    """(cost - lower) / cost of what is handed out, whatever the generator's solver thought it was."""
-    gap = np.divide(cost - lower, cost, where=cost > 0.0, out=np.where(np.isnan(cost - lower), np.nan, 0.0))
-    return np.asarray(np.where(gap < _NO_GAP, 0.0, gap))
-
-
-def _in_the_callers_table(
-    table: pd.DataFrame, rows: NDArray[np.intp], frame: pd.DataFrame, space: FeatureSpace
-) -> pd.DataFrame:
-    """The answers in the caller's columns and index, missing values elsewhere; other columns as they were."""
-    answers = frame.set_axis(pd.Index(rows), axis=0).reindex(np.arange(len(table)))
-    result = table.copy()
-    for name in space.names:
-        result[name] = answers[name].array
-    return result
+def _as_asked(task: Task, points: Floats, frame: pd.DataFrame, people: Rows) -> pd.DataFrame:
+    """Of the rows that share an encoding, the one that a model which reads rows was asked about, where allowed."""
+    decode = task.classifier.decode if isinstance(task.classifier, Scored) else None
+    if decode is None or not len(points):
+        return frame
+    asked = decode(points).set_axis(frame.index, axis=0)
+    fine = task.space.satisfied(asked, people)
+    return asked if fine.all() else asked.where(pd.Series(fine, index=frame.index), frame)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.gradient import Aim, in_blocks, logistic_loss
-from holdfast.generators.numbers import check_numbers, raised
+from holdfast.generators.gradient import Aim, logistic_loss
 from holdfast.generators.polish import answer_by_descent
 
 
@@ -45,21 +43,17 @@ class GCE(Generator):
     good_for: ClassVar[str] = "cheap advice by gradient descent, in no time and on large networks; rarely robust"
     paper: ClassVar[str] = "Wachter, Mittelstadt and Russell 2017, Counterfactual explanations without opening the box"
     uses_changes: ClassVar[bool] = False
+    raises: ClassVar[str] = "margin"
 
     margin: float = 0.0
     raise_by: float = 0.1
 
     def __post_init__(self) -> None:
-        check_numbers(self, positive=["raise_by"], non_negative=["margin"])
+        self.check_numbers(positive=["raise_by"], non_negative=["margin"])
 
     def propose(self, task: Task) -> Proposals:
         """A cheap point with the margin for each row, all rows at once."""
-        return in_blocks(task, self._answer)
+        return answer_by_descent(task, self._aim, logistic_loss())
 
-    def harder(self, step: float) -> GCE:
-        """The same with more margin: raise_by for each step, and up to twice that by step 20."""
-        return replace(self, margin=raised(self.margin, self.raise_by, step))
-
-    def _answer(self, task: Task, deadline: Deadline) -> Proposals:
-        aim = Aim(task.network, task.targets, task.factuals, task.space.weights, self.margin)
-        return answer_by_descent(task, aim, logistic_loss(), deadline)
+    def _aim(self, task: Task) -> Aim:
+        return Aim(task, task.space.weights, self.margin)

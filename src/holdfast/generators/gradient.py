@@ -4,7 +4,7 @@
 
 over the box that a person can reach, with one-hot columns relaxed to weights that sum to 1. For each person the least
 multiplier c is sought whose minimum has a margin of at least 0: just across the boundary. Relaxed points are no
-answers: `Answers` keeps the cheapest that has the margin, and the class, once it is a row of the caller's table.
+answers: `Polish` keeps the cheapest that has the margin, and the class, once it is a row of the caller's table.
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from holdfast.deadline import Deadline
-from holdfast.generators.base import Proposals, Task
-from holdfast.generators.finish import allowed
-from holdfast.network import Floats, Network
-from holdfast.verify.margins import Rows, least_margins, margin_slopes, rounding_of_margins
+from holdfast.generators.base import Task
+from holdfast.network import Floats
+from holdfast.verify.margins import Rows, least_margins, margin_slopes
 
-# People who are searched for at once; enough to make single numpy calls worth their while, few enough for the cache.
-_BLOCK = 256
 # The least margin to be content with, in logits: nearer to 0 it is rounding that decides the class.
 _HAIR = 1e-9
 # The step size follows the steepest slope met lately: a kink must not make it jump.
@@ -33,6 +30,9 @@ _TINY = 1e-12
 _WIDEN = 4.0
 # A multiplier that changes by less than this share leads to the same point.
 _SAME = 1e-4
+# Unbounded variables go so far at a time, in units of the model's variables.
+_FAR = 1.0
+_STEPS = 25
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,7 @@ class Aim:
     others build on it. `rows` says whose each point is.
     """
 
-    network: Network
-    targets: Rows
-    factuals: Floats
+    task: Task
     weights: Floats
     demand: float = 0.0
     # How fast the slope of the smooth part of the price changes: what a step size has to know.
@@ -53,19 +51,19 @@ class Aim:
 
     def margins(self, points: Floats, rows: Rows) -> Floats:
         """What is there beyond the demand, (n,)."""
-        return least_margins(self.network, self.targets[rows], points) - max(self.demand, _HAIR)
+        return least_margins(self.task.network, self.task.targets[rows], points) - max(self.demand, _HAIR)
 
     def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
         """The margins and their gradients."""
-        values, gradients = margin_slopes(self.network, self.targets[rows], points)
+        values, gradients = margin_slopes(self.task.network, self.task.targets[rows], points)
         return values - max(self.demand, _HAIR), gradients
 
     def price(self, points: Floats, rows: Rows) -> Floats:
         """What each point costs, (n,)."""
-        return np.asarray(np.abs(points - self.factuals[rows]) @ self.weights)
+        return np.asarray(np.abs(points - self.task.factuals[rows]) @ self.weights)
 
     def smooth_slopes(self, points: Floats, rows: Rows) -> Floats | float:
-        """The gradient of the smooth part of the price; the l1 part is left to `shrink`."""
+        """The gradient of the smooth part of the price; the l1 part is left to the proximal step."""
         return 0.0
 
 
@@ -113,53 +111,17 @@ class Relaxed:
         # An immutable label is a corner of its simplex already, but for rounding.
         return np.clip(points, self.lower[rows], self.upper[rows])
 
+    def ends(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
+        """How far each variable can go down and up, and some way from the points where there is no end."""
+        lower, upper = self.lower[rows], self.upper[rows]
+        return (
+            np.where(np.isfinite(lower), lower, points - _FAR),
+            np.where(np.isfinite(upper), upper, points + _FAR),
+        )
+
     def movable(self, rows: Rows) -> NDArray[np.bool_]:
         """Which variables can move at all."""
         return np.asarray(self.upper[rows] > self.lower[rows])
-
-
-def shrink(points: Floats, centre: Floats, threshold: Floats) -> Floats:
-    """The proximal step of the l1 distance: every variable moved towards the centre by its threshold."""
-    change = points - centre
-    return np.asarray(centre + np.sign(change) * np.maximum(np.abs(change) - threshold, 0.0))
-
-
-class Answers:
-    """For each row of a task the cheapest point so far that obeys every constraint and has the aim's margin."""
-
-    def __init__(self, task: Task, aim: Aim) -> None:
-        self.task, self.aim = task, aim
-        self.points = np.full(task.factuals.shape, np.nan)
-        self.prices = np.full(len(task), np.inf)
-
-    @property
-    def found(self) -> NDArray[np.bool_]:
-        """Which rows have an answer."""
-        return np.asarray(np.isfinite(self.prices))
-
-    def offer(self, points: Floats, rows: Rows) -> None:
-        """Project the points, and keep for each row the cheapest that will do."""
-        points = self.task.space.project(points, self.task.factuals[rows])
-        prices = self.aim.price(points, rows)
-        # A margin of nothing but rounding may be gone in a table of another length.
-        spare = rounding_of_margins(self.aim.network, points)
-        fine = (prices < self.prices[rows]) & (self.aim.margins(points, rows) >= spare)
-        good = np.flatnonzero(allowed(self.task, fine, rows, points))
-        # Of several assignments to one row the last counts, which is the cheapest.
-        order = good[np.argsort(-prices[good], kind="stable")]
-        self.points[rows[order]], self.prices[rows[order]] = points[order], prices[order]
-
-    def proposals(self, late: bool = False) -> Proposals:
-        """The answers, and a sentence for every row without one."""
-        reason = [""] * len(self.task)
-        for row in np.flatnonzero(~self.found).tolist():
-            label = self.task.network.classes[self.task.targets[row]]
-            reason[row] = f"the descent came to no point within the constraints that is classified as {label}"
-            if self.aim.demand > 0.0:
-                reason[row] += f" with a margin of {self.aim.demand:g}"
-            if late:
-                reason[row] += " in time"
-        return Proposals.of(self.points, reason)
 
 
 def descend(
@@ -167,9 +129,8 @@ def descend(
     relaxed: Relaxed,
     loss: Loss,
     *,
-    least: float = 0.0,
-    rounds: int = 14,
-    steps: int = 25,
+    least: float,
+    rounds: int,
     deadline: Deadline,
 ) -> list[Floats]:
     """Accelerated proximal gradient descent (FISTA with restarts), the multiplier adapted from round to round.
@@ -192,7 +153,7 @@ def descend(
     low, high = np.zeros(n), np.full(n, np.inf)
     ends = []
     for _ in range(rounds):
-        x = _fista(aim, relaxed, loss, rows, x, c, steps)
+        x = _fista(aim, relaxed, loss, rows, x, c)
         ends.append(x)
         if deadline.over:
             break
@@ -214,33 +175,24 @@ def _first_multiplier(aim: Aim, relaxed: Relaxed, rows: Rows) -> Floats:
     return np.asarray(np.where(best > _TINY, 2.0 / np.maximum(best, _TINY), 1.0))
 
 
-def _fista(aim: Aim, relaxed: Relaxed, loss: Loss, rows: Rows, x: Floats, c: Floats, steps: int) -> Floats:
+def _fista(aim: Aim, relaxed: Relaxed, loss: Loss, rows: Rows, x: Floats, c: Floats) -> Floats:
     """So many accelerated proximal steps for every row at once, each with its own step size and momentum."""
     y, t, steepest = x, np.ones(rows.size), np.zeros(rows.size)
-    for _ in range(steps):
+    for _ in range(_STEPS):
         values, gradients = aim.slopes(y, rows)
         steepest = np.maximum((gradients**2).sum(axis=1), _FORGET * steepest)
         size = 1.0 / np.maximum(c * loss.curvature * steepest + aim.curvature, _TINY)
         down = aim.smooth_slopes(y, rows) - (c * loss.pressure(values))[:, None] * gradients
-        moved = shrink(y - size[:, None] * down, relaxed.factuals[rows], size[:, None] * aim.weights)
-        new = relaxed.inside(moved, rows)
+        # The proximal step of the l1 distance: every variable moved towards the factual by its threshold.
+        change = y - size[:, None] * down - relaxed.factuals[rows]
+        change = np.sign(change) * np.maximum(np.abs(change) - size[:, None] * aim.weights, 0.0)
+        new = relaxed.inside(relaxed.factuals[rows] + change, rows)
         # Momentum that points uphill is dropped.
         t = np.where(((y - new) * (new - x)).sum(axis=1) > 0.0, 1.0, t)
         following = (1.0 + np.sqrt(1.0 + 4.0 * t**2)) / 2.0
         y = relaxed.inside(new + ((t - 1.0) / following)[:, None] * (new - x), rows)
         x, t = new, following
     return x
-
-
-def in_blocks(task: Task, answer: Callable[[Task, Deadline], Proposals]) -> Proposals:
-    """Ask `answer` about a few hundred people at a time, each block with its deadline; the answers side by side."""
-    parts = []
-    for begin in range(0, len(task), _BLOCK):
-        block = task.take(np.arange(begin, min(begin + _BLOCK, len(task))))
-        parts.append(answer(block, task.deadline(len(block))))
-        task.report(len(block))
-    points = np.concatenate([part.points for part in parts])
-    return Proposals.of(points, [text for part in parts for text in part.reason])
 
 
 def _onto_simplex(points: Floats) -> Floats:

@@ -16,8 +16,6 @@ from holdfast.deadline import Deadline
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Task
-from holdfast.generators.finish import allowed, narrow
-from holdfast.generators.walk import project
 from holdfast.network import Floats
 
 # The paper walks in steps of 0.05; what lies between the last good and the next step is then looked at ever closer.
@@ -62,10 +60,10 @@ class _Search:
         if self.deadline.over:
             return taken
         rows = self.rows[places]
-        trials = project(self.task, rows, trials)
+        trials = self.task.project(rows, trials)
         cost = _costs(self.task, rows, trials)
-        better = allowed(self.task, cost < self.cost[places], rows, trials)
-        better = narrow(self.task, better, rows, trials, self.deadline)
+        better = self.task.allowed(cost < self.cost[places], rows, trials)
+        better = self.task.robust(better, rows, trials, self.deadline)
         order = np.lexsort((cost, places))
         order = order[better[order]]
         first = order[np.unique(places[order], return_index=True)[1]]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from holdfast.generators.acceptance import Judge, Today
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.numbers import check_numbers, raised
-from holdfast.generators.rows import RowAnswer, answer_rows, search_row
+from holdfast.generators.exact import RowAnswer, answer_rows, search_row
 from holdfast.milp.people import NO_LIMITS
 
 
@@ -39,20 +38,17 @@ class MCE(Generator):
     good_for: ClassVar[str] = "the cheapest change that today's model accepts, as a yardstick; not robust"
     paper: ClassVar[str] = "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
     uses_changes: ClassVar[bool] = False
+    raises: ClassVar[str] = "margin"
 
     margin: float = 0.0
     raise_by: float = 0.1
 
     def __post_init__(self) -> None:
-        check_numbers(self, positive=["raise_by"], non_negative=["margin"])
+        self.check_numbers(positive=["raise_by"], non_negative=["margin"])
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted point of each row, with its gap."""
         return answer_rows(task, self._answer)
-
-    def harder(self, step: float) -> MCE:
-        """The same with more margin: raise_by for each step, and up to twice that by step 20."""
-        return replace(self, margin=raised(self.margin, self.raise_by, step))
 
     def _answer(self, task: Task, row: int) -> RowAnswer:
         judge: Judge = Today(task.network, int(task.targets[row]), self.margin)

@@ -68,7 +68,7 @@ class Move:
 
 def moves(recourse: Recourse) -> list[Move]:
     """The columns that someone is told to change, the most often changed first."""
-    before, after = _numbers(recourse, np.flatnonzero(recourse.found))
+    before, after = _numbers(recourse, recourse.answered)
     found = [
         _move(feature, recourse.space.notes, before[:, i], after[:, i])
         for i, feature in enumerate(recourse.space.features)

@@ -11,7 +11,7 @@ from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.walk import walk
-from holdfast.verify.inputs import whole_number
+from holdfast.given import whole_number
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.changes import PlausibleChanges
-from holdfast.drawing import (
+from holdfast.errors import InvalidInputError
+from holdfast.generators.moves import Move
+from holdfast.network import Floats
+from holdfast.numbers import at_most
+from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,
     INK,
     LIGHT,
-    at_most,
     axes_to_draw_on,
     headline,
     legend_below,
@@ -21,9 +24,6 @@ from holdfast.drawing import (
     nothing_to_draw,
     plain,
 )
-from holdfast.errors import InvalidInputError
-from holdfast.generators.moves import Move, moves
-from holdfast.network import Floats
 from holdfast.verify import CertifiedRadius, Verdict
 from holdfast.verify.plots import draw_survival, read_deltas
 
@@ -65,8 +65,7 @@ def draw_recourse(
 
 def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
     """A bar for each column: how many people are told to change it, and beside it by how much."""
-    found = moves(recourse)
-    drawn = found[:most]
+    drawn = recourse.moves[:most]
     ax = axes_to_draw_on(ax, "a picture of recourse", (7.6, 1.9 + 0.34 * max(len(drawn), 3)))
     answers = int(recourse.found.sum())
     ax.set_xlabel(f"people told to change it, of {answers:,} with an answer")
@@ -88,7 +87,7 @@ def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
         fontsize="small", color=INK, annotation_clip=False,
     )  # fmt: skip
     legend_below(ax, 3)
-    more = "" if len(drawn) == len(found) else f", the first {len(drawn)} of {len(found)}"
+    more = "" if len(drawn) == len(recourse.moves) else f", the first {len(drawn)} of {len(recourse.moves)}"
     headline(ax, f"What people are told to change{more}")
     return ax
 
@@ -142,7 +141,7 @@ def _unit(recourse: Recourse) -> str:
 
 def _radii(recourse: Recourse, radius: Any) -> Floats:
     """The certified radii of the rows with an answer: the caller's, or computed."""
-    rows = np.flatnonzero(recourse.found)
+    rows = recourse.answered
     if radius is not None:
         if isinstance(radius, CertifiedRadius) and radius.unit != _unit(recourse):
             raise InvalidInputError(f"radius: expected a {_unit(recourse)} for each answer, got a {radius.unit}")
@@ -152,4 +151,6 @@ def _radii(recourse: Recourse, radius: Any) -> Floats:
                 f"radius: expected one for each of the {rows.size} answers or {len(recourse)} rows, got {given.shape}"
             )
         return given if given.shape == (rows.size,) else given[rows]
-    return recourse.certified_radius(rows).lower if rows.size else np.empty(0)
+    if recourse.radii.unknown and rows.size:
+        return recourse.certified_radius(rows).lower
+    return recourse.radii.lower[rows]

@@ -6,16 +6,19 @@ steps are as good as any other column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
-from holdfast.generators.gradient import Aim, Answers, Loss, Relaxed, descend
+from holdfast.generators.gradient import Aim, Loss, Relaxed, descend
 from holdfast.network import Floats
-from holdfast.verify.margins import Rows
+from holdfast.verify.margins import Rows, rounding_of_margins
 
+# People who are searched for at once; enough to make single numpy calls worth their while, few enough for the cache.
+_BLOCK = 256
 # How far a number may go towards an end of its range in one move.
 _FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.03)
 # How much of the greatest move back that keeps the margin is tried; a hair less where rounding went the wrong way.
@@ -27,15 +30,12 @@ _FREE = 1e-9
 _LOOKED_AT = 16
 _STARTS = 4
 _WORTH = 1e-4
-# Unbounded variables go so far at a time, in units of the model's variables.
-_FAR = 1.0
 
 
 def answer_by_descent(
     task: Task,
-    aim: Aim,
+    aim_of: Callable[[Task], Aim],
     loss: Loss,
-    deadline: Deadline,
     *,
     least: float = 0.0,
     rounds: int = 14,
@@ -43,81 +43,101 @@ def answer_by_descent(
 ) -> Proposals:
     """Descend, keep what is good once it is a row of the caller's table, and cheapen it by so many moves at most.
 
-    The other options are those of `descend`.
+    A few hundred people at a time, each block with its deadline. The other options are those of `descend`.
     """
-    relaxed, answers = Relaxed.of(task), Answers(task, aim)
-    ends = descend(aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
-    polish = Polish(answers, relaxed, moves_back, deadline)
-    answers.offer(*polish.stretched(np.concatenate(ends), np.tile(np.arange(len(task)), len(ends))))
-    polish.run(ends[-1])
-    return answers.proposals(late=deadline.over)
+    proposals = task.nothing()
+    for begin in range(0, len(task), _BLOCK):
+        rows = np.arange(begin, min(begin + _BLOCK, len(task)))
+        block, deadline = task.take(rows), task.deadline(rows.size)
+        relaxed = Relaxed.of(block)
+        polish = Polish(aim_of(block), relaxed, deadline)
+        ends = descend(polish.aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
+        polish.run(ends, moves_back)
+        proposals.put(rows, Proposals.of(polish.points, polish.reasons()))
+        task.report(rows.size)
+    return proposals
 
 
-@dataclass
 class Polish:
-    """Repairs and cheapens the answers of one block of people."""
+    """For each person of a block the cheapest point so far that obeys every constraint and has the aim's margin."""
 
-    answers: Answers
-    relaxed: Relaxed
-    moves_back: int
-    deadline: Deadline
-
-    def __post_init__(self) -> None:
-        space = self.answers.task.space
+    def __init__(self, aim: Aim, relaxed: Relaxed, deadline: Deadline) -> None:
+        self.aim, self.relaxed, self.deadline = aim, relaxed, deadline
+        self.task, space = aim.task, aim.task.space
+        self.points = np.full(self.task.factuals.shape, np.nan)
+        self.prices = np.full(len(self.task), np.inf)
         self.columns = [np.array(feature.variables, dtype=np.intp) for feature in space.features]
         self.one_hot = [feature.one_hot for feature in space.features]
         self.steps = np.zeros(space.n_variables)
         for grid in space.grids:
             self.steps[grid.variable] = grid.step
 
-    def run(self, last: Floats) -> None:
+    @property
+    def found(self) -> NDArray[np.bool_]:
+        """Which people have an answer."""
+        return np.asarray(np.isfinite(self.prices))
+
+    def run(self, ends: list[Floats], moves_back: int) -> None:
         """Repair the rows without an answer from where the descent ended, or from elsewhere; then cheapen them all."""
-        self._repair([last, self.relaxed.factuals])
-        self._repair(self._anywhere())
-        self._cheapen()
+        self.offer(*self._stretched(np.concatenate(ends), np.tile(np.arange(len(self.task)), len(ends))))
+        self._repair([ends[-1], self.relaxed.factuals])
+        # At random among the points that each person can reach, for where every slope leads nowhere.
+        rng = np.random.default_rng(self.task.seed)
+        lower, upper = self.relaxed.ends(self.relaxed.factuals, np.arange(len(self.task)))
+        self._repair([rng.uniform(lower, upper) for _ in range(_STARTS)])
+        self._cheapen(moves_back)
 
-    def stretched(self, points: Floats, rows: Rows) -> tuple[Floats, Rows]:
+    def reasons(self) -> list[str]:
+        """A sentence for every person without an answer."""
+        demand = f" with a margin of {self.aim.demand:g}" if self.aim.demand > 0.0 else ""
+        demand += " in time" if self.deadline.over else ""
+        start = "the descent came to no point within the constraints that is classified as"
+        labels = self.task.network.classes[self.task.targets]
+        return ["" if found else f"{start} {label}{demand}" for found, label in zip(self.found, labels, strict=True)]
+
+    def offer(self, points: Floats, rows: Rows) -> None:
+        """Project the points, and keep for each row the cheapest that will do."""
+        points = self.task.project(rows, points)
+        prices = self.aim.price(points, rows)
+        # A margin of nothing but rounding may be gone in a table of another length.
+        spare = rounding_of_margins(self.task.network, points)
+        fine = (prices < self.prices[rows]) & (self.aim.margins(points, rows) >= spare)
+        good = np.flatnonzero(self.task.allowed(fine, rows, points))
+        # Of several assignments to one row the last counts, which is the cheapest.
+        order = good[np.argsort(-prices[good], kind="stable")]
+        self.points[rows[order]], self.prices[rows[order]] = points[order], prices[order]
+
+    def _stretched(self, points: Floats, rows: Rows) -> tuple[Floats, Rows]:
         """The points, and those that fell a little short taken on the same way until they have the margin."""
-        short = np.flatnonzero(self.answers.aim.margins(points, rows) < 0.0)
-        rows_short = rows[short]
-        far = self.relaxed.inside(
-            points[short] + _FURTHER * (points[short] - self.relaxed.factuals[rows_short]), rows_short
-        )
-        there = self.answers.aim.margins(far, rows_short) >= 0.0
-        far, rows_short = far[there], rows_short[there]
-        way = points[short[there]] - far
+        short = np.flatnonzero(self.aim.margins(points, rows) < 0.0)
+        near, whose = points[short], rows[short]
+        far = self.relaxed.inside(near + _FURTHER * (near - self.relaxed.factuals[whose]), whose)
+        there = self.aim.margins(far, whose) >= 0.0
+        far, whose, way = far[there], whose[there], (near - far)[there]
         return (
-            np.concatenate([points, far + self._furthest(far, way, rows_short)[:, None] * way]),
-            np.concatenate([rows, rows_short]),
+            np.concatenate([points, far + self._furthest(far, way, whose)[:, None] * way]),
+            np.concatenate([rows, whose]),
         )
-
-    def _anywhere(self) -> list[Floats]:
-        """Points at random among those that each person can reach, for where every slope leads nowhere."""
-        rng = np.random.default_rng(self.answers.task.seed)
-        lower, upper = self.relaxed.lower, self.relaxed.upper
-        lower = np.where(np.isfinite(lower), lower, self.relaxed.factuals - _FAR)
-        upper = np.where(np.isfinite(upper), upper, self.relaxed.factuals + _FAR)
-        return [rng.uniform(lower, upper) for _ in range(_STARTS)]
 
     # ------------------------------------------------------------------ out: to a row that has the margin
 
     def _repair(self, starts: list[Floats]) -> None:
         """One column at a time, the move that gains the most margin for its price, until the margin is there."""
-        aim, rows = self.answers.aim, np.flatnonzero(~self.answers.found)
+        aim, rows = self.aim, np.flatnonzero(~self.found)
         if not rows.size:
             return
         now = np.concatenate([start[rows] for start in starts])
         rows = np.tile(rows, len(starts))
-        self.answers.offer(now, rows)
+        self.offer(now, rows)
         for _ in range(2 * len(self.columns)):
-            still = ~self.answers.found[rows]
+            still = ~self.found[rows]
             now, rows = now[still], rows[still]
             if not rows.size or self.deadline.over:
                 return
             options, whose = self._moves(now, rows)
             margins = aim.margins(options, rows[whose])
             enough = np.flatnonzero(margins >= 0.0)
-            self.answers.offer(*self._promising(options[enough], rows[whose[enough]]))
+            self.offer(*self._promising(options[enough], rows[whose[enough]]))
             gain = margins - aim.margins(now, rows)[whose]
             spent = aim.price(options, rows[whose]) - aim.price(now, rows)[whose]
             rate = np.where(gain > 0.0, gain / np.maximum(spent, _FREE), -np.inf)
@@ -131,8 +151,7 @@ class Polish:
     def _moves(self, now: Floats, rows: Rows) -> tuple[Floats, Rows]:
         """Every move of one column: to another label, or some of the way to an end of the range; and whose it is."""
         movable = self.relaxed.movable(rows)
-        ends = [self.relaxed.upper[rows], self.relaxed.lower[rows]]
-        ends = [np.where(np.isfinite(end), end, now + side * _FAR) for end, side in zip(ends, (1, -1), strict=True)]
+        ends = self.relaxed.ends(now, rows)[::-1]
         options, whose = [], []
         for variables, one_hot in zip(self.columns, self.one_hot, strict=True):
             who = np.flatnonzero(movable[:, variables].any(axis=1))
@@ -160,19 +179,19 @@ class Polish:
 
     # ------------------------------------------------------------------ back: to cheaper rows with the margin
 
-    def _cheapen(self) -> None:
+    def _cheapen(self, moves: int) -> None:
         """Take back one column at a time, or all a little, as far as the margin lasts; the best of these, again."""
-        rows = np.flatnonzero(self.answers.found)
-        for _ in range(self.moves_back):
+        rows = np.flatnonzero(self.found)
+        for _ in range(moves):
             if not rows.size or self.deadline.over:
                 return
-            before = self.answers.prices[rows]
-            self.answers.offer(*self._promising(*self._backward(rows)))
-            rows = rows[self.answers.prices[rows] < before * (1.0 - _WORTH)]
+            before = self.prices[rows]
+            self.offer(*self._promising(*self._backward(rows)))
+            rows = rows[self.prices[rows] < before * (1.0 - _WORTH)]
 
     def _backward(self, rows: Rows) -> tuple[Floats, Rows]:
         """Points between an answer and the factual, in one column or in all, that still have the margin."""
-        change = self.relaxed.factuals[rows] - self.answers.points[rows]
+        change = self.relaxed.factuals[rows] - self.points[rows]
         ways, whose = [change], [np.arange(rows.size)]
         for variables in self.columns:
             who = np.flatnonzero((change[:, variables] != 0.0).any(axis=1))
@@ -181,7 +200,7 @@ class Polish:
             ways.append(way)
             whose.append(who)
         way, who = np.concatenate(ways), rows[np.concatenate(whose)]
-        here = self.answers.points[who]
+        here = self.points[who]
         reach = self._furthest(here, way, who)
         points = [here + (reach * share)[:, None] * way for share in _BACK]
         # Where a number was rounded towards the factual, and lost the margin by that, the next step out may have it.
@@ -190,8 +209,8 @@ class Polish:
 
     def _promising(self, points: Floats, rows: Rows) -> tuple[Floats, Rows]:
         """The cheapest few for each row: to bring a point to the caller's units takes longer than to look at it."""
-        prices = self.answers.aim.price(points, rows)
-        cheaper = np.flatnonzero(prices < self.answers.prices[rows])
+        prices = self.aim.price(points, rows)
+        cheaper = np.flatnonzero(prices < self.prices[rows])
         order = cheaper[np.lexsort((prices[cheaper], rows[cheaper]))]
         first = np.searchsorted(rows[order], rows[order])
         order = order[np.arange(order.size) - first < _LOOKED_AT]
@@ -199,7 +218,7 @@ class Polish:
 
     def _furthest(self, here: Floats, way: Floats, rows: Rows) -> Floats:
         """By bisection, the greatest share of the way that keeps the margin."""
-        aim = self.answers.aim
+        aim = self.aim
         whole = aim.margins(here + way, rows) >= 0.0
         low, high = np.where(whole, 1.0, 0.0), np.ones(rows.size)
         for _ in range(_HALVINGS):

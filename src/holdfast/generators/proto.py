@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
-from holdfast.generators.gradient import Aim, hinge_loss, in_blocks
-from holdfast.generators.numbers import check_numbers, raised
+from holdfast.generators.gradient import Aim, hinge_loss
 from holdfast.generators.polish import answer_by_descent
 from holdfast.network import Floats
 from holdfast.verify.margins import Rows
@@ -65,6 +64,7 @@ class PROTO(Generator):
     good_for: ClassVar[str] = "advice on the way to people who are accepted: more plausible than gce; rarely robust"
     paper: ClassVar[str] = "Van Looveren and Klaise 2021, Interpretable counterfactual explanations by prototypes"
     uses_changes: ClassVar[bool] = False
+    raises: ClassVar[str] = "kappa"
 
     candidates: Any = None
     kappa: float = 0.0
@@ -76,7 +76,7 @@ class PROTO(Generator):
     def __post_init__(self) -> None:
         if self.candidates is not None:
             object.__setattr__(self, "candidates", check_candidates(self.candidates))
-        check_numbers(self, positive=["raise_by"], non_negative=["kappa", "beta", "theta"], counts=["neighbours"])
+        self.check_numbers(positive=["raise_by"], non_negative=["kappa", "beta", "theta"], counts=["neighbours"])
 
     def propose(self, task: Task) -> Proposals:
         """A point with the margin kappa for each row, all rows at once."""
@@ -85,29 +85,20 @@ class PROTO(Generator):
             points = read_candidates(self.candidates, task.space, task.network)
             for target in np.unique(task.targets).tolist():
                 accepted[target] = accepted_candidates(points, task.space, task.network, target)
-        return in_blocks(task, lambda block, deadline: self._answer(block, accepted, deadline))
+        return answer_by_descent(task, partial(self._aim, accepted), hinge_loss(_WIDTH))
 
-    def harder(self, step: float) -> PROTO:
-        """The same with a larger kappa: raise_by for each step, and up to twice that by step 20."""
-        return replace(self, kappa=raised(self.kappa, self.raise_by, step))
-
-    def example_table(self) -> object:
-        """The candidates."""
-        return self.candidates
-
-    def _answer(self, task: Task, accepted: dict[int, Candidates], deadline: Deadline) -> Proposals:
+    def _aim(self, accepted: dict[int, Candidates], task: Task) -> Aim:
         prototypes, pull = task.factuals.copy(), np.zeros(len(task))
         for target, candidates in accepted.items():
             rows = np.flatnonzero(task.targets == target)
             if len(candidates) and rows.size:
                 prototypes[rows] = nearest_means(candidates, task.factuals[rows], self.neighbours)
                 pull[rows] = self.theta
-        aim = NearPrototype(
-            task.network, task.targets, task.factuals, self.beta * task.space.weights, self.kappa,
+        return NearPrototype(
+            task, self.beta * task.space.weights, self.kappa,
             curvature=2.0 * float(task.space.weights.max() + pull.max()),
             squares=task.space.weights, prototypes=prototypes, pull=pull,
         )  # fmt: skip
-        return answer_by_descent(task, aim, hinge_loss(_WIDTH), deadline)
 
 
 def nearest_means(candidates: Candidates, factuals: Floats, k: int) -> Floats:
@@ -117,7 +108,7 @@ def nearest_means(candidates: Candidates, factuals: Floats, k: int) -> Floats:
         chosen = near[:k]
         if chosen.size < min(k, len(candidates)):
             chosen = candidates.first(factuals[i : i + 1], k)[0]
-        means[i] = candidates.points[chosen].mean(axis=0)
+        means[i] = candidates.points(chosen).mean(axis=0)
     return means
 
 
@@ -131,11 +122,11 @@ class NearPrototype(Aim):
 
     def price(self, points: Floats, rows: Rows) -> Floats:
         """beta ||x' - x||_1 + ||x' - x||_2^2 + theta ||x' - proto||_2^2."""
-        squared = (points - self.factuals[rows]) ** 2 @ self.squares
+        squared = (points - self.task.factuals[rows]) ** 2 @ self.squares
         pulled = self.pull[rows] * ((points - self.prototypes[rows]) ** 2).sum(axis=1)
         return np.asarray(super().price(points, rows) + squared + pulled)
 
     def smooth_slopes(self, points: Floats, rows: Rows) -> Floats:
         """The gradient of the two squares."""
-        back = self.squares * (points - self.factuals[rows])
+        back = self.squares * (points - self.task.factuals[rows])
         return np.asarray(2.0 * (back + self.pull[rows, None] * (points - self.prototypes[rows])))

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
-from holdfast.generators.finish import allowed
 from holdfast.generators.likelihood import Odds
 from holdfast.generators.nearest import why_none
-from holdfast.generators.numbers import check_numbers
-from holdfast.generators.walk import project, walk
+from holdfast.generators.walk import walk
 from holdfast.network import Floats
 
 # The way to each of so many neighbours is looked at for the nearest point of the boundary.
@@ -92,8 +90,7 @@ class RBR(Generator):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "candidates", check_candidates(self.candidates))
-        check_numbers(
-            self,
+        self.check_numbers(
             positive=["radius", "sigma", "delta_plus"],
             non_negative=["epsilon_unfavourable", "epsilon_favourable"],
             counts=["samples", "steps"],
@@ -122,10 +119,6 @@ class RBR(Generator):
     def harder(self, step: float) -> RBR:
         """A larger ball: half of `delta_plus` more for each step."""
         return replace(self, delta_plus=self.delta_plus * (1.0 + 0.5 * step))
-
-    def example_table(self) -> object:
-        """The candidates."""
-        return self.candidates
 
 
 class _Search:
@@ -176,9 +169,9 @@ class _Search:
     def _keep_best(self, people: NDArray[np.intp], iterates: list[Floats], reach: Floats) -> None:
         """For each person the iterate with the least odds that obeys the constraints and has the class."""
         people = np.tile(people, len(iterates))
-        points = project(self.task, self.rows[people], np.concatenate(iterates))
+        points = self.task.project(self.rows[people], np.concatenate(iterates))
         inside = self._cost(points - self.own[people]) <= np.tile(reach, len(iterates))
-        fine = np.flatnonzero(allowed(self.task, inside, self.rows[people], points))
+        fine = np.flatnonzero(self.task.allowed(inside, self.rows[people], points))
         people, points = people[fine], points[fine]
         order = np.lexsort([self._worst_odds(people, points)[0], people])
         served, first = np.unique(people[order], return_index=True)
@@ -215,7 +208,7 @@ class _Search:
         """The cheapest accepted point on the straight ways to the nearest accepted neighbours."""
         orders = candidates.first(self.own, _NEIGHBOURS)
         lengths = np.array([order.size for order in orders])
-        ends = project(self.task, np.repeat(self.rows, lengths), candidates.points[np.concatenate(orders)])
+        ends = self.task.project(np.repeat(self.rows, lengths), candidates.points(np.concatenate(orders)))
         person = np.concatenate([np.arange(self.rows.size), np.repeat(np.arange(self.rows.size), lengths)])
         ways = np.concatenate([self.neighbours, ends]) - self.own[person]
         targets = self.task.targets[self.rows][person]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,11 @@ from holdfast.features.columns import Storage
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
-from holdfast.given import given_array
+from holdfast.given import check_jobs, given_array, positive_number, whole_number
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 from holdfast.verify.deciders import decider_for
-from holdfast.verify.inputs import check_changes, check_jobs, check_reading, positive_number, read_table, read_targets
-
-
-@dataclass(frozen=True)
-class Question:
-    """A task and the caller's own table, whose columns, order and index the answer has."""
-
-    task: Task
-    table: pd.DataFrame
+from holdfast.verify.inputs import check_changes, check_reading, read_table, read_targets
 
 
 def read_question(
@@ -39,36 +31,48 @@ def read_question(
     changes: Changes | None,
     generator: Generator,
     space: FeatureSpace | None,
-    seed: int,
-    time_limit: float | None,
-    n_jobs: int | None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    n_jobs: int | None = None,
     threshold: Any = None,
-) -> Question:
-    """Check every argument and bring X into the model's variables."""
+) -> Task:
+    """Check every argument of `explain` and bring X into the model's variables."""
     if not isinstance(generator, Generator):
         raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
-    if changes is not None:
-        check_changes(changes)
     loaded = load_model(model, threshold)
     space = find_space(loaded, X, space, generator.example_table())
-    table = _as_frame(X, space)
-    frame = table.loc[:, list(space.names)]
-    points = model_points(loaded, table, space)
-    loaded = loaded.in_space(space, frame)
-    task = Task(
-        model=loaded,
-        space=space,
-        factuals=points,
-        targets=read_targets(loaded.classifier, target, points.shape[0]),
-        decider=None if changes is None else decider_for(loaded, changes),
-        seed=seed,
+    task = read_people(loaded, _as_frame(X, space), space, target=target, changes=changes)
+    return replace(
+        task,
+        seed=whole_number(seed, "seed", least=0),
         time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
         n_jobs=check_jobs(n_jobs),
-        advance=None,
-        frame=frame,
-        people=space.rows(frame),
     )
-    return Question(task, table)
+
+
+def read_people(
+    loaded: Model,
+    table: pd.DataFrame,
+    space: FeatureSpace,
+    *,
+    target: Any,
+    changes: Changes | None,
+    known: pd.DataFrame | None = None,
+) -> Task:
+    """The people in the model's variables, and what they want; `known` are rows that the model will be asked about."""
+    if changes is not None:
+        check_changes(changes)
+    model_points(loaded, table, space)
+    people = space.rows(table)
+    loaded = loaded.in_space(space, people if known is None else known)
+    return Task(
+        model=loaded,
+        space=space,
+        people=people,
+        targets=read_targets(loaded.classifier, target, len(table)),
+        decider=None if changes is None else decider_for(loaded, changes),
+        frame=table,
+    )
 
 
 def find_space(loaded: Model, X: Any, space: FeatureSpace | None, example: Any = None) -> FeatureSpace:

@@ -217,6 +217,6 @@ def _are_robust(decider: Decider | None, candidates: Candidates, target: int, de
     """Which candidates every model in Δ accepts, as far as time allows to say."""
     if decider is None or not len(candidates) or deadline.over:
         return np.full(len(candidates), decider is None)
-    parts = (candidates.settled[start : start + _ROWS] for start in range(0, len(candidates), _ROWS))
+    parts = (candidates.settled(slice(start, start + _ROWS)) for start in range(0, len(candidates), _ROWS))
     certified = (certify_points(decider, part, np.full(len(part), target), deadline=deadline) for part in parts)
     return np.concatenate([certificates.robust for certificates in certified])

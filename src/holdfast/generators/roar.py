@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from holdfast.changes import PlausibleChanges
-from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.gradient import Aim, in_blocks, logistic_loss
-from holdfast.generators.numbers import check_numbers, raised
+from holdfast.generators.gradient import Aim, logistic_loss
 from holdfast.generators.polish import answer_by_descent
 from holdfast.network import Floats
 from holdfast.verify.margins import Rows
@@ -61,6 +59,7 @@ class ROAR(Generator):
     good_for: ClassVar[str] = "often robust by experience, dear, in no time; without a proof of its own"
     paper: ClassVar[str] = "Upadhyay, Joshi and Lakkaraju 2021, Towards robust and reliable algorithmic recourse"
     uses_changes: ClassVar[bool] = False
+    raises: ClassVar[str] = "delta_max"
 
     delta_max: float = 0.02
     cost_weight: float = 0.1
@@ -68,27 +67,19 @@ class ROAR(Generator):
     raise_by: float = 0.02
 
     def __post_init__(self) -> None:
-        check_numbers(self, positive=["cost_weight", "raise_by"], non_negative=["delta_max"])
+        self.check_numbers(positive=["cost_weight", "raise_by"], non_negative=["delta_max"])
         PlausibleChanges(1.0, self.norm)
 
     def propose(self, task: Task) -> Proposals:
         """A point that the worst of the changed tangents accepts, for each row, all rows at once."""
-        return in_blocks(task, self._answer)
+        # Beyond the boundary the price is flat: where it is least is worth few moves.
+        return answer_by_descent(task, self._aim, logistic_loss(), least=1.0 / self.cost_weight, rounds=8, moves_back=3)
 
-    def harder(self, step: float) -> ROAR:
-        """The same against larger changes: raise_by for each step, and up to twice that by step 20."""
-        return replace(self, delta_max=raised(self.delta_max, self.raise_by, step))
-
-    def _answer(self, task: Task, deadline: Deadline) -> Proposals:
+    def _aim(self, task: Task) -> Aim:
         dual = PlausibleChanges(1.0, self.norm).dual_norm
         both = 2.0 ** (1.0 / dual) if task.network.n_outputs > 1 else 1.0
-        aim = WorstTangent(
-            task.network, task.targets, task.factuals, task.space.weights,
-            radius=self.delta_max * both, dual=dual, multiplier=1.0 / self.cost_weight,
-        )  # fmt: skip
-        # Beyond the boundary the price is flat: where it is least is worth few moves.
-        return answer_by_descent(
-            task, aim, logistic_loss(), deadline, least=1.0 / self.cost_weight, rounds=8, moves_back=3
+        return WorstTangent(
+            task, task.space.weights, radius=self.delta_max * both, dual=dual, multiplier=1.0 / self.cost_weight
         )
 
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
-from holdfast.generators.finish import Finished, finish
-from holdfast.generators.numbers import check_numbers
+from holdfast.generators.explain import finish
+from holdfast.generators.recourse import Recourse
 
-_PROVEN = "proven: "
 # Where a whole step is more than the base can do, smaller ones are tried, down to this.
 _FINEST = 1.0 / 16.0
 
@@ -57,7 +56,7 @@ class Robust(Generator):
     def __post_init__(self) -> None:
         if not isinstance(self.base, Generator):
             raise InvalidInputError(f"base: expected a generator such as MCE(), got {self.base!r}")
-        check_numbers(self, counts=["max_rounds"])
+        self.check_numbers(counts=["max_rounds"])
         self.base.harder(1)
 
     def propose(self, task: Task) -> Proposals:
@@ -99,14 +98,10 @@ class _Rounds:
         steps = np.unique(self.step[self.open]).tolist()
         return [(step, np.flatnonzero(self.open & (self.step == step))) for step in steps]
 
-    def take(self, rows: NDArray[np.intp], finished: Finished, n_rounds: int) -> None:
+    def take(self, rows: NDArray[np.intp], judged: Recourse, n_rounds: int) -> None:
         """Keep a round's answers to these rows; close those that are robust, or of which no more can be asked."""
-        robust = np.zeros(rows.size, dtype=np.bool_)
-        found = np.zeros(rows.size, dtype=np.bool_)
-        found[finished.rows] = True
-        if finished.certificates is not None:
-            robust[finished.rows] = finished.certificates.robust
-        self.kept.points[rows[finished.rows]] = finished.points
+        found, robust = judged.found, judged.robust
+        self.kept.points[rows[found]] = judged.points[found]
         after = "1 round" if n_rounds == 1 else f"{n_rounds} rounds"
         for i, row in enumerate(rows.tolist()):
             if found[i]:
@@ -116,8 +111,8 @@ class _Rounds:
                 self.unmet[row] = self.step[row]
                 self.kept.reason[row] = f"not robust after {after}"
             else:
-                self.kept.reason[row] = finished.reason[i]
-            impossible = self.met[row] < 0.0 and finished.reason[i].startswith(_PROVEN)
+                self.kept.reason[row] = judged.reason[i]
+            impossible = self.met[row] < 0.0 and judged.reason[i].kind.proven
             if robust[i] or impossible or self.unmet[row] - self.met[row] <= _FINEST:
                 self.open[row] = False
                 if not robust[i] and not impossible:

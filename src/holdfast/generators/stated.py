@@ -13,14 +13,12 @@ from holdfast.changes import Changes
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators.finish import sentence_list
-from holdfast.generators.reading import find_space, model_points, own_columns
-from holdfast.generators.recourse import Recourse
+from holdfast.generators.base import Reason
+from holdfast.generators.reading import find_space, own_columns, read_people
+from holdfast.generators.recourse import Recourse, sentence_list
 from holdfast.importers import load_model
 from holdfast.network import Floats
-from holdfast.verify.certify import certify_points
-from holdfast.verify.deciders import decider_for
-from holdfast.verify.inputs import read_table, read_targets
+from holdfast.verify.inputs import read_table
 
 _UNSAID = "no advice was given"
 
@@ -88,41 +86,14 @@ def recourse_from(
         if missing:
             raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(table.columns)}")
     found = answered(factuals, counterfactuals, space)
-    rows = np.flatnonzero(found)
-    before = model_points(loaded, factuals, space)
-    points = np.full(before.shape, np.nan)
-    table = _whole_rows(factuals, counterfactuals, rows, space)
-    if rows.size:
-        points[rows] = read_table(loaded, own_columns(loaded, table), space, "counterfactuals").points
-    loaded = loaded.in_space(space, table)
-    targets = read_targets(loaded.classifier, target, len(factuals))
-    _refuse_other_class(loaded.classifier.predict_index(points[rows]) != targets[rows], table.index)
-    certificates = None
-    if changes is not None and rows.size:
-        decider, deadline = decider_for(loaded, changes), Deadline.after(time_limit)
-        certificates = certify_points(decider, points[rows], targets[rows], deadline=deadline)
-    verdict = np.full(len(factuals), None, dtype=object)
-    if certificates is not None:
-        verdict[rows] = certificates.verdict
-    cost = np.full(len(factuals), np.nan)
-    cost[rows] = space.cost_l1(points[rows], before[rows])
-    unknown = np.full(len(factuals), np.nan)
-    return Recourse(
-        counterfactuals=_beside(factuals, table, rows, space),
-        found=found,
-        reason=_sentences(found, reasons, given, points, before),
-        cost_l1=cost,
-        verdict=verdict,
-        optimality_gap=unknown,
-        lower_bound=unknown.copy(),
-        factuals=factuals,
-        points=points,
-        targets=targets,
-        model=loaded,
-        space=space,
-        changes=changes,
-        certificates=certificates,
-    )
+    table = _whole_rows(factuals, counterfactuals, np.flatnonzero(found), space)
+    points = np.full((len(factuals), space.n_variables), np.nan)
+    if found.any():
+        points[found] = read_table(loaded, own_columns(loaded, table), space, "counterfactuals").points
+    task = read_people(loaded, factuals, space, target=target, changes=changes, known=table)
+    _refuse_other_class(task.classifier.predict_index(points[found]) != task.targets[found], table.index)
+    reason = _sentences(found, reasons, given, points, task.factuals)
+    return Recourse.judged(task, points, table, reason, Deadline.after(time_limit))
 
 
 def answered(factuals: pd.DataFrame, counterfactuals: pd.DataFrame, space: FeatureSpace) -> NDArray[np.bool_]:
@@ -153,15 +124,6 @@ def _whole_rows(
     return table
 
 
-def _beside(factuals: pd.DataFrame, table: pd.DataFrame, rows: NDArray[np.intp], space: FeatureSpace) -> pd.DataFrame:
-    """The answers at their places in the factuals' table, missing values elsewhere."""
-    answers = table.set_axis(pd.Index(rows), axis=0).reindex(np.arange(len(factuals)))
-    result = factuals.copy()
-    for name in space.names:
-        result[name] = answers[name].array
-    return result
-
-
 def _refuse_other_class(other: NDArray[np.bool_], index: pd.Index) -> None:
     if other.any():
         first = index[int(np.flatnonzero(other)[0])]
@@ -177,15 +139,15 @@ def _sentences(
     space: FeatureSpace | None,
     points: Floats,
     before: Floats,
-) -> NDArray[Any]:
+) -> list[str]:
     """The caller's reasons where there is no answer; where there is one, constraints of the caller's that it breaks."""
     given = [None] * len(found) if reasons is None else list(reasons)
     if len(given) != len(found):
         raise InvalidInputError(f"reasons: expected one for each of the {len(found)} rows, got {len(given)}")
-    sentences = np.full(len(found), "", dtype=object)
+    sentences = [""] * len(found)
     for row in np.flatnonzero(~found).tolist():
         text = given[row]
-        sentences[row] = text.strip() if isinstance(text, str) and text.strip() else _UNSAID
+        sentences[row] = Reason.read(text.strip() if isinstance(text, str) and text.strip() else _UNSAID)
     rows = np.flatnonzero(found)
     if rows.size and space is not None:
         for row in rows[~space.satisfied(points[rows], before[rows])].tolist():

@@ -16,7 +16,6 @@ from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import accepted_candidates, check_candidates, read_candidates
 from holdfast.generators.nearest import why_none
-from holdfast.generators.numbers import check_numbers
 from holdfast.generators.walk import for_the_first_time, walk
 from holdfast.network import Floats, Network
 
@@ -179,7 +178,7 @@ class STCE(Generator):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "candidates", check_candidates(self.candidates))
-        check_numbers(self, non_negative=["sigma", "gamma"], counts=["k"])
+        self.check_numbers(non_negative=["sigma", "gamma"], counts=["k"])
         if not (isinstance(self.tau, int | float | np.number) and self.tau < 1.0):
             raise InvalidInputError(f"tau: expected a number below 1, got {self.tau!r}")
 
@@ -204,10 +203,6 @@ class STCE(Generator):
     def harder(self, step: float) -> STCE:
         """A higher tau, ever closer to 1."""
         return replace(self, tau=1.0 - (1.0 - self.tau) * (1.0 - _RAISE) ** step)
-
-    def example_table(self) -> object:
-        """The candidates."""
-        return self.candidates
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Task
 from holdfast.generators.candidates import Candidates
-from holdfast.generators.finish import allowed, narrow
 from holdfast.network import Floats
 
 # Most people find an answer among their first neighbours; the others look through everyone, ever more at a time.
 _FIRST = 32
 _GROWTH = 4
 _WIDEST = 8192
+# To sort the nearest few hundred takes hardly longer than the nearest 32, and all distances need not be computed again.
+_KEPT = 512
 # How many pairs of a person and a candidate are looked at together.
 _PAIRS = 8_192
 
@@ -52,6 +53,8 @@ def walk(
     found: dict[int, Floats] = {}
     left, late = dict.fromkeys(rows.tolist(), skip), rows
     met, meet, seen = 0, min(_FIRST + skip, len(candidates)), 0
+    kept: dict[int, NDArray[np.intp]] = {}
+    ahead = 0 if test is None or candidates.by_tree else _KEPT
     while late.size and met < meet and not (met and deadline.over):
         seen += late.size * (meet - met)
         if seen > most:
@@ -61,12 +64,13 @@ def walk(
             if met and deadline.over:
                 break
             part = late[start : start + people]
-            orders = candidates.first(task.factuals[part], meet)
-            window = {row: order[met:] for row, order in zip(part.tolist(), orders, strict=True)}
-            _meet(task, candidates, window, left, test, found)
+            if any(len(kept.get(row, ())) < meet for row in part.tolist()):
+                orders = candidates.first(task.factuals[part], max(meet, ahead))
+                kept |= zip(part.tolist(), orders, strict=True)
+            _meet(task, candidates, {row: kept[row][met:meet] for row in part.tolist()}, left, test, found)
         waiting = [row for row in late.tolist() if row not in found]
         task.report(late.size - len(waiting))
-        late = np.array(waiting, dtype=np.intp)
+        late, kept = np.array(waiting, dtype=np.intp), {row: kept[row] for row in waiting if row in kept}
         met, meet = meet, min(meet * _GROWTH, meet + _WIDEST, len(candidates))
     task.report(late.size)
     return found
@@ -85,8 +89,8 @@ def _meet(
     rows = np.repeat(np.array(list(orders), dtype=np.intp), lengths)
     if rows.size == 0:
         return
-    points = project(task, rows, candidates.points[np.concatenate(list(orders.values()))])
-    fine = allowed(task, np.ones(rows.size, dtype=np.bool_), rows, points)
+    points = task.project(rows, candidates.points(np.concatenate(list(orders.values()))))
+    fine = task.allowed(np.ones(rows.size, dtype=np.bool_), rows, points)
     ends = np.cumsum(lengths)
     if test is not None:
         fine = test(task, fine, rows, points, np.repeat(ends - lengths, lengths))
@@ -110,10 +114,10 @@ def robust_until_first(
 
     Interval bounds prove some at once; only what a person meets before the first of these needs the exact test.
     """
-    proven = narrow(task, fine, rows, points, Deadline.after(None), method="interval")
+    proven = task.robust(fine, rows, points, Deadline.after(None), method="interval")
     before = np.concatenate([[0], np.cumsum(proven)])
     first_open = before[1:] == before[begin]
-    return proven | narrow(task, for_the_first_time(fine & first_open, rows, points), rows, points, deadline)
+    return proven | task.robust(for_the_first_time(fine & first_open, rows, points), rows, points, deadline)
 
 
 def for_the_first_time(fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats) -> NDArray[np.bool_]:
@@ -123,8 +127,3 @@ def for_the_first_time(fine: NDArray[np.bool_], rows: NDArray[np.intp], points: 
     again = pd.DataFrame(np.column_stack([rows[asked], points[asked]])).duplicated().to_numpy()
     fine[asked[again]] = False
     return fine
-
-
-def project(task: Task, rows: Sequence[int] | NDArray[np.intp], points: Floats) -> Floats:
-    """Each point moved to where the constraints of its row's person allow, settled."""
-    return task.space.project(points, task.people.take(np.asarray(rows)))

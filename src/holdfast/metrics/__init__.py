@@ -1,7 +1,7 @@
 """What recourse is worth: validity, robustness, cost, plausibility, coverage."""
 
 from holdfast.generators.density import Density
-from holdfast.metrics.answers import Answers
+from holdfast.generators.recourse import Recourse as Answers
 from holdfast.metrics.means import (
     cost_l1,
     coverage,

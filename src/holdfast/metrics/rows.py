@@ -1,4 +1,8 @@
-"""Every metric row by row: one value for each person, nan where there is no answer."""
+"""Every metric row by row: one value for each person, nan where there is no answer.
+
+Whatever is measured is measured on the rows with an answer and put back at its place: a row without one is never
+dropped and never shifts another.
+"""
 
 from __future__ import annotations
 
@@ -7,83 +11,87 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from holdfast.changes import Changes
-from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
+from holdfast.features.codec import Rows
 from holdfast.generators import Recourse
 from holdfast.generators.density import Density
-from holdfast.importers import load_model
-from holdfast.metrics.answers import Answers
+from holdfast.importers import Model, load_model
 from holdfast.network import Floats
-from holdfast.verify.certify import certify_points
-from holdfast.verify.deciders import decider_for
 
 
-def valid_rows(answers: Answers, model: object = None) -> Floats:
-    """1 where the model, today's unless another is given, gives the answer its target class, else 0."""
-    classifier = (
-        answers.classifier if model is None else load_model(model, answers.model.by_label).beside(answers.model)
-    )
+def check_recourse(recourse: Recourse) -> Recourse:
+    """Refuse what is no table of advice."""
+    if not isinstance(recourse, Recourse):
+        raise InvalidInputError(
+            f"answers: expected what explain returns, or Recourse.of(...), got {type(recourse).__name__}"
+        )
+    return recourse
+
+
+def accepted_by(model: object, today: Model, points: Floats, targets: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which points a model gives the classes that today's model knows by these indices."""
+    classifier = load_model(model, today.by_label).beside(today)
     # A model trained later may know its classes in another order, so labels are compared.
-    wanted = answers.classifier.classes[answers.targets[answers.found]]
+    wanted = today.classifier.classes[targets]
     unknown = [label for label in dict.fromkeys(wanted.tolist()) if label not in classifier.classes.tolist()]
     if unknown:
         raise InvalidInputError(
             f"retrained: expected models that know the class {unknown[0]!r}, got {classifier.classes.tolist()}"
         )
-    points = answers.points[answers.found]
-    return answers.spread(classifier.predict(points) == wanted if len(points) else [])
+    return np.asarray(classifier.predict(points) == wanted) if len(points) else np.empty(0, dtype=np.bool_)
 
 
-def valid_retrained_rows(answers: Answers, retrained: Sequence[object]) -> Floats:
+def valid_rows(recourse: Recourse, model: object = None) -> Floats:
+    """1 where the model, today's unless another is given, gives the answer its target class, else 0."""
+    points, targets = recourse.points[recourse.answered], recourse.targets[recourse.answered]
+    if model is not None:
+        return _spread(recourse, accepted_by(model, recourse.model, points, targets))
+    return _spread(recourse, recourse.classifier.predict_index(points) == targets if len(points) else [])
+
+
+def valid_retrained_rows(recourse: Recourse, retrained: Sequence[object]) -> Floats:
     """The share of the retrained models that give the answer its target class."""
     if not len(retrained):
         raise InvalidInputError("retrained: expected at least one model, got none")
-    return np.asarray(np.mean([valid_rows(answers, network) for network in retrained], axis=0))
+    return np.asarray(np.mean([valid_rows(recourse, network) for network in retrained], axis=0))
 
 
-def verdict_rows(answers: Answers, changes: Changes, *, time_limit: float | None = None) -> NDArray[Any]:
-    """A `Verdict` for each answer, None where there is none."""
-    verdicts = np.full(len(answers), None, dtype=object)
-    rows = np.flatnonzero(answers.found)
-    if rows.size:
-        decider, deadline = decider_for(answers.model, changes), Deadline.after(time_limit)
-        found = certify_points(decider, answers.points[rows], answers.targets[rows], deadline=deadline)
-        verdicts[rows] = found.verdict
-    return verdicts
-
-
-def cost_rows(answers: Answers) -> Floats:
-    """The mean absolute change over the model's variables: sum of absolute changes / number of variables."""
-    return answers.spread(answers.space.cost_l1(*answers.tables()) if answers.found.any() else [])
-
-
-def lof_rows(answers: Answers, density: Density) -> Floats:
+def lof_rows(recourse: Recourse, density: Density) -> Floats:
     """The local outlier factor of each answer among the people of the target class."""
     if not isinstance(density, Density):
         raise InvalidInputError(
             "density: expected Density(rows), with the rows of the target class in the model's variables, "
             f"got {type(density).__name__}"
         )
-    return answers.spread(density.outlier_factor(answers.points[answers.found]))
+    return _spread(recourse, density.outlier_factor(recourse.points[recourse.answered]))
 
 
-def changed_rows(answers: Answers) -> Floats:
+def changed_rows(recourse: Recourse) -> Floats:
     """How many of the caller's columns change."""
-    return answers.spread(answers.space.changed(*answers.tables()) if answers.found.any() else [])
+    return _spread(recourse, recourse.space.changed(*_before_and_after(recourse)))
 
 
-def violation_rows(answers: Answers) -> Floats:
+def violation_rows(recourse: Recourse) -> Floats:
     """How many constraints the answer breaks."""
-    if not answers.found.any():
-        return answers.spread([])
-    return answers.spread([len(broken) for broken in answers.space.violations(*answers.tables())])
+    return _spread(recourse, [len(broken) for broken in recourse.space.violations(*_before_and_after(recourse))])
+
+
+def _before_and_after(recourse: Recourse) -> tuple[Floats, Rows]:
+    return recourse.points[recourse.answered], recourse.people.take(recourse.answered)
+
+
+def _spread(recourse: Recourse, values: ArrayLike) -> Floats:
+    """Values of the rows with an answer at their places; nan elsewhere."""
+    result = np.full(len(recourse), np.nan)
+    result[recourse.found] = np.asarray(values, dtype=np.float64)
+    return result
 
 
 def per_row(
-    answers: Recourse | Answers,
+    answers: Recourse,
     *,
     changes: Changes | Mapping[str, Changes] | None = None,
     retrained: Sequence[object] = (),
@@ -95,7 +103,7 @@ def per_row(
     Parameters
     ----------
     answers
-        What `explain` returned, or `Answers`.
+        What `explain` returned, or `Recourse.of`.
     changes
         Δ, or several by name: a column ``verdict``, or ``verdict_<name>`` for each.
     retrained
@@ -115,23 +123,21 @@ def per_row(
     --------
     >>> from holdfast import Network, PlausibleChanges
     >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
-    >>> answers = Answers.of(net, [[0.5, 0.75], [np.nan, np.nan]], [[0.5, 0.25], [0.9, 0.1]], target=1)
+    >>> answers = Recourse.of(net, [[0.5, 0.75], [np.nan, np.nan]], [[0.5, 0.25], [0.9, 0.1]], target=1)
     >>> per_row(answers, changes=PlausibleChanges(0.1))
        found  valid verdict  cost_l1  changed  violations
     0   True    1.0  ROBUST     0.25      1.0         0.0
     1  False    NaN    None      NaN      NaN         NaN
     """
-    rows = Answers.read(answers)
-    columns: dict[str, Any] = {"found": rows.found, "valid": valid_rows(rows)}
+    columns: dict[str, Any] = {"found": check_recourse(answers).found, "valid": valid_rows(answers)}
     if len(retrained):
-        columns["valid_retrained"] = valid_retrained_rows(rows, retrained)
+        columns["valid_retrained"] = valid_retrained_rows(answers, retrained)
     several = changes if isinstance(changes, Mapping) else {} if changes is None else {"": changes}
     for name, delta in several.items():
-        verdicts = verdict_rows(rows, delta, time_limit=time_limit)
-        names = [None if verdict is None else verdict.name for verdict in verdicts]
-        columns[f"verdict_{name}" if name else "verdict"] = pd.Series(names, index=rows.index, dtype=object)
-    columns["cost_l1"] = cost_rows(rows)
+        verdicts = answers.under(delta, time_limit=time_limit).verdict_names
+        columns[f"verdict_{name}" if name else "verdict"] = verdicts
+    columns["cost_l1"] = answers.cost_l1
     if density is not None:
-        columns["lof"] = lof_rows(rows, density)
-    columns |= {"changed": changed_rows(rows), "violations": violation_rows(rows)}
-    return pd.DataFrame(columns, index=rows.index)
+        columns["lof"] = lof_rows(answers, density)
+    columns |= {"changed": changed_rows(answers), "violations": violation_rows(answers)}
+    return pd.DataFrame(columns, index=answers.factuals.index)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from holdfast import checker
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.given import whole_number
 from holdfast.importers import Model, load_model
 from holdfast.progress import progress_bar
 from holdfast.promises.audit_judge import Judge, Newcomer
@@ -19,7 +20,6 @@ from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_entries import PAGE
 from holdfast.promises.ledger_pages import Labels
 from holdfast.promises.ledger_terms import Terms, fingerprint
-from holdfast.verify.inputs import whole_number
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_pages import Labels
 from holdfast.promises.ledger_terms import Terms
 

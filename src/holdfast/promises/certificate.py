@@ -7,7 +7,6 @@ docs/certificates.md and docs/certificate.schema.json describe the format. Whate
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -20,6 +19,7 @@ from holdfast import checker
 from holdfast.changes import Changes, EnsembleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
+from holdfast.files import write_text
 from holdfast.generators import Recourse
 from holdfast.given import given_row
 from holdfast.importers import Model, load_model, load_network
@@ -183,7 +183,7 @@ def write_parameters(model: Any, path: str | PathLike[str]) -> None:
 
     A threshold that the model brings is left to the certificates, which state it.
     """
-    _write(Path(path), json.dumps(parameters(as_network(load_model(model).trained)), indent=1))
+    write_text(json.dumps(parameters(as_network(load_model(model).trained)), indent=1), Path(path))
 
 
 def row_document(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _text(document: Mapping[str, Any]) -> str:
 
 def write_certificate(document: Mapping[str, Any], path: str | PathLike[str]) -> None:
     """One certificate into one file."""
-    _write(Path(path), _text(document) + "\n")
+    write_text(_text(document) + "\n", Path(path))
 
 
 def write_certificates(
@@ -237,7 +237,7 @@ def write_certificates(
             if advance is not None:
                 advance(1)
     if path.suffix == ".jsonl":
-        _write(path, "".join(_text(document) + "\n" for document in documents))
+        write_text("".join(_text(document) + "\n" for document in documents), path)
     else:
         path.mkdir(parents=True, exist_ok=True)
         for document in documents:
@@ -290,15 +290,3 @@ def check_certificate(
         space=None if space is None else space.to_dict(),
         row=None if row is None else row_document(row),
     )
-
-
-def _write(path: Path, text: str) -> None:
-    """Beside `path` first, then renamed: whoever looks sees the old file or the whole new one."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)

@@ -29,10 +29,11 @@ from holdfast.changes import parameter_distance
 from holdfast.dates import read_day
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.given import given_share, whole_number
 from holdfast.importers import Model, load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.kept_share import KeptShare, kept_share
 from holdfast.promises.ledger import Ledger
 
@@ -228,12 +229,9 @@ def promise_expiry(
     >>> expiry.retrainings
     array([0, 1, 3])
     """
-    if not isinstance(confidence, int | float) or not 0.0 < confidence < 1.0:
-        raise InvalidInputError(f"confidence: expected a probability between 0 and 1, got {confidence!r}")
-    if not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise InvalidInputError(f"horizon: expected a whole number >= 1 of retrainings, got {horizon!r}")
+    confidence, horizon = given_share(confidence, "confidence"), whole_number(horizon, "horizon", least=1)
     if isinstance(radius, Recourse | Ledger):
-        return kept_share(radius, history, int(horizon), float(confidence))
+        return kept_share(radius, history, horizon, confidence)
     try:
         radii = np.atleast_1d(np.asarray(radius, dtype=np.float64))
     except (TypeError, ValueError) as error:

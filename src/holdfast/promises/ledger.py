@@ -23,7 +23,7 @@ from holdfast.generators import Recourse
 from holdfast.generators.reading import find_space, model_points
 from holdfast.generators.stated import answered
 from holdfast.importers import Model, load_model
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_export import export
 from holdfast.promises.ledger_read import BATCH, Reader, TermsReader
 from holdfast.promises.ledger_record import Draft, Receipt, read_keys, record, same_bits

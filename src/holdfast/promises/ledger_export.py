@@ -9,28 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from holdfast.errors import InvalidInputError, MissingExtraError
+from holdfast.files import is_parquet, whole_file
 from holdfast.promises.ledger_rows import FRAME_COLUMNS, Promises
-
-_ENDINGS = (".csv", ".csv.gz", ".parquet")
 
 
 def export(batches: Iterable[Promises], path: str | os.PathLike[str]) -> int:
-    """Write beside `path`, then rename; returns the number of promises."""
-    place = Path(os.fspath(path))
-    ending = next((known for known in _ENDINGS if place.name.lower().endswith(known)), None)
-    if ending is None:
-        raise InvalidInputError(f"{path}: expected a name that ends in {', '.join(_ENDINGS)}")
-    partial = place.with_name(f".{place.name}.{os.getpid()}.partial{ending}")
-    frames = (_as_text(batch.to_frame()) for batch in batches)
-    try:
-        written = _write_parquet(frames, partial) if ending == ".parquet" else _write_csv(frames, partial)
-        os.replace(partial, place)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return written
+    """Write the table as the file's name says; returns the number of promises."""
+    place = Path(path)
+    write = _write_parquet if is_parquet(place) else _write_csv
+    with whole_file(place) as partial:
+        return write((_as_text(batch.to_frame()) for batch in batches), partial)
 
 
 def _as_text(frame: pd.DataFrame) -> pd.DataFrame:
@@ -48,11 +36,9 @@ def _write_csv(frames: Iterable[pd.DataFrame], path: Path) -> int:
 
 
 def _write_parquet(frames: Iterable[pd.DataFrame], path: Path) -> int:
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "parquet", "a Parquet file") from error
+    import pyarrow  # type: ignore[import-untyped]
+    from pyarrow import parquet
+
     numbers: dict[str, Any] = {
         "number": pyarrow.int64(), "threshold": pyarrow.float64(), "radius": pyarrow.float64()
     }  # fmt: skip

@@ -16,7 +16,7 @@ from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 from holdfast.promises.ledger_entries import Entry
 from holdfast.promises.ledger_rows import encode_json, restored_rows, rows_as_json, rows_from_json
 from holdfast.promises.ledger_store import Store

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 from holdfast.promises.ledger_entries import COLUMNS, Entry, Page, chain_hash, pages_of
 from holdfast.promises.ledger_rows import rows_from_json
 from holdfast.promises.ledger_store import Extent, Store

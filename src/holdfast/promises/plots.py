@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.drawing import (
+from holdfast.numbers import share
+from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,
     LIGHT,
@@ -16,7 +17,6 @@ from holdfast.drawing import (
     legend_below,
     nothing_to_draw,
     percent,
-    share,
 )
 from holdfast.promises.audit_result import Audit, Group, Status
 

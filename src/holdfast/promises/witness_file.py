@@ -11,7 +11,6 @@ flip any more, nothing is written.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -24,6 +23,7 @@ from numpy.typing import ArrayLike
 from holdfast.changes import Changes
 from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.files import whole_file
 from holdfast.given import given_floats
 from holdfast.importers import load_model, load_network
 from holdfast.network import Network
@@ -94,24 +94,18 @@ def save_witness(
     x = today.check_points(given_floats(point, "point").reshape(1, -1))
     index = today.class_index(target)
     label, decider = today.classes[index].item(), decider_for(loaded, changes)
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{form.suffix}")
-    try:
+    with whole_file(path) as partial:
         for parts in _candidates(form, today, witness):
             network, predicted = form.replay(parts, partial, x)
             shift = decider if isinstance(decider, Shift) else None
             if predicted != label and (
                 changes.contains(today, network) if shift is None else shift.allows(network, x[0], index)
             ):
-                os.replace(partial, path)
                 return SavedWitness(path, network, predicted, rounded=network != witness)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: expected a file that can be written, got: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    raise WitnessFileError(
-        f"{path}: with the numbers that this format can hold, the witness leaves Δ or gives the point its class again; "
-        "it is a counter-model in float64 only (Network.save keeps it)"
-    )
+        raise WitnessFileError(
+            f"{path}: with the numbers that this format can hold, the witness leaves Δ or gives the point its class "
+            "again; it is a counter-model in float64 only (Network.save keeps it)"
+        )
 
 
 def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Parts]:

@@ -15,7 +15,7 @@ from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
-from holdfast.notebook import never_fails, show
+from holdfast.presentation.notebook import never_fails, show
 
 # Ends the sentence about parameters that cannot be compared.
 SAME_PREPROCESSING = (

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
+from holdfast.given import check_jobs, given_share, whole_number
 from holdfast.importers import Model, load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Network
@@ -24,7 +25,7 @@ from holdfast.progress import progress_bar
 from holdfast.retraining.result import RetrainedModels
 from holdfast.retraining.trainers import can_train, fine_tune, optimiser_steps, train_anew, train_whole
 from holdfast.scored import Scored
-from holdfast.verify.inputs import check_jobs, read_table, whole_number
+from holdfast.verify.inputs import read_table
 
 How = Literal["incremental", "complete", "leave_one_out"]
 # (model, X, y, seed) -> the retrained model
@@ -139,9 +140,12 @@ def retrain(
     read = partial(_read, loaded, space=space, encoded=encoded)
     data = _training_data(read, how, X, y, X_new, y_new)
     seeds = run_seeds(seed, n)
-    pick = _Pick(how, data.n_rows, _share(share, "share"), _share(removed, "removed"))
+    pick = _Pick(
+        how, data.n_rows, given_share(share, "share", or_one=True), given_share(removed, "removed", or_one=True)
+    )
     rows = _disjoint(pick, seed, n) if disjoint else [pick.rows(one) for one in seeds]
-    train = retrain if retrain is not None else partial(_train, how=how, epochs=_epochs(epochs))
+    epochs = None if epochs is None else whole_number(epochs, "epochs", least=1)
+    train = retrain if retrain is not None else partial(_train, how=how, epochs=epochs)
     jobs = (
         joblib.delayed(_run)(train, model, data.take(part), loaded, one) for part, one in zip(rows, seeds, strict=True)
     )
@@ -161,10 +165,8 @@ def retrain(
 
 def run_seeds(seed: int, n: int) -> tuple[int, ...]:
     """A seed for each of `n` runs; more runs leave those of the first as they are."""
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidInputError(f"n: expected a whole number >= 1 of retrained models, got {n!r}")
-    start = whole_number(seed, "seed", least=0)
-    return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(int(n)))
+    n, start = whole_number(n, "n", least=1), whole_number(seed, "seed", least=0)
+    return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
 
 
 @dataclass(frozen=True)
@@ -300,15 +302,3 @@ def _own_table(loaded: Model, X: Any, space: FeatureSpace | None) -> Any:
     if missing:
         raise InvalidInputError(f"X: expected the model's column {missing[0]!r}, got {list(X.columns)}")
     return X[list(scored.columns)]
-
-
-def _share(value: Any, name: str) -> float:
-    if not (isinstance(value, int | float | np.number) and 0.0 < float(value) <= 1.0):
-        raise InvalidInputError(f"{name}: expected a share of the rows, above 0 and at most 1, got {value!r}")
-    return float(value)
-
-
-def _epochs(value: Any) -> int | None:
-    if value is None or (isinstance(value, int | np.integer) and value >= 1):
-        return None if value is None else int(value)
-    raise InvalidInputError(f"epochs: expected a whole number >= 1, got {value!r}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from holdfast.drawing import DARK, LIGHT, new_figure, plain, tidy
 from holdfast.errors import InvalidInputError
+from holdfast.presentation.drawing import DARK, LIGHT, new_figure, plain, tidy
 from holdfast.study.survival import named
 
 if TYPE_CHECKING:

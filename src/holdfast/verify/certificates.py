@@ -15,7 +15,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.given import given_row
 from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.engine import Engine
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Verdict

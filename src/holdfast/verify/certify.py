@@ -17,6 +17,7 @@ from holdfast.changes import Changes
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.given import positive_number
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
@@ -25,7 +26,7 @@ from holdfast.verify.certificates import Certificates
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.deciders import Decider, decider_for, toward
 from holdfast.verify.engine import Engine
-from holdfast.verify.inputs import Space, Table, check_changes, positive_number, read_table, read_targets
+from holdfast.verify.inputs import Space, Table, check_changes, read_table, read_targets
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Stage
 
 # A table shorter than this is done before a progress bar could be read.
@@ -153,7 +154,7 @@ class Prepared:
                 index=table.index,
                 deadline=deadline,
                 method=method,
-                advance=advance or (lambda _: None),
+                advance=advance,
             )
         if factuals is None:
             return certificates

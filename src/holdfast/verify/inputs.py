@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +16,7 @@ from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
-from holdfast.given import given_array, given_number
+from holdfast.given import given_array
 from holdfast.importers import Model, load_model
 from holdfast.importers.sklearn import pipelines_around
 from holdfast.network import Floats, Network
@@ -175,40 +173,6 @@ def check_changes(changes: object) -> None:
     """Refuse what is not a set of plausible changes."""
     if not isinstance(changes, Changes):
         raise InvalidInputError(f"changes: expected PlausibleChanges(delta) or another kind of change, got {changes!r}")
-
-
-def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
-    """`value` as a finite float > 0, or >= 0, or an error that names it."""
-    number = given_number(value)
-    if number is None or not math.isfinite(number) or number < 0.0 or (number == 0.0 and not or_zero):
-        # Texts in quotes, and numbers without the name of their type.
-        shown = repr(value) if isinstance(value, str | bytes) else value
-        raise InvalidInputError(f"{name}: expected a number {'>=' if or_zero else '>'} 0, got {shown}")
-    return number
-
-
-def whole_number(value: Any, name: str, *, least: int) -> int:
-    """`value` as an int of at least `least`, or an error that names it."""
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None:
-        raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}")
-    if number < least:
-        raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
-    return number
-
-
-def check_jobs(n_jobs: Any) -> int | None:
-    """How many at once, as in joblib: None, a whole number, or counted from the number of cores if negative."""
-    if n_jobs is None:
-        return None
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise InvalidInputError(
-            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
-        )
-    return int(n_jobs)
 
 
 def _difference(a: Floats, b: Floats) -> float:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
+from holdfast.given import positive_number
 from holdfast.network import Floats
 from holdfast.verify.engine import Engine
-from holdfast.verify.inputs import Space, check_changes, positive_number, read_table
+from holdfast.verify.inputs import Space, check_changes, read_table
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,16 @@ import numpy as np
 from scipy.special import expit
 
 from holdfast.changes import Changes
-from holdfast.drawing import (
+from holdfast.errors import InvalidInputError
+from holdfast.network import Floats, Network
+from holdfast.numbers import at_most
+from holdfast.numbers import share as share_text
+from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,
     DOTTED,
     INK,
     LIGHT,
-    at_most,
     axes_to_draw_on,
     headline,
     legend_below,
@@ -24,9 +27,6 @@ from holdfast.drawing import (
     percent,
     plain,
 )
-from holdfast.drawing import share as share_text
-from holdfast.errors import InvalidInputError
-from holdfast.network import Floats, Network
 from holdfast.verify.margins import least_margins
 from holdfast.verify.verdict import Verdict
 

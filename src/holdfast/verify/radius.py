@@ -20,15 +20,16 @@ from holdfast.bounds import balls
 from holdfast.bounds.layers import Layers, activated, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.deadline import Deadline
+from holdfast.given import positive_number
 from holdfast.importers import Model, load_model
 from holdfast.network import CHUNK, Floats, Network
-from holdfast.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.progress import progress_bar
 from holdfast.verify.attack import attack
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.deciders import decider_for, toward
 from holdfast.verify.engine import Engine, by_target, quiet
-from holdfast.verify.inputs import Space, check_changes, positive_number, read_table, read_targets
+from holdfast.verify.inputs import Space, check_changes, read_table, read_targets
 from holdfast.verify.search import WITNESS_SAFETY, Search
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST
 

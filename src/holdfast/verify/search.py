@@ -11,7 +11,7 @@ right sign of U (or z): `extra`. k is the least of  c z + d z⁺ - l L - u U  on
 The bound is concave in each layer's multipliers; a few steps of projected ascent with Polyak's length come near the
 linear program's optimum, and the neuron whose better branch promises most is split next.
 
-What proves a row is the set of its closed branches, each with its multipliers: `verify.proof` writes them down.
+What proves a row is the set of its closed branches, each with its multipliers: `verify.exact` writes them down.
 """
 
 from __future__ import annotations

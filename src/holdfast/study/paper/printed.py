@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import FileFormatError
+from holdfast.files import read_json
 from holdfast.study.paper.settings import BASELINE, DELTA_VAL, MULTI, TABLES, Block, ModelKind
 
 NEEDED = ("quality_NN", "quality_LR", "runtime_s_20_inputs", "multiclass", "datasets")
@@ -47,10 +47,7 @@ class Printed:
     def load(cls, path: Path | None = None) -> Printed:
         """The package's own copy, or another file."""
         source = files(__package__) / "figures.json" if path is None else path
-        try:
-            tables = json.loads(source.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FileFormatError(f"{source}: expected the paper's tables as JSON, got: {error}") from error
+        tables = read_json(source, "the paper's tables as JSON")
         missing = [name for name in NEEDED if not isinstance(tables, dict) or name not in tables]
         if missing:
             raise FileFormatError(f"{source}: expected the paper's tables, got none called {', '.join(missing)}")

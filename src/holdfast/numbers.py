@@ -1,0 +1,145 @@
+"""Numbers as people read them; the script of the report's page says them the same way.
+
+Halves are rounded up as they are written in decimals, as browsers do; a radius is rounded down, since it is a promise,
+and so is the delta that something is proven for.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+NOTHING = "–"
+_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_PERCENT = ("%", "percent")
+_SMALL, _LARGE = 1e-4, 1000
+# Of a text so many characters.
+_LONGEST = 300
+
+
+def figure(number: float | None, digits: int = 3, rounding: str = ROUND_HALF_UP) -> str:
+    """A cost or a distance to some significant digits, all digits before the point.
+
+    >>> figure(0.12345), figure(48832.4), figure(0.000052), figure(-2.5), figure(None)
+    ('0.123', '48,832', '5.2×10⁻⁵', '−2.5', '–')
+    """
+    if number is None or number != number:
+        return NOTHING
+    if not isfinite(number):
+        return "∞" if number > 0 else "−∞"
+    exact = Decimal(repr(float(number)))
+    if abs(number) >= _LARGE:
+        return _grouped(exact.to_integral_value(rounding=rounding))
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(exact)
+    if number == 0 or abs(number) >= _SMALL:
+        return _grouped(rounded)
+    exponent = rounded.adjusted()
+    return f"{_grouped(rounded.scaleb(-exponent))}×10{str(exponent).translate(_SUPERSCRIPT)}"
+
+
+def radius(number: float | None) -> str:
+    """A certified radius: never more than was proven.
+
+    >>> radius(0.0051999), radius(None)
+    ('0.00519', '–')
+    """
+    return figure(number, rounding=ROUND_DOWN)
+
+
+def at_most(number: float | None) -> str:
+    """A delta that something is proven for, with a digit more than the radii compared with it: never more than it is.
+
+    >>> at_most(0.00519996), at_most(0.1 + 0.2)
+    ('0.005199', '0.3')
+    """
+    return figure(number, digits=4, rounding=ROUND_DOWN)
+
+
+def about(number: float) -> str:
+    """A delta in a sentence, as beside the plots: marked where digits were left out.
+
+    >>> about(0.005), about(0.00519996)
+    ('0.005', 'about 0.005199')
+    """
+    text = at_most(number)
+    return text if text == figure(number, digits=17) else f"about {text}"
+
+
+def deltas(least: float | None, most: float) -> str:
+    """The radius of Δ; of several, from the least to the largest.
+
+    >>> deltas(None, 0.02), deltas(0.001, 0.02)
+    ('0.02', '0.001 to 0.02, by part of the model')
+    """
+    return at_most(most) if least is None else f"{at_most(least)} to {at_most(most)}, by part of the model"
+
+
+def share(part: float) -> str:
+    """A share in percent; neither "all" nor "none" comes of rounding.
+
+    >>> share(0.846), share(0.9996), share(1.0), share(0.001)
+    ('85%', '>99%', '100%', '<1%')
+    """
+    if 0 < part < 0.01:
+        return "<1%"
+    if 0.99 < part < 1:
+        return ">99%"
+    return f"{Decimal(repr(float(100 * part))).quantize(Decimal(1), rounding=ROUND_HALF_UP)}%"
+
+
+def part_of(part: int, whole: int) -> str:
+    """A share of people, as a share; nothing where there is nobody.
+
+    >>> part_of(3, 4), part_of(0, 0)
+    ('75%', '–')
+    """
+    return share(part / whole) if whole else NOTHING
+
+
+def change(value: float | None, unit: str = "") -> str:
+    """A signed change in the caller's unit, to four significant digits; of percentages in points.
+
+    >>> change(1250.0, "USD"), change(-0.5), change(7, "%")
+    ('+1,250 USD', '−0.5', '+7 points')
+    """
+    if value is None:
+        return NOTHING
+    text = ("+" if value > 0 else "") + figure(value, digits=4)
+    return with_unit(text, "points" if unit in _PERCENT else unit)
+
+
+def readable(value: Any) -> str:
+    """Any value: four digits of a fraction, thousands apart, yes and no.
+
+    >>> [readable(value) for value in (0.123456, 1234567, float("inf"), None, True, "as it is")]
+    ['0.1235', '1,234,567', '∞', '–', 'yes', 'as it is']
+    """
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if isinstance(value, Real):
+        return figure(float(value), digits=4)
+    if value is None or value is pd.NaT or value is pd.NA:
+        return NOTHING
+    text = str(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def with_unit(text: str, unit: str) -> str:
+    """A number and its unit: a percent sign stands close, anything else apart."""
+    if not unit:
+        return text
+    return f"{text}%" if unit in _PERCENT else f"{text} {unit}"
+
+
+def _grouped(number: Decimal) -> str:
+    whole, _, fraction = f"{number:f}".partition(".")
+    fraction = fraction.rstrip("0")
+    text = f"{int(whole):,}" if abs(int(whole)) else whole
+    return (text + (f".{fraction}" if fraction else "")).replace("-", "−")

@@ -1,0 +1,7 @@
+"""What people see and read: HTML, pictures and words, made here of the plain values that the other rooms give.
+
+report     one page on what was promised, to whom, and how sure it is
+letters    what one person is told, in plain language
+notebook   how results show themselves in a notebook
+drawing    what every picture shares
+"""

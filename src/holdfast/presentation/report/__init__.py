@@ -1,0 +1,14 @@
+"""The report: one self-contained HTML page on what was promised, to whom, and how sure it is.
+
+write      report         the page as a file
+gather     gather         everything that it says, as plain values
+contents   Contents       those values
+radii, counter, groups, comparison, words   the parts that gather puts together
+page       render         from the values to HTML
+"""
+
+from holdfast.presentation.report.contents import Contents
+from holdfast.presentation.report.gather import gather
+from holdfast.presentation.report.write import ReportOptions, report
+
+__all__ = ["Contents", "ReportOptions", "gather", "report"]

@@ -1,0 +1,202 @@
+"""What stands beside each person's advice: what counts against them, other ways, probabilities, certificates."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast import checker
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace, describe
+from holdfast.features.describe import NOT_STATED
+from holdfast.features.feature import Feature
+from holdfast.features.kinds import Name
+from holdfast.generators import Recourse
+from holdfast.generators.reasons import against
+from holdfast.network import Floats, Network
+from holdfast.presentation.report.contents import Counted, OtherWay, Value
+from holdfast.promises.certificate import read_certificates, row_document
+from holdfast.promises.ledger import Ledger
+from holdfast.verify.exact import checker_model
+
+# More reasons than this are of little help to anyone.
+_MOST_REASONS = 4
+
+
+@dataclass(frozen=True)
+class Beside:
+    """For each person, in their order; `kept` is None where no retrained models were given."""
+
+    against: Sequence[tuple[Counted, ...]]
+    others: Sequence[tuple[OtherWay, ...]]
+    certificates: Sequence[str]
+    letters: Sequence[str]
+    kept: NDArray[np.intp] | None
+
+
+def numbers_of(recourse: Recourse) -> tuple[Floats, Floats]:
+    """Each column's numbers before and after; rows of nan where there is no answer."""
+    space, rows = recourse.space, np.flatnonzero(recourse.found)
+    before = space.numbers(recourse.factuals)
+    after = np.full(before.shape, np.nan)
+    if rows.size:
+        after[rows] = space.numbers(recourse.counterfactuals.iloc[rows])
+    return before, after
+
+
+def values_of(space: FeatureSpace, feature: Feature, numbers: Floats) -> list[Value]:
+    """A column's numbers as people write them."""
+    if feature.labelled:
+        labels: list[Value] = [_plain(space, feature.name, label) for label in feature.categories]
+        return [NOT_STATED if math.isnan(code) else labels[int(code)] for code in numbers]
+    known = numbers[~np.isnan(numbers)]
+    whole = feature.precision == "integer" or bool((feature.step or 0.5) % 1.0 == 0.0 and (known % 1.0 == 0.0).all())
+    return [NOT_STATED if math.isnan(number) else int(number) if whole else float(number) for number in numbers]
+
+
+def _plain(space: FeatureSpace, name: Name, label: Any) -> Value:
+    value, word = label.item() if isinstance(label, np.generic) else label, space.notes.word(name, label)
+    return value if isinstance(value, bool | int | float) and word == str(label) else word
+
+
+def counted(recourse: Recourse, shown: Sequence[int], accepted: pd.DataFrame | None) -> list[tuple[Counted, ...]]:
+    """What counts most against each person, by the place of its column among those that are shown."""
+    space = recourse.space
+    places = {space.features[i].name: place for place, i in enumerate(shown)}
+    return [
+        tuple(
+            Counted(
+                places[one.feature.name],
+                values_of(space, one.feature, np.array([one.usual]))[0],
+                one.margin,
+                one.within_reach,
+            )
+            for one in mine[:_MOST_REASONS]
+        )
+        for mine in against(recourse, np.arange(len(recourse)), accepted)
+    ]
+
+
+def chances(recourse: Recourse, points: Floats) -> Floats:
+    """The model's probability of the class that each person was promised; nan where it has none."""
+    model, result = recourse.model, np.full(len(points), np.nan)
+    rows = np.flatnonzero(np.isfinite(points).all(axis=1))
+    if not _has_probabilities(recourse) or not rows.size:
+        return result
+    logits = model.trained.logits(points[rows])
+    if model.calibration is not None:
+        logits = model.calibration.log_odds(logits)
+    if logits.shape[1] == 1:
+        logits = np.column_stack([np.zeros(rows.size), logits])
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    result[rows] = (weights / weights.sum(axis=1, keepdims=True))[np.arange(rows.size), recourse.targets[rows]]
+    return result
+
+
+def _has_probabilities(recourse: Recourse) -> bool:
+    """Whether its scores are log-odds; those of a support vector machine are not, unless they were calibrated."""
+    model = recourse.model
+    if isinstance(model.trained, Network):
+        return model.calibration is not None or model.odds
+    return bool(getattr(getattr(model.trained, "score", None), "odds", False))
+
+
+def other_ways(
+    recourse: Recourse, others: Mapping[str, Recourse], alternatives: pd.DataFrame | None
+) -> list[tuple[OtherWay, ...]]:
+    """The other methods' answers, and the further ones that `alternatives` found."""
+    result: list[list[OtherWay]] = [[] for _ in range(len(recourse))]
+    for name, other in others.items():
+        before, after = numbers_of(other)
+        for row in np.flatnonzero(other.found).tolist():
+            advice = describe.describe_change(other.space.features, other.space.notes, before[row], after[row])
+            verdict = other.verdict[row]
+            result[row].append(OtherWay(name, tuple(advice), "" if verdict is None else verdict.name))
+    if alternatives is not None:
+        _add_alternatives(recourse, alternatives, result)
+    return [tuple(ways) for ways in result]
+
+
+def _add_alternatives(recourse: Recourse, table: pd.DataFrame, result: list[list[OtherWay]]) -> None:
+    keys, space = recourse.factuals.index, recourse.space
+    missing = [name for name in ("answer", "left_alone", *space.names) if name not in table.columns]
+    if missing or not keys.is_unique or not set(table.index) <= set(keys):
+        raise InvalidInputError(
+            "alternatives: expected what `alternatives` returns for the same people, each with a key of their own, got "
+            + (f"no column {missing[0]!r}" if missing else "other or repeated keys")
+        )
+    further = table[table["answer"] > 1]
+    verdicts = further.get("recourse_verdict", further.get("verdict", pd.Series(None, further.index, dtype=object)))
+    for place, key in enumerate(further.index):
+        row = int(keys.get_loc(key))  # type: ignore[arg-type]  # keys are unique
+        told = space.describe_change(
+            recourse.factuals[list(space.names)].iloc[row], further[list(space.names)].iloc[place]
+        )
+        names = [space.label(name) for name in str(further["left_alone"].iloc[place]).split(", ")]
+        verdict = verdicts.iloc[place]
+        result[row].append(
+            OtherWay(f"leaving {' and '.join(names)} alone", tuple(told), verdict if isinstance(verdict, str) else "")
+        )
+
+
+def certificate_ids(recourse: Recourse, path: str | os.PathLike[str] | None) -> list[str]:
+    """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
+    if path is None or recourse.changes is None:
+        return [""] * len(recourse)
+    if not Path(path).exists():
+        raise InvalidInputError(f"certificates: expected a file or a folder, got {str(path)!r}, which is not there")
+    trained, off = recourse.model.trained, recourse.model.offsets
+    model = checker_model(trained).sha256 if isinstance(trained, Network) else None
+    about = ("ROBUST", _without_models(recourse.changes.to_dict()), model, list(off) if any(off) else [])
+    ids: dict[object, str] = {}
+    for document in read_certificates(path):
+        hashes, threshold = document.get("hashes", {}), document.get("threshold", {})
+        changes = _without_models(document.get("changes", {}))
+        if (document.get("verdict"), changes, hashes.get("model"), threshold.get("offsets", [])) == about:
+            point = (hashes["point"], document["target"]["index"])
+            # People may be told the same: each has a certificate of their own where their row is in one.
+            ids[point] = ids[(*point, hashes["row"])] = str(document["id"])
+    result = [""] * len(recourse)
+    for row in np.flatnonzero(recourse.robust).tolist():
+        point = (checker.sha256(recourse.points[row].tolist()), int(recourse.targets[row]))
+        own = checker.sha256(row_document(recourse.factuals.iloc[row]))
+        result[row] = ids.get((*point, own), ids.get(point, ""))
+    return result
+
+
+def letter_links(folder: str | os.PathLike[str] | None, page: Path, keys: Sequence[str]) -> list[str]:
+    """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
+    if folder is None:
+        return [""] * len(keys)
+    try:
+        manifest = pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)
+        files = dict(zip(manifest["key"], manifest["file"], strict=True))
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidInputError(f"letters: expected a folder that letters wrote, got: {error}") from error
+    place = Path(os.path.relpath(Path(folder).absolute(), page.absolute().parent)).as_posix()
+    return [quote(f"{place}/{files[key]}") if files.get(key) else "" for key in keys]
+
+
+def _without_models(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A certificate has the models of an ensemble in full."""
+    return {name: value for name, value in changes.items() if name != "models"}
+
+
+def evidence_of(beside: Beside, ledger: Ledger | str | None) -> list[tuple[str, str]]:
+    """What is kept outside the report."""
+    found = []
+    many = sum(map(bool, beside.certificates))
+    if many:
+        found.append(("Certificates", f"{many:,}, whose ids stand on people's pages; `holdfast check` checks them"))
+    if ledger is not None:
+        found.append(("Ledger's head", ledger if isinstance(ledger, str) else ledger.head))
+    return found

@@ -1,0 +1,299 @@
+"""What a report says, as plain values: everything is computed before, and the page only lays it out.
+
+Numbers are in the caller's units, texts are plain (not yet HTML), and whatever is a share lies between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+# A number, a category, or None where there is none: JSON-able.
+Value = float | int | str | bool | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A step function that falls: from `x[i]` on (and below `x[i + 1]`) it is `y[i]`."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+    def at(self, where: float) -> float:
+        """Its value there; before its first step what it is at that, which is no more than the truth."""
+        return self.y[max(bisect_right(self.x, where) - 1, 0)]
+
+
+@dataclass(frozen=True)
+class Method:
+    """What one method did for the people.
+
+    Attributes
+    ----------
+    found, robust, unknown
+        How many people have an answer, how many of these are proven to survive Δ, and how many are undecided.
+    survival
+        For every size of Δ the share of people *with an answer* whose advice survives; None where no radius is known.
+    costs, radii
+        One for each person, in the order of `Contents.people`; None where there is no answer or no radius.
+    """
+
+    name: str
+    found: int
+    robust: int
+    unknown: int
+    mean_cost: float | None
+    median_cost: float | None
+    median_radius: float | None
+    survival: Curve | None
+    costs: tuple[float | None, ...]
+    radii: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the caller's table.
+
+    `moves` says what a person can do with it, in words ("only up", "fixed", ...); `code` and `reason` are those of its
+    adverse-action reason, "" where it has none.
+    """
+
+    name: str
+    label: str
+    unit: str
+    numeric: bool
+    moves: str
+    code: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How the advice moves one column.
+
+    Attributes
+    ----------
+    changed, up, down
+        How many people are told to change it; of these how many up and how many down (0 for categories).
+    median, low, high
+        Of the signed changes, in the caller's units: the median, and the 10% and 90% quantiles; None for categories.
+    swaps
+        For categories the commonest changes, (from, to, how many), the commonest first.
+    """
+
+    column: Column
+    changed: int
+    up: int = 0
+    down: int = 0
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    swaps: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group of a protected attribute: coverage is the share with an answer, robust the share proven to survive."""
+
+    name: str
+    people: int
+    found: int
+    robust: int
+    mean_cost: float | None
+    median_cost: float | None
+    median_radius: float | None
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The groups of one protected attribute, with what is to be said about small or absent ones."""
+
+    attribute: str
+    label: str
+    groups: tuple[Group, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A reason why people have no answer; `proven` where none can exist, not `needed` where they have the class."""
+
+    reason: str
+    people: int
+    proven: bool
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class ParameterChange:
+    """One of the changes of a counter-model that cost the person most: which parameter, from what to what."""
+
+    where: str
+    today: float
+    changed: float
+    effect: float
+
+
+@dataclass(frozen=True)
+class CounterModel:
+    """The model that comes closest to breaking a promise: it is `distance` away, and gives another class.
+
+    The distance is in Δ's own unit; where that is a margin, how far it falls, and no `changes` of parameters are told.
+    `inside` says whether that is within Δ, so that the promise is broken by a plausible model. Margins are of the
+    promised class over the best other one: positive is accepted. `closest` says whether it lies at the certified
+    radius, so that there is none closer; elsewhere it is one that was found.
+    """
+
+    distance: float
+    inside: bool
+    margin_today: float
+    margin_counter: float
+    changes: tuple[ParameterChange, ...]
+    closest: bool = True
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What counts against a person: a column's place, what accepted people have, and the margin that it would win.
+
+    `within_reach`: whether the person can change it. What they cannot change is there only where nothing else counts.
+    """
+
+    column: int
+    usual: Value
+    margin: float
+    within_reach: bool = True
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """Another answer for the same person: whose or which, what to change, and its verdict."""
+
+    name: str
+    advice: tuple[str, ...]
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Person:
+    """One row of the table, and the first method's advice.
+
+    Attributes
+    ----------
+    before, after
+        One value for each of `Contents.columns`; `after` is empty where there is no answer.
+    verdict
+        "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no answer or no Δ.
+    worst_margin
+        The least margin over Δ that is proven; None where there is none.
+    gap
+        How far the cost may lie above the least possible; None where the method proves nothing.
+    counter
+        None where there is no answer, or where no counter-model was computed.
+    probability
+        That the model gives the promised class, before and after; None where its scores are no probabilities.
+    against
+        What counts most against the person, the weightiest first.
+    others
+        Other answers: of other methods, and alternatives.
+    certificate, letter
+        The id of the certificate, and where the letter is, as the page links to it; "" where there is none.
+    kept
+        How many of the retrained models that were tried gave the promised class; None where none were.
+    """
+
+    key: str
+    before: tuple[Value, ...]
+    after: tuple[Value, ...]
+    advice: tuple[str, ...]
+    verdict: str
+    cost: float | None
+    radius: float | None
+    gap: float | None
+    worst_margin: float | None
+    reason: str
+    counter: CounterModel | None
+    probability: tuple[float | None, float | None] = (None, None)
+    against: tuple[Counted, ...] = ()
+    others: tuple[OtherWay, ...] = ()
+    certificate: str = ""
+    letter: str = ""
+    kept: int | None = None
+
+
+@dataclass(frozen=True)
+class Refits:
+    """What models that were retrained in fact did with the promises: how many models, the shares that they kept."""
+
+    models: int
+    mean: float
+    worst: float
+    by_all: int
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A delta measured on retrainings, and what is known about it in one sentence.
+
+    `covered` says whether Δ holds every model within it. `delta` is the largest radius where there are `several`, in
+    words; "" where there is one.
+    """
+
+    delta: float
+    sentence: str
+    covered: bool = False
+    several: str = ""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything on the page.
+
+    Attributes
+    ----------
+    facts
+        (name, value) pairs about the model, Δ, the target class and when the report was written.
+    promise
+        What was promised and how sure it is, in two or three plain sentences.
+    delta
+        The size of Δ (of several radii the largest); None where nothing was certified.
+    least_delta
+        The least radius where there are several, else None.
+    unit
+        What that size and the radii are: "delta", "margin", "radius".
+    fall
+        Where they are margins, what a counter-model has: "a margin {} below today's"; "" elsewhere.
+    methods
+        The first is the one whose advice the people were given.
+    cost
+        What a cost is, in a sentence.
+    refits
+        None where no retrained models were given.
+    threshold
+        From which probability on the answer is a yes; None where that is not one number, or half.
+    """
+
+    title: str
+    date: str
+    facts: tuple[tuple[str, str], ...]
+    promise: tuple[str, ...]
+    delta: float | None
+    calibrated: Calibrated | None
+    methods: tuple[Method, ...]
+    columns: tuple[Column, ...]
+    moves: tuple[Moves, ...]
+    slices: tuple[Slices, ...]
+    missing: tuple[Missing, ...]
+    people: tuple[Person, ...]
+    limits: tuple[str, ...] = ()
+    least_delta: float | None = None
+    unit: str = "delta"
+    fall: str = ""
+    cost: str = ""
+    refits: Refits | None = None
+    threshold: float | None = None
+
+    @property
+    def symbol(self) -> str:
+        """The unit as the page writes it."""
+        return "δ" if self.unit == "delta" else self.unit
