@@ -18,7 +18,7 @@ Array: TypeAlias = Any
 
 __all__ = [
     "Array",
-    "Batch",
+    "RowBatch",
     "array_namespace",
     "beside",
     "check_device",
@@ -77,13 +77,13 @@ def beside(like: Array, rows: Array) -> Array:
     return array.to(like.device) if hasattr(like, "is_cuda") else array
 
 
-class Batch:
+class RowBatch:
     """A dataclass of arrays, and of other batches, that have a row for each point."""
 
     def take(self, rows: Array) -> Self:
         """Some of the rows."""
         parts = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
-        return type(self)(*(part.take(rows) if isinstance(part, Batch) else take_rows(part, rows) for part in parts))
+        return type(self)(*(part.take(rows) if isinstance(part, RowBatch) else take_rows(part, rows) for part in parts))
 
 
 def row_sum(values: Array) -> Array:

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.arrays import Array, Batch, array_namespace, dot_rows, row_sum, take_rows
+from holdfast.arrays import Array, RowBatch, array_namespace, dot_rows, row_sum, take_rows
 from holdfast.changes import PlausibleChanges, Radius, down_up
 from holdfast.network import Floats, Network
 
@@ -230,7 +230,7 @@ def margins_for(network: Network, target: int) -> list[Margin]:
 
 
 @dataclass(frozen=True)
-class Layers(Batch):
+class Layers(RowBatch):
     """The hidden layers under a box Δ, and one margin after them."""
 
     hidden: tuple[Layer, ...]
@@ -358,7 +358,7 @@ def forward_error(norms: Sequence[tuple[Array, Array, float]], magnitude: Array)
 
 
 @dataclass(frozen=True)
-class Box(Batch):
+class Box(RowBatch):
     """The box [low, high] of a layer's preactivations, (n, H) each."""
 
     low: Array

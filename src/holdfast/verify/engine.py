@@ -153,16 +153,15 @@ class Engine:
             size = _DEVICE_CHUNK if len(self.network.hidden) < 3 or width is None else _DEEP_CHUNK
         return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
-    def check_scale(self, points: Floats) -> float:
-        """The greatest |x|; refused if logits could leave the range of floating point: nothing true could be said."""
-        greatest = _greatest(points)
+    def check_scale(self, points: Floats, target: int = 0) -> float:
+        """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
         with quiet():
-            worst = self.prepared(0).error(greatest)
-        if not worst < 1e280:
+            error = self.prepared(target).error(_greatest(points))
+        if not error < 1e280:
             raise InvalidInputError(
                 "X: expected points and parameters whose logits stay within floating point, got overflow"
             )
-        return greatest
+        return float(error)
 
     @quiet()
     def settle(
@@ -179,11 +178,10 @@ class Engine:
 
         `keep` keeps what proves the rows, for certificates.
         """
-        greatest, outcome = self.check_scale(points), Outcome.empty(points.shape[0])
-        if points.shape[0] == 1:
-            only = self.prepared(target if isinstance(target, int) else int(target[0]))
-            if self._at_once(points, only, only.error(greatest), outcome):
-                return outcome
+        only, outcome = target if isinstance(target, int) else int(target[0]), Outcome.empty(points.shape[0])
+        error = self.check_scale(points, only)
+        if points.shape[0] == 1 and self._at_once(points, self.prepared(only), error, outcome):
+            return outcome
         jobs = [
             Job(self, self.prepared(one), points if len(rows) == len(points) else points[rows], rows, outcome, keep)
             for one, rows in by_target(target, points.shape[0])

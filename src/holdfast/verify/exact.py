@@ -44,15 +44,15 @@ class NoProofError(checker.CheckError):
     """There is no proof, or none in a form that the checker takes."""
 
 
-def checker_model(network: Network) -> checker.Model:
+def checker_model(network: Network) -> checker.PlainModel:
     """A network as the checker reads it."""
     # Equal networks may differ in the types of their classes, and with that in the names.
     return _checker_model(network, checker.canonical(network.classes.tolist()))
 
 
 @lru_cache(maxsize=8)
-def _checker_model(network: Network, _: str) -> checker.Model:
-    return checker.Model.read(parameters(network))
+def _checker_model(network: Network, _: str) -> checker.PlainModel:
+    return checker.PlainModel.read(parameters(network))
 
 
 def parameters(network: Network) -> dict[str, Any]:

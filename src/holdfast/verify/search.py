@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.arrays import Array, Batch, array_namespace, beside, dot_rows, row_sum, take_rows, to_numpy
+from holdfast.arrays import Array, RowBatch, array_namespace, beside, dot_rows, row_sum, take_rows, to_numpy
 from holdfast.bounds.layers import Box, Layers, activated
 from holdfast.deadline import Deadline
 from holdfast.network import Floats
@@ -48,7 +48,7 @@ WITNESS_SAFETY = 8.0
 
 
 @dataclass(frozen=True)
-class Ranges(Batch):
+class Ranges(RowBatch):
     """Layers, their start, and a range for every later neuron, layers side by side (n, N): of U; of z without ReLU."""
 
     layers: Layers
@@ -144,7 +144,7 @@ def _walk_rows(ranges: Ranges, i: int, lower: Array, upper: Array, size: Array) 
 
 
 @dataclass(frozen=True)
-class Walk(Batch):
+class Walk(RowBatch):
     """A walk back: its bound, the multipliers that it took and what it met, (n, N) each."""
 
     bound: Array
@@ -333,7 +333,7 @@ class Leaves:
 
 
 @dataclass(frozen=True)
-class Branches(Batch):
+class Branches(RowBatch):
     """Branches in waiting: rows, what was decided, multipliers, the neuron to split next, -1 for none, and bounds."""
 
     row: Rows
