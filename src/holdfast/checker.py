@@ -108,8 +108,8 @@ def _check(certificate: Any, model: PlainModel, given: dict[str, Any]) -> None:
     same("hashes.point: the sha256 of the point", sha256(point), hashes["point"])
     for name, thing in given.items():
         if thing is not None:
-            found = space_sha256(thing) if name == "space" else sha256(thing)
-            same(f"hashes.{name}: the sha256 of the {name} that was given", found, hashes[name])
+            digest = space_sha256(thing) if name == "space" else sha256(thing)
+            same(f"hashes.{name}: the sha256 of the {name} that was given", digest, hashes[name])
         elif hashes[name] is not None and len(fit(hashes[name], str, f"hashes.{name}")) != 64:
             raise CheckError(f"hashes.{name}: expected a sha256 or null, got {hashes[name]!r:.80}")
     names = dict(enumerate(map(canonical, model.classes)))
@@ -295,11 +295,11 @@ def load_model(path: Path) -> PlainModel:
         with zipfile.ZipFile(path) as archive:
             if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:
                 raise ValueError("expected parts that are not packed: a small file may hide a huge one")
-            found, header = archive.namelist(), strict_json(_npy(archive.read("header.npy")))
-            layers = min(header.pop("layers"), len(found))
+            members, header = archive.namelist(), strict_json(_npy(archive.read("header.npy")))
+            layers = min(header.pop("layers"), len(members))
             names = [f"{kind}_{i}.npy" for kind in ("weight", "bias") for i in range(layers)]
             # One part more, and numpy may read another model out of the same file.
-            same("the parts", sorted(["header.npy", *names]), sorted(found))
+            same("the parts", sorted(["header.npy", *names]), sorted(members))
             parts = [_npy(archive.read(name)) for name in names]
         return PlainModel.read({**header, "weights": parts[:layers], "biases": parts[layers:]})
     # Damaged bytes surface as BadZipFile, zlib.error, KeyError, SyntaxError, struct.error and others.
@@ -345,14 +345,14 @@ def integer_layers(model: PlainModel, radii: Radii) -> tuple[list[IntegerLayer],
     for layer, (down, up) in zip(model.layers, radii, strict=True):
         alike = isinstance(down, float) and [[down] * (len(layer[0]) - 1) + [up]]
         parts.append((layer, alike or down, alike or up))
-    shift, found = bits(v for part in parts for rows in part for row in rows for v in row), []
+    shift, layers = bits(v for part in parts for rows in part for row in rows for v in row), []
     for part, kind in zip(parts, (*model.activations, "identity"), strict=True):
         today, down, up = ([whole(row, shift) for row in rows] for rows in part)
         copies = len(today) // len(down)
         low = [list(map(sub, *rows)) for rows in zip(today, down * copies, strict=True)]
         high = [list(map(add, *rows)) for rows in zip(today, up * copies, strict=True)]
-        found.append(IntegerLayer(low, high, kind == "relu"))
-    return found, shift
+        layers.append(IntegerLayer(low, high, kind == "relu"))
+    return layers, shift
 
 
 def extremes(low: Rows, high: Rows, box: Box, norm: float = math.inf, count: int = 1) -> list[tuple[int, int]]:
@@ -420,8 +420,8 @@ class Question:
         if norm not in self._boxes:
             boxes = self._boxes[norm] = [(self.point, self.point)]
             for layer in self.layers[:-1]:
-                found, one = extremes(layer.low, layer.high, boxes[-1], norm), boxes[-1][0][-1] << self.shift
-                low, high = ([max(v, 0) if layer.relu else v for v in end] for end in zip(*found, strict=True))
+                ends, one = extremes(layer.low, layer.high, boxes[-1], norm), boxes[-1][0][-1] << self.shift
+                low, high = ([max(v, 0) if layer.relu else v for v in end] for end in zip(*ends, strict=True))
                 boxes.append(([*low, one], [*high, one]))
         return self._boxes[norm]
 
@@ -505,18 +505,18 @@ class Question:
     def ranges(self) -> Ranges:
         """The case before any split: a box for the first hidden layer, a walk back for each end of the later ranges."""
         low, high = ([value << self.shift for value in end[:-1]] for end in self.boxes(math.inf)[1])
-        found, digits = [list(zip(low, high, strict=True))], 64 + self.shift
+        case, digits = [list(zip(low, high, strict=True))], 64 + self.shift
         for i, layer in enumerate(self.layers[1:-1], 1):
             (*starts, _), (*ends, one) = self.boxes(math.inf)[i + 1]
             ranges = []
             for low, high, start, end in zip(layer.low, layer.high, starts, ends, strict=True):
-                bottom = self._walk(*((high, low) if layer.relu else (low, high)), found) >> digits
-                minus_top = self._walk(list(map(neg, high)), list(map(neg, low)), found) >> digits
+                bottom = self._walk(*((high, low) if layer.relu else (low, high)), case) >> digits
+                minus_top = self._walk(list(map(neg, high)), list(map(neg, low)), case) >> digits
                 # The same from intervals, which know U's least only from below by L's.
                 bottom = bottom if layer.relu else max(bottom, (start << self.fine) // one)
                 ranges.append((bottom, -max(minus_top, (-end << self.fine) // one)))
-            found.append(ranges)
-        return found
+            case.append(ranges)
+        return case
 
 
 def unmoved(model: PlainModel, point: Sequence[float], target: int) -> tuple[Question, dict[int, Fraction]]:
@@ -559,7 +559,7 @@ def squared_reach(shape: list[list[float]], model: PlainModel, point: list[float
     size = outputs * (width + 1)
     same("changes: a model without hidden layers", 1, len(model.weights))
     same("changes.shape: a row for each parameter", [size] * size, list(map(len, shape)))
-    (rows, shift), scale, found = eliminated(tuple(map(tuple, shape))), bits(point), {}
+    (rows, shift), scale, squares = eliminated(tuple(map(tuple, shape))), bits(point), {}
     x = whole(point, scale)
     for rival in (c for c in range(len(model.classes)) if c != target):
         signs = [(c == target) - (c == rival) for c in range(outputs)] if outputs > 1 else [1]
@@ -569,8 +569,8 @@ def squared_reach(shape: list[list[float]], model: PlainModel, point: list[float
             corner = (row[k] * corner - g[k] * g[k]) // before
             g[k + 1 :] = [(row[k] * v - w * g[k]) // before for v, w in zip(g[k + 1 :], row[k + 1 :], strict=True)]
             before = row[k]
-        found[rival] = Fraction(-corner << shift, before << 2 * scale)
-    return found
+        squares[rival] = Fraction(-corner << shift, before << 2 * scale)
+    return squares
 
 
 @lru_cache(maxsize=4)

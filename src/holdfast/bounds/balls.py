@@ -243,9 +243,9 @@ def _least(network: Network, ball: _Ball, points: Floats, radii: Floats, margins
         today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
         away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
         moved = away @ np.abs(margin.row) + radii[:, -1] * _up(ball.root(margin.count) * values.size, 1)
-        found = [_around(today, _up(moved[:, None] + residual, away.shape[1] + 4))[0]]
-        found += [_priced(ball, layers, values, radii, margin, joint) for joint in kinds if layers]
-        bounds.append(np.concatenate(found, axis=1).max(axis=1))
+        tried = [_around(today, _up(moved[:, None] + residual, away.shape[1] + 4))[0]]
+        tried += [_priced(ball, layers, values, radii, margin, joint) for joint in kinds if layers]
+        bounds.append(np.concatenate(tried, axis=1).max(axis=1))
     return np.stack(bounds, axis=1)
 
 
@@ -352,8 +352,8 @@ class _Descent:
     def least(self, goal: float | None) -> tuple[float, _Steps]:
         """The best of several descents, which take inactive neurons for inactive, half and fully active at first."""
         still = [np.zeros((1, *layer.shape)) for layer in self.today]
-        found = [self.run(self.steepest(still, leak), goal) for leak in (0.0, 0.3, 1.0)]
-        return min(found, key=lambda pair: pair[0])
+        descents = [self.run(self.steepest(still, leak), goal) for leak in (0.0, 0.3, 1.0)]
+        return min(descents, key=lambda pair: pair[0])
 
     def run(self, steps: _Steps, goal: float | None) -> tuple[float, _Steps]:
         """The least margin met, or one clearly below the goal, and the change that leads to it."""

@@ -372,9 +372,9 @@ class Box(RowBatch):
             corner = xp.where(d > 0.0, low, high)
             return dot_rows(d, xp.maximum(corner, 0.0)), corner
         at_low, at_high = (c * end + d * xp.maximum(end, 0.0) for end in (low, high))
-        found, corner = xp.minimum(at_low, at_high), xp.where(at_low < at_high, low, high)
-        inside = (low < 0.0) & (high > 0.0) & (found > 0.0)
-        return xp.sum(xp.where(inside, 0.0, found), axis=-1), xp.where(inside, 0.0, corner)
+        least, corner = xp.minimum(at_low, at_high), xp.where(at_low < at_high, low, high)
+        inside = (low < 0.0) & (high > 0.0) & (least > 0.0)
+        return xp.sum(xp.where(inside, 0.0, least), axis=-1), xp.where(inside, 0.0, corner)
 
 
 @dataclass(frozen=True)

@@ -109,9 +109,9 @@ class Relaxation:
     def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:
         """The least cost for these ranges of the variables."""
         low, high = lower / self.units, upper / self.units
-        found = self.run(lower, upper)
-        if found is not None:
-            values, multipliers = found
+        solution = self.run(lower, upper)
+        if solution is not None:
+            values, multipliers = solution
             bound, weights = self._bound(multipliers / self.row_units * self.cost_unit, self.program.cost, low, high)
             return SolvedProgram(bound / self.cost_unit, values, weights / self.units)
         nothing = np.zeros_like(low)
@@ -122,9 +122,9 @@ class Relaxation:
         """The solver's point with so much more asked of some rows; nothing is proven by it."""
         kept, top = self.program.row_lower[rows], self.program.row_upper[rows]
         self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), kept + extra * self.row_units[rows], top)
-        found = self.run(lower, upper)
+        solution = self.run(lower, upper)
         self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), kept, top)
-        return None if found is None else found[0]
+        return None if solution is None else solution[0]
 
     def run(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats] | None:
         """The solver's point and its multipliers of the rows; nothing is proven by them."""

@@ -86,10 +86,10 @@ class ClosedForm(ABC):
 
     def witness(self, outcome: Outcome, row: int, point: Floats, target: int) -> Classifier:
         """The counter-model of a row that is NOT_ROBUST."""
-        found = self.counter_model(point, target)
-        if found is None:
+        counter = self.counter_model(point, target)
+        if counter is None:
             raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
-        return found
+        return counter
 
     def proof(self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int) -> list[dict[str, Any]]:
         """Nothing beyond the point: the checker computes the closed form itself, in fractions."""

@@ -159,10 +159,10 @@ class Exact:
         bottom, top = case[i][j]
         node: dict[str, Any] = {"split": [i, j]}
         for name, side, ends in (("below", -1, (bottom, 0)), ("above", 1, (0, top))):
-            found = self._tree(narrowed(case, i, j, ends), {**decided, (i, j): side}, deadline, max_cases)
-            if not isinstance(found, dict):
-                return found
-            node[name] = found
+            branch = self._tree(narrowed(case, i, j, ends), {**decided, (i, j): side}, deadline, max_cases)
+            if not isinstance(branch, dict):
+                return branch
+            node[name] = branch
         return node
 
     def _at_worst(self, chosen: Floats) -> Floats:

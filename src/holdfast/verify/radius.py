@@ -189,8 +189,8 @@ def radius_of_points(
     lower, upper = np.empty(n), np.empty(n)
     for k, rows in by_target(targets, n) if n else ():
         if not network.hidden:
-            found = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, k))
-            lower[rows], upper[rows] = (end.min(axis=1) for end in found)
+            radii = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, k))
+            lower[rows], upper[rows] = (end.min(axis=1) for end in radii)
             done(rows.size)
             continue
         lower[rows], upper[rows], left = 0.0, math.inf, rows
@@ -233,10 +233,10 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
             break
         if not low < radius < high or radius in (start, end) or radius > far:
             break
-        found = verdict(radius)
-        if found == ROBUST:
+        answer = verdict(radius)
+        if answer == ROBUST:
             low = radius
-        elif found == NOT_ROBUST:
+        elif answer == NOT_ROBUST:
             high = radius
         else:
             start, end = min(start, radius), max(end, radius)
@@ -304,15 +304,15 @@ class _Rays:
 
     def _on_sides(self, rows: Rows, radius: Floats, chosen: Floats) -> tuple[Floats, Floats]:
         """Every rival's margin on these sides at each row's radius, and what rounding may do to it, (k, n) each."""
-        found = []
+        pairs = []
         for k in range(len(self.layers)):
             layers, values, start = self._at(k, radius), self.points[rows], 0
             error = layers.forward_error(self.size[rows, None])[:, 0]
             for layer, relu in zip(layers.hidden, layers.relus, strict=True):
                 side = chosen[:, start : (start := start + layer.weight.shape[0])]
                 values = activated(layer.on_side(values, side), relu)
-            found.append((layers.margin.sides(values)[0][:, 0], error))
-        return np.stack([margin for margin, _ in found]), np.stack([error for _, error in found])
+            pairs.append((layers.margin.sides(values)[0][:, 0], error))
+        return np.stack([margin for margin, _ in pairs]), np.stack([error for _, error in pairs])
 
     def _broken_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
         """Whether best responses break a row at this radius, which then is its `upper`."""

@@ -204,8 +204,8 @@ def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array)
     xp = array_namespace(d)
     below, above = -(lower + upper), xp.minimum(d - lower, 0.0) - upper
     ends = [xp.where(end < 0.0, below, above) * end for end in (bottom, top)]
-    found = xp.minimum(*ends)
-    return xp.where((bottom < 0.0) & (top > 0.0), xp.minimum(found, 0.0), found)
+    least = xp.minimum(*ends)
+    return xp.where((bottom < 0.0) & (top > 0.0), xp.minimum(least, 0.0), least)
 
 
 def reach(layers: Layers, corner: Array, low: Array) -> Array:
