@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -11,7 +10,8 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from holdfast.presentation.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import page
+from holdfast.shown import HEAD, Shown, Summary
 from holdfast.verify.certificates import Certificates
 from holdfast.verify.verdict import Outcome
 
@@ -314,13 +314,12 @@ def test_looking_at_a_broken_object_does_not_fail(results):
     broken = replace(results["radius"], lower=None)
     assert "It cannot be shown: TypeError" in broken._repr_html_()
 
-    class Awkward:
-        def __str__(self) -> str:
+    class Awkward(Shown):
+        def overview(self) -> Summary:
             raise RuntimeError(EVIL)
 
-    draw: Callable[[Awkward], str] = never_fails(lambda self: show(str(self)))
-    assert "It cannot be shown: RuntimeError" in draw(Awkward())
-    assert "<script" not in draw(Awkward())
+    assert "It cannot be shown: RuntimeError" in Awkward()._repr_html_()
+    assert "<script" not in Awkward()._repr_html_()
 
 
 def test_cells_for_people():
@@ -335,7 +334,7 @@ def test_cells_for_people():
         },
         index=pd.Index([2024, 2025], name="year"),
     )
-    header, first, second = Page(show("", table=table)).rows
+    header, first, second = Page(page(Summary("", table=table))).rows
     assert header == ["year", "n", "x", "wide", "flag", "lines", "long"]
     assert first[:6] == ["2024", "1,234,567", "0.1235", "123,457", "yes", "ab"]
     assert first[6] == "y" * 299 + "…"

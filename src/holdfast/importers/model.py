@@ -13,7 +13,7 @@ import pandas as pd
 from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
-from holdfast.features.codec import Decoder
+from holdfast.features.space import Decoder
 from holdfast.given import given_array, given_number, row_words
 from holdfast.importers.thresholds import HALF, Sigmoid, Threshold, at_threshold, check_threshold, lowered, offsets
 from holdfast.network import Floats, Network

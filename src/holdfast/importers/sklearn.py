@@ -27,7 +27,6 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError, UnsupportedModelError
-from holdfast.features.pipeline import column_positions
 from holdfast.importers.chain import Chain
 from holdfast.importers.model import Model
 from holdfast.importers.objects import qualified_name
@@ -54,8 +53,8 @@ class Steps:
         first, names = _first_step(self.transformers[0]), list(_columns(self.transformers[0]) or ())
         if not isinstance(first, ColumnTransformer):
             return frozenset()
-        parts = (columns for _, part, columns in first.transformers_ if part != "drop")
-        read = {place for columns in parts for place in column_positions(columns, names, len(names))}
+        parts = [name for name, part, _ in first.transformers_ if part != "drop"]
+        read = {place for name in parts for place in first._transformer_to_input_indices[name]}
         return frozenset(name for place, name in enumerate(names) if place not in read)
 
 

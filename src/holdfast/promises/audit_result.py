@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_pages import Labels
 from holdfast.promises.ledger_terms import Terms
+from holdfast.shown import HEAD, Shown, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,7 +105,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Shown):
     """What `audit` found, one entry for each promise in the order of the ledger.
 
     Attributes
@@ -245,8 +245,8 @@ class Audit:
 
         return draw_audit(self, ax)
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         rows = np.flatnonzero(self.broken)
         # Whose promises are not kept; if all are, a few of those that are.
         shown = (rows if rows.size else np.arange(len(self)))[:HEAD]
@@ -261,7 +261,7 @@ class Audit:
             ("ledger's head", self.head[:12]),
         ]
         count, what = (rows.size, "promises that are not kept") if rows.size else (len(self), "promises")
-        return show(self.words, facts, table, total=count, rows=what)
+        return Summary(self.words, facts, table, total=count, rows=what)
 
 
 def totals_of(codes: NDArray[np.int8]) -> dict[Status, int]:

@@ -23,7 +23,6 @@ from holdfast.generators import Recourse
 from holdfast.generators.reading import find_space, model_points
 from holdfast.generators.stated import answered
 from holdfast.importers import Model, load_model
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_export import export
 from holdfast.promises.ledger_read import BATCH, Reader, TermsReader
 from holdfast.promises.ledger_record import Draft, Receipt, read_keys, record, same_bits
@@ -31,12 +30,13 @@ from holdfast.promises.ledger_rows import Promises, promises_frame
 from holdfast.promises.ledger_store import Store
 from holdfast.promises.ledger_terms import Terms
 from holdfast.promises.ledger_verify import Verification, verify
+from holdfast.shown import HEAD, Shown, Summary
 from holdfast.verify.inputs import check_changes, read_targets
 
 __all__ = ["Ledger", "Receipt"]
 
 
-class Ledger:
+class Ledger(Shown):
     """The promises made so far; opens the file, or creates it.
 
     Use it in a ``with`` statement, in one thread; any number of processes may have the same file open.
@@ -87,8 +87,8 @@ class Ledger:
             return f"Ledger({str(self._store.path)!r}: closed, or no longer to be read)"
         return f"Ledger({str(self._store.path)!r}: {number:,} promises, head {head[:12]})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         number, head = self.end
         terms = ["no Δ" if own.changes is None else own.changes.words for own in self.terms]
         facts = [
@@ -96,7 +96,7 @@ class Ledger:
             ("made under", "; ".join(terms[:HEAD]) + "; …" * (len(terms) > HEAD)),
             ("head, to be kept elsewhere", head),
         ]
-        return show(f"A ledger of {number:,} promises", facts)
+        return Summary(f"A ledger of {number:,} promises", facts)
 
     @property
     def head(self) -> str:

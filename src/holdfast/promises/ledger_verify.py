@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.presentation.notebook import never_fails, show
 from holdfast.promises.ledger_entries import COLUMNS, Entry, Page, chain_hash, pages_of
 from holdfast.promises.ledger_rows import rows_from_json
 from holdfast.promises.ledger_store import Extent, Store
 from holdfast.promises.ledger_terms import Terms
+from holdfast.shown import Shown, Summary
 
 _BATCH = 10_000
 # More are not listed: one removed entry is one fault, a file full of them is a different file.
@@ -20,7 +20,7 @@ _MOST_FAULTS = 20
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Shown):
     """What `Ledger.verify` found.
 
     Attributes
@@ -54,15 +54,15 @@ class Verification:
         beware = "".join(f"; warning: {warning}" for warning in self.warnings)
         return f"{self.entries:,} promises, chain intact{until}; head {self.head}{beware}"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         facts = [
             ("head", self.head),
             ("the head noted down is that of entry", self.known_head),
             *(("warning", warning) for warning in self.warnings),
         ]
         state = "the chain is intact" if self.intact else "NOT intact"
-        return show(f"{self.entries:,} promises, {state}", facts, notes=self.faults)
+        return Summary(f"{self.entries:,} promises, {state}", facts, notes=self.faults)
 
 
 def verify(store: Store, head: str | None) -> Verification:

@@ -15,7 +15,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.given import given_row
 from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
-from holdfast.presentation.notebook import HEAD, never_fails, show
+from holdfast.shown import HEAD, Shown, Summary, draw
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.engine import Engine
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Verdict
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Certificates:
+class Certificates(Shown):
     """Verdicts on a table of points, in its order and with its index.
 
     Attributes
@@ -125,9 +125,8 @@ class Certificates:
         least that where it is proven to survive, at most that where a counter-model was found. Of very many points a
         thousand are drawn, at even distances in that order.
         """
-        from holdfast.verify.plots import draw_certificates
-
-        return draw_certificates(self, ax)
+        picture: Axes = draw(self, ax)
+        return picture
 
     @property
     def stages(self) -> dict[str, int]:
@@ -140,15 +139,15 @@ class Certificates:
         stages = ", ".join(f"{count} by {stage}" for stage, count in self.stages.items())
         return f"Certificates({len(self)} rows: {verdicts}; {stages})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         counts = self.counts()
         head = self.outcome.to_frame(self.index[:HEAD], slice(HEAD))
         head["verdict"] = [Verdict(name).words for name in head["verdict"]]
         if self.sound is not None:
             head["sound"] = self.sound[:HEAD]
         robust = f"{counts[Verdict.ROBUST]:,} of {len(self):,} points"
-        return show(
+        return Summary(
             f"{robust} provably survive {self.changes.every_model}",
             [
                 *((verdict.words, counts[verdict]) for verdict in (Verdict.NOT_ROBUST, Verdict.UNKNOWN)),

@@ -23,8 +23,8 @@ from holdfast.deadline import Deadline
 from holdfast.given import positive_number
 from holdfast.importers import Model, load_model
 from holdfast.network import CHUNK, Floats, Network
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.progress import progress_bar
+from holdfast.shown import HEAD, Shown, Summary, draw
 from holdfast.verify.attack import attack
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.deciders import decider_for, toward
@@ -51,7 +51,7 @@ _LONG = 200
 
 
 @dataclass(frozen=True)
-class CertifiedRadius:
+class CertifiedRadius(Shown):
     """For each row: robust for every delta < `lower`; a counter-model exists at `upper`; `met` where `tol` is kept."""
 
     lower: Floats
@@ -82,9 +82,8 @@ class CertifiedRadius:
         moved
             How far retrainings moved the model, as ticks: numbers, or a `RetrainedModels`.
         """
-        from holdfast.verify.plots import draw_survival
-
-        return draw_survival(self.lower, ax, delta=delta, moved=moved, unit=self.unit)
+        picture: Axes = draw(self, ax, delta=delta, moved=moved)
+        return picture
 
     def __len__(self) -> int:
         return int(self.lower.shape[0])
@@ -94,8 +93,8 @@ class CertifiedRadius:
         spread = f": {self.lower.min():.4g} to {self.lower.max():.4g}{median}" if len(self) else ""
         return f"CertifiedRadius({len(self)} rows{spread})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         head = pd.DataFrame({"safe below": self.lower[:HEAD], "broken at": self.upper[:HEAD]}, index=self.index[:HEAD])
         facts = [
             ("least", self.lower.min(initial=np.inf)),
@@ -103,7 +102,7 @@ class CertifiedRadius:
             ("largest", self.lower.max(initial=0.0)),
             ("lost today already", int((self.upper == 0.0).sum())),
         ]
-        return show(
+        return Summary(
             f"How far the model may move before any of {len(self):,} points can lose its class",
             facts, head, total=len(self), rows="points",
         )  # fmt: skip
