@@ -99,29 +99,25 @@ class RBR(Generator):
     def propose(self, task: Task) -> Proposals:
         """The least worst odds near each row."""
         points = read_candidates(self.candidates, task.space, task.network)
-        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        proposals = task.nothing()
         for target in np.unique(task.targets).tolist():
             rows = np.flatnonzero(task.targets == target)
             candidates = accepted_candidates(points, task.space, task.network, target)
             nearest = walk(replace(task, advance=None), rows, candidates, task.deadline(rows.size))
-            for row in rows.tolist():
-                if row not in nearest:
-                    reason[row] = why_none(task, len(points), len(candidates), target)
-            with_neighbour = np.array(sorted(nearest), dtype=np.intp)
-            task.report(rows.size - with_neighbour.size)
-            for start in range(0, with_neighbour.size, _ROWS):
-                part = with_neighbour[start : start + _ROWS]
-                neighbours = np.stack([nearest[row] for row in part.tolist()])
-                result[part] = _Search(self, task, part, candidates, neighbours).run()
+            proposals.fill(rows, nearest, why_none(task, len(points), len(candidates), target))
+            task.report(rows.size - len(nearest))
+            served = np.array(sorted(nearest), dtype=np.intp)
+            for part in (served[start : start + _ROWS] for start in range(0, served.size, _ROWS)):
+                proposals.points[part] = _OddsDescent(self, task, part, candidates, proposals.points[part]).run()
                 task.report(part.size)
-        return Proposals.of(result, reason)
+        return proposals
 
     def harder(self, step: float) -> RBR:
         """A larger ball: half of `delta_plus` more for each step."""
         return replace(self, delta_plus=self.delta_plus * (1.0 + 0.5 * step))
 
 
-class _Search:
+class _OddsDescent:
     """Projected gradient steps for some rows at once."""
 
     def __init__(
