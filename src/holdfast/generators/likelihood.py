@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
+from scipy.special import logsumexp, softmax
 
 from holdfast.network import Floats
 
@@ -30,8 +32,7 @@ _ZOOMS = 8
 _KNOTS = 257
 
 
-@dataclass(frozen=True)
-class Extreme:
+class Extreme(NamedTuple):
     """A log-likelihood at some distances, and its slope there: by the envelope theorem that at the best b and a."""
 
     value: Floats
@@ -117,8 +118,10 @@ class Odds:
         """For kernels of width sigma and distances up to `reach`; epsilon of the unfavourable and of the favourable."""
         # Closer together where distances are small: that is where the kernels weigh.
         knots = reach * np.linspace(0.0, 1.0, _KNOTS) ** 2
-        tables = (greatest(knots, sigma, epsilon[0], dimension), least(knots, sigma, epsilon[1], dimension))
-        return cls(*(CubicHermiteSpline(knots, table.value, table.slope) for table in tables))
+        return cls(
+            CubicHermiteSpline(knots, *greatest(knots, sigma, epsilon[0], dimension)),
+            CubicHermiteSpline(knots, *least(knots, sigma, epsilon[1], dimension)),
+        )
 
     def log_odds(self, distance: Floats, favourable: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """log of sum greatest / sum least for each row, and its slope in each distance; (n, m) distances and marks.
@@ -132,7 +135,4 @@ class Odds:
 
 def _log_sum(kernel: CubicHermiteSpline, distance: Floats, counted: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     value = np.where(counted, kernel(distance), -np.inf)
-    top = value.max(axis=1, keepdims=True)
-    share = np.exp(value - top)
-    total = share.sum(axis=1, keepdims=True)
-    return (top + np.log(total))[:, 0], share / total * kernel(distance, 1)
+    return logsumexp(value, axis=1), softmax(value, axis=1) * kernel(distance, 1)
