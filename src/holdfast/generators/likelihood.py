@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
-from scipy.special import logsumexp, softmax
 
 from holdfast.network import Floats
 
@@ -135,4 +134,7 @@ class Odds:
 
 def _log_sum(kernel: CubicHermiteSpline, distance: Floats, counted: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     value = np.where(counted, kernel(distance), -np.inf)
-    return logsumexp(value, axis=1), softmax(value, axis=1) * kernel(distance, 1)
+    top = value.max(axis=1, keepdims=True)
+    share = np.exp(value - top)
+    total = share.sum(axis=1, keepdims=True)
+    return (top + np.log(total))[:, 0], share / total * kernel(distance, 1)
