@@ -35,7 +35,7 @@ from holdfast.study.methods import read_methods
 from holdfast.study.run import Plan, run_situation
 from holdfast.study.situation import Halves
 from holdfast.study.specification import digest
-from holdfast.study.store import Store
+from holdfast.study.store import StudyStore
 from holdfast.study.tables import read_tables
 
 SCRIPT = Path(tiny_study.__file__)
@@ -58,7 +58,7 @@ def process(folder, *arguments):
 def kept_files(folder):
     """What is finished: each file with what would change if it were written again."""
     kinds = ("models", "cells", "verdicts", "networks")
-    files = [path for kind in kinds for path in (Path(folder) / kind).glob("*")]
+    files = [path for kind in kinds for path in (Path(folder) / kind).glob("[!.]*")]
     return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in files}
 
 
@@ -133,7 +133,7 @@ def test_the_paper_says_how(finished):
     asked = finished.details.query("seed == 1")["input"]
     assert set(asked) <= set(table.X.index[halves.test])
     estimator = tiny_study.NET
-    situation = Situation(table, "net", estimator, 1, Protocol(inputs=4), "0", Store.open(None))
+    situation = Situation(table, "net", estimator, 1, Protocol(inputs=4))
     names = json.loads(next((finished.out / "models").glob("*.json")).read_text())["content"]
     if names["specification"]["seed"] == 1:
         kept = hf.Network.load(finished.out / "networks" / f"{names['networks'][0]}.npz")
@@ -199,7 +199,7 @@ def test_deltas_measured_or_by_table():
     assert found["mine"].tolist() == [0.01, 0.02]
     table = read_tables({"loans": tiny_study.loans()})[0]
     for seed in (0, 1):
-        situation = Situation(table, "net", tiny_study.NET, seed, Protocol(), "0", Store.open(None))
+        situation = Situation(table, "net", tiny_study.NET, seed, Protocol())
         rows = situation.halves.new_train
         expected = delta_incremental(situation.fitted, table.points[rows], table.y[rows], share=0.1, seed=seed)
         assert found["inc"][seed] == float(expected)
@@ -246,7 +246,7 @@ def test_stopped_at_every_file(finished, tmp_path, monkeypatch):
         allowed -= 1
         rename(partial, target)
 
-    monkeypatch.setattr("holdfast.study.store.os.replace", replace)
+    monkeypatch.setattr("holdfast.files.os.replace", replace)
     # Four networks and their set; three cells with two verdicts each.
     for n_files, allowed in [(5, 5), *((n, 1) for n in range(6, 5 + 3 + 6 + 1))]:  # noqa: B007
         done = kept_files(tmp_path)
@@ -268,7 +268,7 @@ def test_two_processes_in_one_folder(finished, tmp_path):
     assert_same(tmp_path, finished)
     result = tiny_study.run(tmp_path)
     assert (result.computed, result.reused) == ({}, TOTAL)
-    assert list((tmp_path / ".partial").iterdir()) == []
+    assert list(tmp_path.rglob(".*")) == []
 
 
 def test_finished_is_not_computed_again(finished):
@@ -375,7 +375,7 @@ def test_jobs_do_not_change_results(finished, tmp_path):
 def test_work_for_another_process_pickles():
     table = read_tables({"loans": tiny_study.loans()})[0]
     protocol = Protocol(inputs=3, retrained={"complete": 1})
-    situation = Situation(table, "net", tiny_study.NET, 0, protocol, "0", Store.open(None))
+    situation = Situation(table, "net", tiny_study.NET, 0, protocol)
     plan = Plan(read_methods(["rnce"], ["d"]), read_deltas({"d": "inc"}), None)
     here = run_situation(situation, plan)
     there = run_situation(*pickle.loads(pickle.dumps((situation, plan))))
@@ -517,12 +517,13 @@ def test_bad_input_is_named_before_any_work(options, message):
 
 
 def test_abandoned_files_are_swept(tmp_path):
-    Store.open(tmp_path)
-    old, young = tmp_path / ".partial" / "old", tmp_path / ".partial" / "young"
+    StudyStore.open(tmp_path)
+    (tmp_path / "cells").mkdir()
+    old, young = (tmp_path / "cells" / f".1-{n}.partial.0f.json" for n in (1, 2))
     old.write_text("")
     young.write_text("")
     os.utime(old, (0, 0))
-    Store.open(tmp_path)
+    StudyStore.open(tmp_path)
     assert not old.exists()
     assert young.exists()
 

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
-from holdfast.cli.demo.recourse import find_advice, loan_space
-from holdfast.cli.demo.story import make_promises, train_lender
+from holdfast.cli.demo.lender import make_promises, train_lender
 from holdfast.cli.tables import read_table
 from holdfast.generators.registry import METHODS, make_generator
 from recourse_cases import make_case
@@ -159,17 +158,19 @@ def test_methods_are_listed_with_what_they_are_good_for():
 
 def test_the_demos_advice_holds():
     lender = train_lender(800, seed=7)
-    promises = make_promises(lender, 20)
-    advice = find_advice(lender, promises, 0.005)
-    space, people = loan_space(lender), promises.before.head(4)
-    for recourse in (advice.closest, advice.neighbour):
+    people, space, changes = make_promises(lender, 20)[0].head(4), lender.space(), hf.PlausibleChanges(0.005)
+    closest, neighbour = (
+        hf.explain(lender.pipeline, people, target=1, changes=changes, space=space, generator=generator, time_limit=5.0)
+        for generator in (hf.Closest(), hf.RNCE(lender.applicants, line_search=True))
+    )
+    for recourse in (closest, neighbour):
         assert recourse.found.any()
         answers = recourse.counterfactuals[recourse.found]
         assert space.violations(answers, people[recourse.found]) == [[]] * len(answers)
-        certificates = hf.certify(lender.pipeline, answers, 1, hf.PlausibleChanges(0.005))
+        certificates = hf.certify(lender.pipeline, answers, 1, changes)
         assert certificates.robust.all()
-    both = advice.closest.found & advice.neighbour.found
-    assert (advice.closest.cost_l1[both] <= advice.neighbour.cost_l1[both] * (1 + 1e-9)).all()
+    both = closest.found & neighbour.found
+    assert (closest.cost_l1[both] <= neighbour.cost_l1[both] * (1 + 1e-9)).all()
 
 
 def test_the_schema_may_be_a_feature_space_of_ones_own(tmp_path):

@@ -7,14 +7,15 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
-from holdfast.cli.demo.story import (
+from holdfast.cli.demo.lender import (
     FIXED,
-    examine,
     make_promises,
     pick_broken,
+    rounded_up,
     train_lender,
     watch_updates,
 )
+from holdfast.generators.stated import recourse_from
 from holdfast.presentation.report.counter import costliest_changes
 
 
@@ -25,56 +26,52 @@ def lender():
 
 @pytest.fixture(scope="module")
 def promises(lender):
-    return make_promises(lender, 20)
+    before, after = make_promises(lender, 20)
+    return recourse_from(
+        lender.pipeline, before, after, target=1, changes=hf.PlausibleChanges(0.02), space=lender.space()
+    )
 
 
-@pytest.fixture(scope="module")
-def updates(lender):
-    return watch_updates(lender, seed=7)
-
-
-@pytest.fixture(scope="module")
-def findings(lender, promises, updates):
-    return examine(lender, promises, updates, 0.02)
-
-
-def test_promises_are_kept_by_todays_model(lender, promises):
-    assert (lender.pipeline.predict(promises.before) == 0).all()
-    assert (lender.pipeline.predict(promises.after) == 1).all()
-    assert promises.before.index.equals(promises.after.index)
-    assert promises.before.index.is_unique
+def test_promises_are_kept_by_todays_model(lender):
+    before, after = make_promises(lender, 20)
+    assert (lender.pipeline.predict(before) == 0).all()
+    assert (lender.pipeline.predict(after) == 1).all()
+    assert before.index.equals(after.index)
+    assert before.index.is_unique
 
 
 def test_promises_leave_what_nobody_can_change(promises):
-    pd.testing.assert_frame_equal(promises.before[list(FIXED)], promises.after[list(FIXED)])
+    pd.testing.assert_frame_equal(promises.factuals[list(FIXED)], promises.counterfactuals[list(FIXED)])
 
 
-def test_delta_is_calibrated_on_the_lenders_own_updates(lender, updates):
-    assert updates.distances.shape == (20,)
+def test_delta_is_calibrated_on_the_lenders_own_updates(lender):
+    calibrated = watch_updates(lender, seed=7)
+    distances, delta = calibrated.evidence["distance"], rounded_up(float(calibrated))
+    assert distances.shape == (20,)
     # Of twenty the nineteenth is the least with a probability of 0.9: 19 / 21. It is rounded up to two digits.
-    nineteenth = np.sort(updates.distances)[18]
-    assert nineteenth <= updates.delta <= 1.1 * nineteenth
-    assert updates.delta == float(f"{updates.delta:.2g}")
-    assert updates.guaranteed == pytest.approx(19 / 21)
+    nineteenth = np.sort(distances)[18]
+    assert nineteenth <= delta <= 1.1 * nineteenth
+    assert delta == float(f"{delta:.2g}")
+    assert calibrated.guaranteed == pytest.approx(19 / 21)
 
 
-def test_worst_margins_and_radii_agree_with_the_verdicts(findings):
-    robust = findings.certificates.robust
-    assert ((findings.margin_worst >= 0) == robust).all()
-    assert ((findings.radius >= 0.02) == robust).all()
+def test_worst_margins_and_radii_agree_with_the_verdicts(promises):
+    worst = hf.output_bounds(promises.network, promises.points, promises.changes).lower[:, 0]
+    assert ((worst >= 0) == promises.robust).all()
+    assert ((promises.certified_radius(np.arange(20)).lower >= 0.02) == promises.robust).all()
 
 
-def test_the_broken_promise_has_a_model_that_breaks_it(lender, promises, findings):
-    row = pick_broken(promises, findings)
-    witness = findings.certificates.witness(row)
+def test_the_broken_promise_has_a_model_that_breaks_it(lender, promises):
+    row = pick_broken(promises)
+    witness = promises.certificates.witness(row)
     assert hf.PlausibleChanges(0.02).contains(lender.network, witness)
-    assert witness.predict(lender.variables(promises.after)[[row]]) == [0]
+    assert witness.predict(lender.variables(promises.counterfactuals)[[row]]) == [0]
 
 
-def test_costliest_changes_are_first_order_effects(lender, promises, findings):
-    row = pick_broken(promises, findings)
-    point = lender.variables(promises.after)[row]
-    witness = findings.certificates.witness(row)
+def test_costliest_changes_are_first_order_effects(lender, promises):
+    row = pick_broken(promises)
+    point = lender.variables(promises.counterfactuals)[row]
+    witness = promises.certificates.witness(row)
     step = 1e-7
     for change in costliest_changes(lender.network, witness, point, lender.variable_names(), 8):
         weights = [weight.copy() for weight in lender.network.weights]
@@ -118,6 +115,6 @@ def test_a_delta_of_ones_own(tmp_path):
 
 
 def test_the_same_seed_tells_the_same_story():
-    first, second = (make_promises(train_lender(600, seed=1), 10).after for _ in range(2))
+    first, second = (make_promises(train_lender(600, seed=1), 10)[1] for _ in range(2))
     pd.testing.assert_frame_equal(first, second)
-    assert not np.array_equal(first, make_promises(train_lender(600, seed=2), 10).after)
+    assert not np.array_equal(first, make_promises(train_lender(600, seed=2), 10)[1])

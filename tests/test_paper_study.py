@@ -15,9 +15,11 @@ from holdfast.changes import parameter_distance
 from holdfast.cli.app import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.importers import load_network
+from holdfast.retraining.trainers import quietly
 from holdfast.study.paper.claims import check_claims
 from holdfast.study.paper.compare import Comparison, Side, compare, side_of
 from holdfast.study.paper.differences import differences_section
+from holdfast.study.paper.measure import FineTune, PaperModel, classifier
 from holdfast.study.paper.notes import NOTES, Note, explain_differences
 from holdfast.study.paper.page import render
 from holdfast.study.paper.pictures import draw
@@ -38,9 +40,6 @@ from holdfast.study.paper.settings import (
     TABLES,
     Training,
 )
-from holdfast.study.paper.situations import situation
-from holdfast.study.paper.training import FineTune, classifier, fitted
-from holdfast.study.store import Store
 
 RUN = Run("holdfast benchmark paper --out out", 2, 4, "a machine", images="images")
 SEEDS, INPUTS = 2, 4
@@ -356,7 +355,8 @@ def test_training_is_the_authors() -> None:
     """A fresh Adam moves each parameter by the learning rate in its first step: one batch, a distance of 0.01."""
     iris = load_iris()
     points, labels = iris.data / 8.0, iris.target
-    model = fitted(classifier(Training((6, 6), 30, batch=32), len(points)).set_params(random_state=0), points, labels)
+    with quietly():
+        model = classifier(Training((6, 6), 30, batch=32), len(points)).set_params(random_state=0).fit(points, labels)
     assert model.n_iter_ == 30
     assert model.alpha == pytest.approx(2e-4 * 32)
     before = load_network(model)
@@ -371,7 +371,7 @@ def test_training_is_the_authors() -> None:
 def test_every_situation_has_the_authors_successors() -> None:
     """Fifteen on iris; what was trained on with its seven new rows took one step of a new Adam."""
     (iris,) = [table for table in TABLES if table.name == "iris"]
-    here = situation(iris, MULTI, 0, FULL, Store(None))
+    here = PaperModel(iris, MULTI, 0, FULL).situation
     today, successors = here.models.network, here.models.retrained
     assert len(successors) == 15
     far = [parameter_distance(today, network) for network in successors]

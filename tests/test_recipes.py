@@ -21,9 +21,10 @@ from holdfast.cli.benchmark import app as commands
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study import RECIPES, Recipe, changes_page, recipes
-from holdfast.study.recipes import Learned, read_recipes
+from holdfast.study.recipes import read_recipes
 from holdfast.study.situation import Halves
 from holdfast.study.survival import Survival
+from holdfast.study.tables import Learned
 
 KINDS = {recipe.name: recipe for recipe in RECIPES}
 RNG = np.random.default_rng(0)
@@ -282,7 +283,7 @@ def test_a_killed_run_goes_on_and_more_methods_ask_for_less(tmp_path):
 
     assert process(tmp_path / "whole") == 0
     assert process(tmp_path / "killed", "12") == -9
-    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed" / "kinds").glob("*.json")}
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed" / "kinds").glob("[!.]*.json")}
     assert 0 < len(done) < 6
     again = tiny_study.run(
         tmp_path / "killed", seeds=1, inputs=3, retrained={}, deltas=[0.01], methods=["nnce", "rnce"],

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sklearn.neural_network import MLPClassifier
 
-from holdfast import FeatureSpace
+from holdfast import FeatureSpace, files
 from holdfast.datasets import make_loans
-from holdfast.study import BenchmarkResult, benchmark, store
+from holdfast.study import BenchmarkResult, benchmark
 
 METHODS = ("nnce", "mce", "rnce")
 DELTAS = (0.01, 0.05)
@@ -58,7 +58,7 @@ def kill_in_the_middle_of_file(number: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         rename(partial, target)
 
-    store.os.replace = replace
+    files.os.replace = replace
 
 
 if __name__ == "__main__":

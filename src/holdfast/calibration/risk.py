@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast._numbers import share
 from holdfast.calibration.conformal import SHARED_ROWS, least_history
 from holdfast.calibration.validation import people_to_ask
 from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift, model_digest
@@ -40,7 +41,6 @@ from holdfast.given import given_number, given_share
 from holdfast.importers import load_model
 from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
-from holdfast.numbers import share
 from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, tidy
 from holdfast.presentation.notebook import never_fails, show
 from holdfast.progress import progress_bar

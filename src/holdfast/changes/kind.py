@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from holdfast._numbers import at_most
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number, given_share
-from holdfast.numbers import at_most
 from holdfast.presentation.notebook import never_fails, show
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import typer
 
 import holdfast as hf
-from holdfast.changes import Changes
 from holdfast.cli import tables
-from holdfast.cli.options import FILE
+from holdfast.cli.options import FILE, Points
 from holdfast.errors import InvalidInputError
 from holdfast.generators.stated import recourse_from
-from holdfast.importers import Model
 
 AdviceFile = Annotated[
     Path, typer.Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
@@ -30,44 +28,32 @@ Accepted = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class AdviceReader:
-    """What files with advice have in common.
+@dataclass(frozen=True, kw_only=True)
+class Advised(Points):
+    """A file with advice, the model and the people that it is about, and the class that they were promised."""
 
-    Attributes
-    ----------
-    people, data, index
-        The people, the file they came from, and the name of their key.
-    label
-        The class that they were promised.
-    """
+    recourse: AdviceFile
+    target: Promised
 
-    classifier: Model
-    space: hf.FeatureSpace | None
-    people: pd.DataFrame
-    data: Path
-    index: str
-    label: Any
-    changes: Changes | None
-
-    def read(self, path: Path, first: hf.Recourse | None = None) -> hf.Recourse:
-        """The advice in a file; for a further method in the order of the first one's people, who must be the same."""
-        advice = tables.read_table(path, index=self.index, space=self.space)
-        if first is not None:
-            if len(advice) != len(first):
+    def told(self, people: pd.DataFrame, path: Path | None = None, *, like: hf.Recourse | None = None) -> hf.Recourse:
+        """The advice for these people; with a `path` that of another method, for the same people as `like`."""
+        path = self.recourse if path is None else path
+        advice = tables.read_table(path, index=self.index or "row", space=self.space)
+        if like is not None:
+            if len(advice) != len(like):
                 raise InvalidInputError(
-                    f"{path}: expected advice for the same {len(first):,} people, got {len(advice):,}"
+                    f"{path}: expected advice for the same {len(like):,} people, got {len(advice):,}"
                 )
-            advice = tables.rows_by_key(advice, first.factuals, path, self.index, "the recourse")
-        factuals = tables.rows_by_key(self.people, advice, self.data, self.index, "the recourse")
+            advice = tables.rows_by_key(advice, like.factuals, path, "the recourse")
+        factuals = tables.rows_by_key(people, advice, self.data, "the recourse")
         missing = [column for column in factuals.columns if column not in advice.columns]
         if self.space is None and missing:
             raise InvalidInputError(f"{path}: expected the column {missing[0]!r}, got {list(advice.columns)}")
-        found = advice.get("recourse_found", advice.get("found"))
+        answered = advice.get("recourse_found", advice.get("found"))
         stated = advice[[column for column in advice.columns if column in factuals.columns]]
-        if found is not None:
-            stated = stated.where(np.broadcast_to(found.to_numpy(dtype=np.bool_)[:, None], stated.shape))
+        if answered is not None:
+            stated = stated.where(np.broadcast_to(answered.to_numpy(dtype=np.bool_)[:, None], stated.shape))
         return recourse_from(
-            self.classifier, factuals, stated, target=self.label, changes=self.changes, space=self.space,
+            self.loaded, factuals, stated, target=self.label, changes=self.read(), space=self.space,
             reasons=advice.get("recourse_reason", advice.get("reason")),
         )  # fmt: skip

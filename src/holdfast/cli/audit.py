@@ -15,7 +15,7 @@ from rich.table import Table
 from holdfast.cli import screens, tables
 from holdfast.cli.ledger import LedgerFile
 from holdfast.cli.options import BROKEN, FILE, Debug, Deciding, Out, TrustPickle, plain_errors, spread
-from holdfast.cli.recourse import read_schema
+from holdfast.cli.tables import read_schema
 from holdfast.files import write_json, write_table
 from holdfast.importers import Model
 from holdfast.importers.files import read_model

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 import holdfast as hf
-from holdfast.cli import screens, tables
+from holdfast.cli import tables
 from holdfast.cli.benchmark_changes import changes
 from holdfast.cli.benchmark_paper import paper
-from holdfast.cli.options import FILE, Debug, plain_errors
-from holdfast.cli.recourse import read_schema
+from holdfast.cli.options import FILE, command, spelled
+from holdfast.cli.screens import complain, say, show_table
+from holdfast.cli.tables import read_schema
+from holdfast.datasets.catalogue import Facts
 from holdfast.errors import InvalidInputError
 from holdfast.study import BenchmarkResult
 from holdfast.study import benchmark as compare
@@ -35,7 +35,7 @@ app.command()(changes)
 NOTHING_WORKED = 1
 
 
-class Kind(StrEnum):
+class Trained(StrEnum):
     """What is trained."""
 
     nn = "nn"
@@ -43,6 +43,7 @@ class Kind(StrEnum):
 
 
 @app.command()
+@command
 def run(
     out: Annotated[
         Path, typer.Option(file_okay=False, help="The folder for results; a run that was killed goes on there.")
@@ -66,7 +67,7 @@ def run(
     methods: Annotated[
         list[str] | None, typer.Option(help="A method, see `holdfast methods`; may be repeated. [nnce, rnce, closest]")
     ] = None,
-    model: Annotated[list[Kind] | None, typer.Option(help="A network, logistic regression, or both. [nn]")] = None,
+    model: Annotated[list[Trained] | None, typer.Option(help="A network, logistic regression, or both. [nn]")] = None,
     hidden: Annotated[str, typer.Option(metavar="SIZES", help="The network's hidden layers.")] = "10,10",
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 100,
     seeds: Annotated[int, typer.Option(min=1, help="How often everything is repeated.")] = 5,
@@ -74,33 +75,35 @@ def run(
     time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each person.")] = None,
     n_jobs: Annotated[int, typer.Option(help="How many tables, models and seeds at a time.")] = 1,
     progress: Annotated[bool | None, typer.Option(help="Show a progress bar; by default on a terminal.")] = None,
-    debug: Debug = False,
 ) -> None:
     """Train, retrain, ask each method for recourse, and see what it costs and what of it survives."""
-    with plain_errors(debug):
-        wanted: Any = list(datasets or ())
-        if data is not None:
-            wanted = {data.name.split(".")[0]: _own_table(data, target_column, schema, immutable or [])}
-        if not wanted or (datasets and data is not None):
-            raise InvalidInputError("expected --datasets or --data, one of the two")
-        result = compare(
-            wanted,
-            models=_estimators(model or [Kind.nn], hidden, epochs),
-            methods=methods or ["nnce", "rnce", "closest"],
-            deltas=[_delta(text) for text in delta],
-            seeds=seeds,
-            inputs=inputs,
-            target=None if target is None else _label(target, wanted),
-            out=out,
-            n_jobs=n_jobs,
-            progress=progress,
-            time_limit=time_limit,
-        )
-        if importlib.util.find_spec("matplotlib") is not None and len(result.summary()):
-            result.plot(out / "results.png")
-        _show(result, out)
-        if len(result.failures) == len(result.results):
-            raise typer.Exit(NOTHING_WORKED)
+    if bool(datasets) == (data is not None):
+        raise InvalidInputError("expected --datasets or --data, one of the two")
+    wanted: Any = datasets
+    labels: list[Any] = []
+    if data is not None:
+        people = _own_table(data, target_column, schema, immutable or [])
+        wanted, labels = {data.name.split(".")[0]: people}, people[1].unique().tolist()
+    elif datasets:
+        labels = list(Facts.of(datasets[0]).classes)
+    result = compare(
+        wanted,
+        models=_estimators(model or [Trained.nn], hidden, epochs),
+        methods=methods or ["nnce", "rnce", "closest"],
+        deltas=[_delta(text) for text in delta],
+        seeds=seeds,
+        inputs=inputs,
+        target=None if target is None else spelled(target, labels),
+        out=out,
+        n_jobs=n_jobs,
+        progress=progress,
+        time_limit=time_limit,
+    )
+    if importlib.util.find_spec("matplotlib") is not None and len(result.summary()):
+        result.plot(out / "results.png")
+    _show(result, out)
+    if len(result.failures) == len(result.results):
+        raise typer.Exit(NOTHING_WORKED)
 
 
 def _own_table(
@@ -120,13 +123,6 @@ def _own_table(
     return X, y, space.constrained(immutable=immutable)
 
 
-def _label(text: str, wanted: Any) -> Any:
-    """The label that `text` spells; public tables have whole numbers."""
-    known = wanted[next(iter(wanted))][1].unique().tolist() if isinstance(wanted, dict) else []
-    spelled = {str(label): label for label in known}
-    return spelled.get(text, int(text) if text.lstrip("-").isdigit() else text)
-
-
 def _delta(text: str) -> float | str:
     try:
         return float(text)
@@ -134,7 +130,7 @@ def _delta(text: str) -> float | str:
         return text
 
 
-def _estimators(kinds: list[Kind], hidden: str, epochs: int) -> dict[str, Any]:
+def _estimators(kinds: list[Trained], hidden: str, epochs: int) -> dict[str, Any]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier
 
@@ -144,26 +140,27 @@ def _estimators(kinds: list[Kind], hidden: str, epochs: int) -> dict[str, Any]:
         raise InvalidInputError(f"--hidden: expected sizes such as 10,10, got {hidden!r}") from error
     # The paper's step; scikit-learn's own, a tenth of it, leaves a network of this size undecided after so few passes.
     network = MLPClassifier(sizes, max_iter=epochs, learning_rate_init=0.01)
-    known = {Kind.nn: network, Kind.lr: LogisticRegression(max_iter=1000)}
+    known = {Trained.nn: network, Trained.lr: LogisticRegression(max_iter=1000)}
     return {kind.value: known[kind] for kind in kinds}
 
 
 def _show(result: BenchmarkResult, out: Path) -> None:
     """The averages, what failed, and where the rest is."""
-    console = Console(highlight=False)
+    shares = {"Δ-valid": "delta_validity", "retrained": "validity_retrained", "found": "coverage"}
+    figures = ("held to", *shares, "cost_l1", "lof", "s")
     for (dataset, model), part in result.summary().groupby(["dataset", "model"], sort=False):
-        table = Table(title=escape(f"{dataset!s}, {model!s}"), title_justify="left", padding=(0, 0, 0, 1))
-        for heading in ("method", "delta"):
-            table.add_column(heading)
-        for heading in ("held to", "Δ-valid", "retrained", "found", "cost_l1", "lof", "s"):
-            table.add_column(heading, justify="right")
-        for row in part.to_dict("records"):
-            names = [escape(str(row[name])) for name in ("method", "delta_label", "verified_label")]
-            shares = [f"{row[name]:.0%}" for name in ("delta_validity", "validity_retrained", "coverage")]
-            table.add_row(*names, *shares, f"{row['cost_l1']:.4f}", f"{row['lof']:.2f}", f"{row['seconds']:.2f}")
-        console.print(table)
+        rows = (
+            (
+                row["method"], row["delta_label"], row["verified_label"],
+                *(f"{row[name]:.0%}" for name in shares.values()),
+                f"{row['cost_l1']:.4f}", f"{row['lof']:.2f}", f"{row['seconds']:.2f}",
+            )
+            for row in part.to_dict("records")
+        )  # fmt: skip
+        title = escape(f"{dataset}, {model}")
+        show_table(("method", "delta", *figures), rows, right=figures, title=title, padding=(0, 0, 0, 1))
     cells, reused = (part.get("cells", 0) for part in (result.computed, result.reused))
-    console.print(f"{cells} answers of a method computed, {reused} found finished.")
+    say(f"{cells} answers of a method computed, {reused} found finished.")
     for row in result.failures.drop_duplicates(["dataset", "model", "method", "error"]).to_dict("records"):
-        screens.complain(f"{row['dataset']}, {row['model']}, {row['method']}: {row['error']}")
-    console.print(f"full result: {escape(str(out / 'results.csv'))} and beside it", soft_wrap=True)
+        complain(f"{row['dataset']}, {row['model']}, {row['method']}: {row['error']}")
+    say(f"full result: {out / 'results.csv'} and beside it")

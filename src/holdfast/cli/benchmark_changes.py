@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from holdfast.cli.options import Debug, plain_errors
+from holdfast.cli.options import command
+from holdfast.cli.screens import say
 
 
+@command
 def changes(
     out: Annotated[
         Path,
@@ -30,7 +31,6 @@ def changes(
     variants: Annotated[int | None, typer.Option(min=1, help="Changed models of each kind.")] = None,
     n_jobs: Annotated[int, typer.Option(help="How many tables and seeds at a time.")] = 1,
     progress: Annotated[bool | None, typer.Option(help="Show a progress bar; by default on a terminal.")] = None,
-    debug: Debug = False,
 ) -> None:
     """Change models in eleven ways, see which promises they keep and what those cost, and write a page about it.
 
@@ -39,23 +39,21 @@ def changes(
     """
     from holdfast.study.changes_page import FULL, QUICK, draw, render, run_changes
 
-    with plain_errors(debug):
-        extent = QUICK if quick else FULL
-        if variants is not None:
-            extent = replace(extent, variants=variants)
-        results = run_changes(out, extent=extent, names=datasets, n_jobs=n_jobs, progress=progress)
-        page = out / "changes.md" if page is None else page
-        page.parent.mkdir(parents=True, exist_ok=True)
-        drawable = importlib.util.find_spec("matplotlib") is not None
-        pictures = draw(results, page.parent / "images") if drawable else []
-        words = ["holdfast", "benchmark", "changes", "--out", "out/changes", *["--quick"] * quick]
-        words += [word for name in datasets or () for word in ("--datasets", name)]
-        words += [] if variants is None else ["--variants", str(variants)]
-        command = shlex.join([*words, "--page", os.path.relpath(page).replace(os.sep, "/")])
-        names = [f"images/{path.name}" for path in pictures]
-        page.write_text(render(results, command, extent, names), encoding="utf-8")
-    console = Console()
+    extent = QUICK if quick else FULL
+    if variants is not None:
+        extent = replace(extent, variants=variants)
+    results = run_changes(out, extent=extent, names=datasets, n_jobs=n_jobs, progress=progress)
+    page = out / "changes.md" if page is None else page
+    page.parent.mkdir(parents=True, exist_ok=True)
+    drawable = importlib.util.find_spec("matplotlib") is not None
+    pictures = draw(results, page.parent / "images") if drawable else []
+    words = ["holdfast", "benchmark", "changes", "--out", "out/changes", *["--quick"] * quick]
+    words += [word for name in datasets or () for word in ("--datasets", name)]
+    words += [] if variants is None else ["--variants", str(variants)]
+    command = shlex.join([*words, "--page", os.path.relpath(page).replace(os.sep, "/")])
+    names = [f"images/{path.name}" for path in pictures]
+    page.write_text(render(results, command, extent, names), encoding="utf-8")
     for result in results.values():
-        console.print(repr(result), repr(result.survival), markup=False)
+        say(f"{result!r} {result.survival!r}")
     for path in (page, *pictures):
-        console.print(f"wrote {path}", markup=False)
+        say(f"wrote {path}")

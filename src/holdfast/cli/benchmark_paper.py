@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from holdfast.cli.options import FILE, Debug, plain_errors
+from holdfast.cli.options import FILE, command
+from holdfast.cli.screens import say, show_table
 
 
+@command
 def paper(
     out: Annotated[
         Path,
@@ -37,7 +37,6 @@ def paper(
     ] = None,
     n_jobs: Annotated[int, typer.Option(help="How many tables, models and seeds at a time.")] = 1,
     progress: Annotated[bool | None, typer.Option(help="Show a progress bar; by default on a terminal.")] = None,
-    debug: Debug = False,
 ) -> None:
     """Repeat the paper's experiments and write a page with our figures beside the paper's.
 
@@ -51,29 +50,34 @@ def paper(
     from holdfast.study.paper.run import run_paper
     from holdfast.study.paper.settings import FULL, QUICK
 
-    with plain_errors(debug):
-        printed = Printed.load(tables)
-        extent = QUICK if quick else FULL
-        if seeds is not None:
-            extent = replace(extent, seeds=seeds)
-        results, missing = run_paper(
-            out, extent=extent, printed=printed, datasets=datasets, methods=methods, n_jobs=n_jobs, progress=progress
-        )
-        results.write(out)
-        page = out / "paper.md" if page is None else page
-        images = page.parent / "images"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        pictures = draw(results, printed, images)
-        run = Run(
-            _command(quick=quick, page=page, seeds=seeds, datasets=datasets, methods=methods),
-            extent.seeds,
-            extent.inputs,
-            f"one thread of {platform.machine()} for each of {n_jobs} jobs" if n_jobs != 1 else "one thread",
-            missing,
-            "images" if pictures else None,
-        )
-        page.write_text(render(results, printed, run), encoding="utf-8")
-    _show(check_claims(results, printed), missing, [page, *pictures])
+    printed = Printed.load(tables)
+    extent = QUICK if quick else FULL
+    if seeds is not None:
+        extent = replace(extent, seeds=seeds)
+    results, missing = run_paper(
+        out, extent=extent, printed=printed, datasets=datasets, methods=methods, n_jobs=n_jobs, progress=progress
+    )
+    results.write(out)
+    page = out / "paper.md" if page is None else page
+    images = page.parent / "images"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    pictures = draw(results, printed, images)
+    run = Run(
+        _command(quick=quick, page=page, seeds=seeds, datasets=datasets, methods=methods),
+        extent.seeds,
+        extent.inputs,
+        f"one thread of {platform.machine()} for each of {n_jobs} jobs" if n_jobs != 1 else "one thread",
+        missing,
+        "images" if pictures else None,
+    )
+    page.write_text(render(results, printed, run), encoding="utf-8")
+    rows = (
+        (claim.text, claim.verdict, f"{claim.checked - len(claim.broken)} of {claim.checked}")
+        for claim in check_claims(results, printed)
+    )
+    show_table(("statement", "", "cells that obey"), rows, title="Does the paper's pattern hold?")
+    for line in [*(f"not run: {sentence}" for sentence in missing), *(f"wrote {path}" for path in (page, *pictures))]:
+        say(line)
 
 
 def _command(
@@ -86,17 +90,3 @@ def _command(
     for option, values in (("--datasets", datasets), ("--methods", methods)):
         words += [word for value in values or () for word in (option, value)]
     return shlex.join([*words, "--page", os.path.relpath(page).replace(os.sep, "/")])
-
-
-def _show(claims: object, missing: list[str], written: list[Path]) -> None:
-    console = Console()
-    table = Table(title="Does the paper's pattern hold?", title_justify="left")
-    for heading in ("statement", "", "cells that obey"):
-        table.add_column(heading)
-    for claim in claims:  # type: ignore[attr-defined]
-        table.add_row(claim.text, claim.verdict, f"{claim.checked - len(claim.broken)} of {claim.checked}")
-    console.print(table)
-    for sentence in missing:
-        console.print(f"not run: {sentence}", markup=False)
-    for path in written:
-        console.print(f"wrote {path}", markup=False)

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from holdfast import checker
-from holdfast.cli.options import BROKEN, FILE, Debug, TrustPickle, plain_errors
-from holdfast.cli.recourse import read_schema
-from holdfast.cli.screens import complain
+from holdfast.cli.options import BROKEN, FILE, TrustPickle, command
+from holdfast.cli.screens import complain, say
+from holdfast.cli.tables import read_schema
 from holdfast.errors import FileFormatError
 from holdfast.features.serial import FORMAT
 from holdfast.importers.files import read_model
@@ -28,6 +26,7 @@ _SHOWN = 10
 _PREPROCESSING = "the model's preprocessing; a certificate is about the variables that come out of it"
 
 
+@command
 def check(
     certificates: Annotated[
         list[Path], typer.Argument(help="Certificate files (.json, .jsonl) or folders of them.", exists=True)
@@ -45,47 +44,43 @@ def check(
         Path | None, typer.Option(help="Also: were they made for this row of data? An object of JSON.", **FILE)
     ] = None,
     trust_pickle: TrustPickle = False,
-    debug: Debug = False,
 ) -> None:
     """Do these certificates hold? Checked in exact arithmetic, without a solver; exits with 3 if one does not."""
     rejected = 0
-    with plain_errors(debug):
-        parameters, apart = _parameters(model, trust_pickle=trust_pickle)
-        given = {name: None if path is None else _json(path) for name, path in (("space", space), ("row", row))}
-        if space is not None and isinstance(given["space"], dict) and given["space"].get("format") != FORMAT:
-            given["space"] = read_schema(space)[0].to_dict()
-        console = Console(soft_wrap=True)
-        verdicts: Counter[str] = Counter()
-        statements: Counter[str] = Counter()
-        seconds = 0.0
-        for where, content in _contents(certificates):
-            started = time.process_time()
-            report = checker.check(content, parameters, **given)
-            seconds += time.process_time() - started
-            if report.accepted:
-                verdicts[checker.strict_json(content)["verdict"]] += 1
-                statements[report.reason] += 1
-                unseen = report.not_checked
-            else:
-                rejected += 1
-                complain(f"{where} is REJECTED: {report.reason}")
-        checked = verdicts.total() + rejected
-        if checked == 0:
-            raise FileFormatError(f"{certificates[0]}: expected at least one certificate, got none")
-        for statement, count in statements.most_common(_SHOWN):
-            console.print(escape(f"{count:,} of them: {statement}"), highlight=False)
-        if len(statements) > _SHOWN:
-            console.print(f"{len(statements) - _SHOWN:,} more statements that are not shown hold", highlight=False)
-        if statements:
-            console.print(escape(f"not checked, for want of anything to compare with: {', '.join(unseen)}"))
-        if apart:
-            console.print(f"not checked: {apart}", highlight=False)
-        kinds = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
-        console.print(
-            f"{verdicts.total():,} of {checked:,} certificates hold{f' ({kinds})' if kinds else ''}; "
-            f"{1e3 * seconds / checked:.2f} ms each",
-            highlight=False,
-        )
+    parameters, apart = _parameters(model, trust_pickle=trust_pickle)
+    given = {name: None if path is None else _json(path) for name, path in (("space", space), ("row", row))}
+    if space is not None and isinstance(given["space"], dict) and given["space"].get("format") != FORMAT:
+        given["space"] = read_schema(space)[0].to_dict()
+    verdicts: Counter[str] = Counter()
+    statements: Counter[str] = Counter()
+    seconds = 0.0
+    for where, content in _contents(certificates):
+        started = time.process_time()
+        report = checker.check(content, parameters, **given)
+        seconds += time.process_time() - started
+        if report.accepted:
+            verdicts[checker.strict_json(content)["verdict"]] += 1
+            statements[report.reason] += 1
+            unseen = report.not_checked
+        else:
+            rejected += 1
+            complain(f"{where} is REJECTED: {report.reason}")
+    checked = verdicts.total() + rejected
+    if checked == 0:
+        raise FileFormatError(f"{certificates[0]}: expected at least one certificate, got none")
+    for statement, count in statements.most_common(_SHOWN):
+        say(f"{count:,} of them: {statement}")
+    if len(statements) > _SHOWN:
+        say(f"{len(statements) - _SHOWN:,} more statements that are not shown hold")
+    if statements:
+        say(f"not checked, for want of anything to compare with: {', '.join(unseen)}")
+    if apart:
+        say(f"not checked: {apart}")
+    kinds = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
+    say(
+        f"{verdicts.total():,} of {checked:,} certificates hold{f' ({kinds})' if kinds else ''}; "
+        f"{1e3 * seconds / checked:.2f} ms each"
+    )
     if rejected:
         raise typer.Exit(BROKEN)
 

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 import holdfast as hf
 from holdfast.calibration import least_history
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, Debug, Drop, Index, Norm, Schema, TrustPickle, plain_errors
-from holdfast.cli.recourse import read_schema
+from holdfast.cli.options import FILE, Drop, Index, Norm, Schema, TrustPickle, command
+from holdfast.cli.screens import say
+from holdfast.cli.tables import read_schema
 from holdfast.errors import InvalidInputError
 from holdfast.files import write_json
 from holdfast.importers.files import read_model, read_object
 from holdfast.importers.objects import import_object
 
 
+@command
 def delta(
     history: Annotated[
         list[Path] | None,
@@ -71,40 +71,34 @@ def delta(
     index: Index = None,
     drop: Drop = None,
     trust_pickle: TrustPickle = False,
-    debug: Debug = False,
 ) -> None:
     """How far does retraining move the model? A delta that the next one stays within, with a stated probability."""
-    with plain_errors(debug):
-        tables.check_output(out, table=False)
-        if bool(history) == (model is not None):
-            raise InvalidInputError("expected model files, or --model with --data and --label, got " + _came(history))
-        models: Any = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
-        if model is not None:
-            if data is None or label is None:
-                missing = "--data" if data is None else "--label"
-                raise InvalidInputError(f"{missing}: expected it beside --model, got none")
-            space = None if schema is None else read_schema(schema)[0]
-            table = tables.read_table(data, index=index, drop=drop or (), space=space)
-            classes = tables.column_of(table, label, data, "--label")
-            estimator = read_object(model, trust_pickle=trust_pickle)
-            rows = tables.own_columns(table.drop(columns=label), import_object(estimator), data, space)
-            n = runs or least_history(coverage, confidence) + (shape != "uniform")
-            kind: Any = how
-            incremental = how == "incremental"
-            models = hf.retrain(
-                estimator, rows, classes.to_numpy(), how=kind, n=n, share=1.0 / n if incremental else 1.0,
-                disjoint=incremental, epochs=epochs, seed=seed, space=space,
-            )  # fmt: skip
-        start = None if origin is None else read_model(origin, trust_pickle=trust_pickle)
-        found = hf.delta_calibrated(
-            models, coverage=coverage, confidence=confidence, shape=shape, norm=norm, origin=start
-        )
-        console = Console(highlight=False, soft_wrap=True)
-        console.print(escape(str(found)))
-        if out is not None:
-            write_json(found.changes.to_dict(), out)
-            console.print(f"changes: {escape(str(out))}; give it to --changes of explain, certify, report, ...")
-
-
-def _came(history: list[Path] | None) -> str:
-    return "both" if history else "neither"
+    tables.check_output(out, table=False)
+    if bool(history) == (model is not None):
+        came = "both" if history else "neither"
+        raise InvalidInputError(f"expected model files, or --model with --data and --label, got {came}")
+    models: Any = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
+    if model is not None:
+        if data is None or label is None:
+            missing = "--data" if data is None else "--label"
+            raise InvalidInputError(f"{missing}: expected it beside --model, got none")
+        space = None if schema is None else read_schema(schema)[0]
+        table = tables.read_table(data, index=index, drop=drop or (), space=space)
+        classes = tables.column_of(table, label, data, "--label")
+        estimator = read_object(model, trust_pickle=trust_pickle)
+        rows = tables.own_columns(table.drop(columns=label), import_object(estimator), data, space)
+        n = runs or least_history(coverage, confidence) + (shape != "uniform")
+        kind: Any = how
+        incremental = how == "incremental"
+        models = hf.retrain(
+            estimator, rows, classes.to_numpy(), how=kind, n=n, share=1.0 / n if incremental else 1.0,
+            disjoint=incremental, epochs=epochs, seed=seed, space=space,
+        )  # fmt: skip
+    start = None if origin is None else read_model(origin, trust_pickle=trust_pickle)
+    calibrated = hf.delta_calibrated(
+        models, coverage=coverage, confidence=confidence, shape=shape, norm=norm, origin=start
+    )
+    say(str(calibrated))
+    if out is not None:
+        write_json(calibrated.changes.to_dict(), out)
+        say(f"changes: {out}; give it to --changes of explain, certify, report, ...")

@@ -31,7 +31,7 @@ from holdfast.cli.options import (
     plain_errors,
     spread,
 )
-from holdfast.cli.recourse import read_people
+from holdfast.cli.tables import read_people
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import BATCH
@@ -83,7 +83,7 @@ def add(
         with Ledger(ledger) as book:
             receipt = book.add_frame(
                 classifier,
-                tables.rows_by_key(people, answered, data, index or "row", "the recourse"),
+                tables.rows_by_key(people, answered, data, "the recourse"),
                 answered,
                 target=label_of(target, classifier.classifier),
                 changes=may.read(),

@@ -8,33 +8,21 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 import holdfast as hf
-from holdfast.cli import tables
-from holdfast.cli.advice import Accepted, AdviceFile, AdviceReader, Promised
-from holdfast.cli.options import (
-    FILE,
-    DataFile,
-    Debug,
-    Deciding,
-    Drop,
-    Index,
-    MayChange,
-    ModelFile,
-    Schema,
-    TrustPickle,
-    label_of,
-    plain_errors,
-    spread,
-)
-from holdfast.cli.recourse import read_people
+from holdfast.cli import screens, tables
+from holdfast.cli.advice import Accepted, Advised
+from holdfast.cli.options import FILE, command, plain_errors
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 
+_KINDS = {
+    "guaranteed": "with a guarantee",
+    "chance": "with a chance",
+    "not_guaranteed": "with advice that is not guaranteed",
+    "no_answer": "without advice",
+}
 FOLDER = {"exists": True, "file_okay": False, "readable": True}
 
 
@@ -50,17 +38,11 @@ def _write_templates(folder: Path | None) -> None:
     raise typer.Exit
 
 
-@spread
+@command
 def letters(
-    recourse: AdviceFile,
-    model: ModelFile,
-    data: DataFile,
-    target: Promised,
+    advised: Advised,
     out: Annotated[Path, typer.Option(help="A new or empty folder for the letters and their manifest.csv.")],
-    may: MayChange,
-    deciding: Deciding,
     *,
-    schema: Schema = None,
     until: Annotated[
         str | None, typer.Option(metavar="DATE", help="Until when you commit to what is guaranteed: 2027-01-31.")
     ] = None,
@@ -98,59 +80,38 @@ def letters(
             callback=_write_templates, is_eager=True, metavar="DIR", help="Copy our templates to a folder, and stop."
         ),
     ] = None,
-    index: Index = None,
-    drop: Drop = None,
-    trust_pickle: TrustPickle = False,
-    debug: Debug = False,
 ) -> None:
     """A letter to each person on what was decided and what to change; the advice is certified anew."""
-    with plain_errors(debug):
-        if until is not None and history:
-            raise InvalidInputError("--until: expected a date or --history, got both")
-        changes = may.read()
-        if history and not isinstance(changes, hf.PlausibleChanges | None):
-            raise InvalidInputError(
-                f"--history: expected --delta beside it, because it says how far models move, got {changes.words}"
-            )
-        classifier = deciding.at(read_model(model, trust_pickle=trust_pickle))
-        space, people = read_people(data, schema, index, drop)
-        names = None
-        if name is not None:
-            names = {str(key): value for key, value in tables.column_of(people, name, data, "--name").items()}
-            people = people if space is not None else people.drop(columns=name)
-        told = AdviceReader(
-            classifier, space, people, data, index or "row", label_of(target, classifier.classifier),
-            changes,
-        ).read(recourse)  # fmt: skip
-        expiry = None
-        if history:
-            earlier = [read_model(path, trust_pickle=trust_pickle) for path in history]
-            radii = _radii(told, [past.network for past in earlier])
-            expiry = hf.promise_expiry(
-                radii, [*earlier, classifier], confidence=confidence, period=period, norm=may.norm
-            )
-        manifest = hf.letters(
-            told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
-            date=date, until=until, expiry=expiry, language=language, templates=templates,
-            certified=not no_certificates,
-            accepted=None if accepted is None else tables.read_table(accepted, space=space),
+    if until is not None and history:
+        raise InvalidInputError("--until: expected a date or --history, got both")
+    changes = advised.read()
+    if history and not isinstance(changes, hf.PlausibleChanges | None):
+        raise InvalidInputError(
+            f"--history: expected --delta beside it, because it says how far models move, got {changes.words}"
+        )
+    names, people = None, advised.table
+    if name is not None:
+        named = tables.column_of(people, name, advised.data, "--name")
+        names = {str(key): value for key, value in named.items()}
+        people = people if advised.space is not None else people.drop(columns=name)
+    told, expiry = advised.told(people), None
+    if history:
+        earlier = [read_model(path, trust_pickle=advised.trust_pickle) for path in history]
+        expiry = hf.promise_expiry(
+            _radii(told, [past.network for past in earlier]), [*earlier, advised.loaded], confidence=confidence,
+            period=period, norm=advised.norm,
         )  # fmt: skip
-        _show(manifest, out)
-
-
-def _show(manifest: pd.DataFrame, out: Path) -> None:
-    console = Console(highlight=False)
+    manifest = hf.letters(
+        told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
+        date=date, until=until, expiry=expiry, language=language, templates=templates, certified=not no_certificates,
+        accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
+    )  # fmt: skip
     count = manifest["outcome"].value_counts()
-    written = int((manifest["file"] != "").sum())
-    kinds = {
-        "guaranteed": "with a guarantee", "chance": "with a chance",
-        "not_guaranteed": "with advice that is not guaranteed", "no_answer": "without advice",
-    }  # fmt: skip
-    listed = ", ".join(f"{count.get(outcome, 0):,} {words}" for outcome, words in kinds.items())
-    console.print(f"{written:,} letters: {listed}.", soft_wrap=True)
+    listed = ", ".join(f"{count.get(outcome, 0):,} {words}" for outcome, words in _KINDS.items())
+    screens.say(f"{(manifest['file'] != '').sum():,} letters: {listed}.")
     if count.get("already_accepted", 0):
-        console.print(f"{count['already_accepted']:,} people have the class already and get none.")
-    console.print(f"letters and manifest.csv: {escape(str(out))}", soft_wrap=True)
+        screens.say(f"{count['already_accepted']:,} people have the class already and get none.")
+    screens.say(f"letters and manifest.csv: {out}")
 
 
 def _radii(told: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:

@@ -8,20 +8,20 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
+import pandas as pd
 import typer
 
 import holdfast as hf
 from holdfast.changes import Changes, changes_from_dict
-from holdfast.classifier import Classifier
-from holdfast.cli import screens
+from holdfast.cli import screens, tables
 from holdfast.cli.wording import in_options
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.files import read_json
-from holdfast.importers import Model
+from holdfast.importers import Model, read_model
 
 BAD_INPUT = 2
 BROKEN = 3
@@ -30,7 +30,6 @@ FILE = {"exists": True, "dir_okay": False, "readable": True}
 MODELS = ".onnx, .skops, a network saved by holdfast (.npz), or with --trust-pickle a pickle."
 ModelFile = Annotated[Path, typer.Option("--model", help=f"The classifier: {MODELS}", **FILE)]
 DataFile = Annotated[Path, typer.Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **FILE)]
-Target = Annotated[str, typer.Option(help="The class that the points were promised.")]
 Schema = Annotated[
     Path | None,
     typer.Option(
@@ -41,7 +40,8 @@ Schema = Annotated[
 ]
 Norm = Annotated[float, typer.Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
 Index = Annotated[str | None, typer.Option(metavar="COLUMN", help="A key column, kept in the output.")]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
+Columns = list[str] | None
+Drop = Annotated[Columns, typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
 Out = Annotated[Path | None, typer.Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
 TrustPickle = Annotated[
     bool, typer.Option("--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds.")
@@ -72,18 +72,19 @@ class MayChange:
 
     def read(self) -> Changes | None:
         """What the options describe; None where they say nothing of it."""
-        found = self._read()
+        changes = self._read()
         if self.threshold_range is None:
-            return found
-        if found is None:
+            return changes
+        if changes is None:
             raise InvalidInputError("--threshold-range: expected --delta, --margin or --changes beside it, got none")
-        form = "--threshold-range LOW:HIGH"
-        return found.moving(tuple(_number(end, "--threshold-range") for end in _ends(self.threshold_range, form)))
+        ends = _ends(self.threshold_range, "--threshold-range LOW:HIGH")
+        return changes.moving(tuple(_number(end, "--threshold-range") for end in ends))
 
     def _read(self) -> Changes | None:
         alone = "--changes" if self.changes is not None else "--margin" if self.margin is not None else ""
-        beside = ["--delta"] * bool(self.delta) + ["--margin"] * (alone == "--changes" and self.margin is not None)
-        beside += ["--norm"] * (self.norm != math.inf) + ["--no-biases"] * self.no_biases
+        given = {"--delta": self.delta, "--norm": self.norm != math.inf, "--no-biases": self.no_biases}
+        given["--margin"] = alone == "--changes" and self.margin is not None
+        beside = [option for option, value in given.items() if value]
         if alone and beside:
             raise InvalidInputError(f"{alone}: expected neither --delta nor its options beside it, got {beside[0]}")
         if self.changes is not None:
@@ -131,14 +132,49 @@ class Deciding:
         if len(self.threshold) == 1 and "=" not in self.threshold[0]:
             return model.at(_number(self.threshold[0], "--threshold"))
         pairs = _pairs(self.threshold, "--threshold CLASS=PROBABILITY")
-        return model.at({label_of(name, model.classifier): _number(text, "--threshold") for name, text in pairs})
+        labels = model.classifier.classes.tolist()
+        return model.at({spelled(name, labels): _number(text, "--threshold") for name, text in pairs})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(MayChange, Deciding):
+    """A model, a table and the class that its rows are to have: what most commands are about."""
+
+    model: ModelFile
+    data: DataFile
+    target: Annotated[str, typer.Option(help="The class that the points were promised.")]
+    schema: Schema = None
+    index: Index = None
+    drop: Drop = None
+    trust_pickle: TrustPickle = False
+
+    @cached_property
+    def loaded(self) -> Model:
+        """The model, at the threshold that is asked for."""
+        return self.at(read_model(self.model, trust_pickle=self.trust_pickle))
+
+    @property
+    def label(self) -> object:
+        """The model's own label that the target spells."""
+        return spelled(self.target, self.loaded.classifier.classes.tolist())
+
+    @property
+    def space(self) -> hf.FeatureSpace | None:
+        """The feature space in the schema, if one is given."""
+        return self._space_and_table[0]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows of the data, without the label that the schema names."""
+        return self._space_and_table[1]
+
+    @cached_property
+    def _space_and_table(self) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
+        return tables.read_people(self.data, self.schema, self.index, self.drop)
 
 
 def _column(text: str, metavar: str = "COLUMN") -> Any:
     return typer.Option(metavar=metavar, help=f"{text}; may be repeated.")
-
-
-Columns = list[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,25 +216,27 @@ class Constraints:
         )  # fmt: skip
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of its groups of options, which are dataclasses, as options of its own."""
-    hints = get_type_hints(command, include_extras=True)
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as a command: its groups of options, which are dataclasses, spread out, and errors as one line."""
+    hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
+    debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
         group = groups.get(name)
-        for one in [parameter] if group is None else inspect.signature(group).parameters.values():
-            types = hints if group is None else get_type_hints(group, include_extras=True)
-            parameters[one.name] = one.replace(annotation=types[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        types = hints if group is None else get_type_hints(group, include_extras=True)
+        own = [parameter] if group is None else inspect.signature(group).parameters.values()
+        parameters += [one.replace(annotation=types[one.name], kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
 
-    @wraps(command)
-    def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
+    @wraps(function)
+    def run(debug: bool, **given: Any) -> None:
+        with plain_errors(debug):
+            for name, group in groups.items():
+                given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            function(**given)
 
-    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
+    run.__signature__ = inspect.Signature([*parameters, debug])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*parameters, debug)}
     return run
 
 
@@ -230,28 +268,20 @@ def _labels(space: hf.FeatureSpace, column: str, texts: Sequence[str]) -> list[o
 
 
 def _number(text: str, option: str) -> float:
-    number = _float(text)
-    if number is None:
-        raise InvalidInputError(f"{option}: expected a number, got {text!r}")
-    return number
-
-
-def label_of(target: str, classifier: Classifier) -> object:
-    """The model's own label that `target` spells, so that 1 means 1, 1.0 or "1", whichever the model has."""
-    for label in classifier.classes.tolist():
-        if str(label) == target:
-            return label
-    for label in classifier.classes.tolist():
-        if isinstance(label, int | float) and _float(target) == label:
-            return label
-    return classifier.classes[classifier.class_index(target)]
-
-
-def _float(text: str) -> float | None:
     try:
         return float(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{option}: expected a number, got {text!r}") from error
+
+
+def spelled(text: str, labels: Sequence[Any]) -> Any:
+    """The label that is spelled so: 1 means 1, 1.0 or "1", whichever there is; the text itself where none is."""
+    by_text = {str(label): label for label in labels}
+    try:
+        number = next((label for label in labels if isinstance(label, int | float) and label == float(text)), text)
     except ValueError:
-        return None
+        number = text
+    return by_text.get(text, number)
 
 
 @contextmanager
@@ -267,3 +297,33 @@ def plain_errors(debug: bool) -> Iterator[None]:
                 raise
             screens.complain(in_options(str(error)))
             raise typer.Exit(BAD_INPUT) from None
+
+
+# ------------------------------------------------------------------ what the ledger's commands still use
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of its groups of options, which are dataclasses, as options of its own."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        group = groups.get(name)
+        for one in [parameter] if group is None else inspect.signature(group).parameters.values():
+            types = hints if group is None else get_type_hints(group, include_extras=True)
+            parameters[one.name] = one.replace(annotation=types[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
+    return run
+
+
+def label_of(target: str, classifier: Any) -> object:
+    """The model's own label that `target` spells."""
+    return spelled(target, classifier.classes.tolist())

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from rich.console import Console
-from rich.markup import escape
 from sklearn.base import clone
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, Debug, plain_errors, spread
+from holdfast.cli.options import FILE, command
 from holdfast.cli.recourse import Asked
+from holdfast.cli.screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.files import write_json, write_table
 from holdfast.importers import Model
@@ -25,7 +24,7 @@ from holdfast.network import Network
 from holdfast.retraining.retrain import run_seeds
 
 
-@spread
+@command
 def risk(
     asked: Asked,
     retrained: Annotated[
@@ -51,35 +50,32 @@ def risk(
     ] = 1.0,
     out: Annotated[Path | None, typer.Option(help="Where the changes go, as JSON: what --changes reads.")] = None,
     evidence: Annotated[Path | None, typer.Option(help="Where what was measured goes, as a table.")] = None,
-    debug: Debug = False,
 ) -> None:
     """How much margin does a promise need, so that the next model breaks at most a share of them? For any model.
 
     A chance, measured on retrained models, and never a proof. The margin is varied; with --delta, --margin or --changes
     the size of that kind of change is. What is found belongs to the method and to people like these.
     """
-    with plain_errors(debug):
-        tables.check_output(out, table=False)
-        tables.check_output(evidence)
-        question = asked.question()
-        family, _ = question.pop("changes"), question.pop("data")
-        models: Iterable[Any] = (read_model(path, trust_pickle=asked.trust_pickle) for path in retrained or ())
-        how = ""
-        if not retrained:
-            how = "refitted to rows drawn with replacement"
-            models = _refitted(asked, question["model"], question["space"], label, runs)
-        found = hf.risk_calibrated(
-            question.pop("model"), question.pop("X"), **question, retrained=models, broken=broken,
-            family=hf.PlausibleShift if family is None else family, probability=probability, coverage=coverage, how=how,
-        )  # fmt: skip
-        console = Console(highlight=False, soft_wrap=True)
-        console.print(escape(str(found)))
-        if evidence is not None:
-            write_table(found.evidence.rename_axis("row"), evidence)
-            console.print(f"evidence: {escape(str(evidence))}")
-        if out is not None:
-            write_json(found.changes.to_dict(), out)
-            console.print(f"changes: {escape(str(out))}; give it to --changes of explain, with the same --method.")
+    tables.check_output(out, table=False)
+    tables.check_output(evidence)
+    question = asked.question()
+    family, _ = question.pop("changes"), question.pop("data")
+    models: Iterable[Any] = (read_model(path, trust_pickle=asked.trust_pickle) for path in retrained or ())
+    how = ""
+    if not retrained:
+        how = "refitted to rows drawn with replacement"
+        models = _refitted(asked, question["model"], question["space"], label, runs)
+    calibrated = hf.risk_calibrated(
+        question.pop("model"), question.pop("X"), **question, retrained=models, broken=broken,
+        family=hf.PlausibleShift if family is None else family, probability=probability, coverage=coverage, how=how,
+    )  # fmt: skip
+    say(str(calibrated))
+    if evidence is not None:
+        write_table(calibrated.evidence.rename_axis("row"), evidence)
+        say(f"evidence: {evidence}")
+    if out is not None:
+        write_json(calibrated.changes.to_dict(), out)
+        say(f"changes: {out}; give it to --changes of explain, with the same --method.")
 
 
 def _refitted(asked: Asked, model: Model, space: hf.FeatureSpace, label: str | None, runs: int) -> Iterator[Any]:

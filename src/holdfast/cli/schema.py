@@ -8,23 +8,11 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import (
-    FILE,
-    MODELS,
-    Constraints,
-    DataFile,
-    Debug,
-    Drop,
-    Index,
-    TrustPickle,
-    plain_errors,
-    spread,
-)
+from holdfast.cli.options import FILE, MODELS, Constraints, DataFile, Drop, Index, TrustPickle, command
+from holdfast.cli.screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Direction
 from holdfast.features.schema import schema_document
@@ -33,7 +21,7 @@ from holdfast.generators.reading import find_space
 from holdfast.importers.files import read_model
 
 
-@spread
+@command
 def schema(
     data: DataFile,
     out: Annotated[Path, typer.Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")],
@@ -63,25 +51,23 @@ def schema(
     index: Index = None,
     drop: Drop = None,
     trust_pickle: TrustPickle = False,
-    debug: Debug = False,
 ) -> None:
     """What each column is, how the model reads it and what a person can change, as a file to be edited."""
-    with plain_errors(debug):
-        tables.check_output(out, table=False)
-        frame = tables.read_table(data, index=index, drop=drop or ())
-        if label is not None:
-            frame = frame.drop(columns=tables.column_of(frame, label, data, "--label").name)
-        space = limits.over(_space(frame, model, scale, trust_pickle=trust_pickle))
-        others = [str(name) for name in frame.columns if name not in space.names]
-        if unknown := [name for name in protected or () if name not in frame.columns]:
-            raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")
-        own = [name for name in protected or () if name in space.names]
-        space = space.constrained(protected=protected or (), immutable=own)
-        document = schema_document(
-            space.features, space.rules, space.notes, name=data.name.partition(".")[0], target=label, auxiliary=others
-        )
-        write_text(_text(document), out)
-        _show(space, others, out)
+    tables.check_output(out, table=False)
+    frame = tables.read_table(data, index=index, drop=drop or ())
+    if label is not None:
+        frame = frame.drop(columns=tables.column_of(frame, label, data, "--label").name)
+    space = limits.over(_space(frame, model, scale, trust_pickle=trust_pickle))
+    others = [str(name) for name in frame.columns if name not in space.names]
+    if unknown := [name for name in protected or () if name not in frame.columns]:
+        raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")
+    own = [name for name in protected or () if name in space.names]
+    space = space.constrained(protected=protected or (), immutable=own)
+    document = schema_document(
+        space.features, space.rules, space.notes, name=data.name.partition(".")[0], target=label, auxiliary=others
+    )
+    write_text(_text(document), out)
+    _show(space, others, out)
 
 
 def _space(frame: pd.DataFrame, model: Path | None, scale: str, *, trust_pickle: bool) -> hf.FeatureSpace:
@@ -109,18 +95,13 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _show(space: hf.FeatureSpace, others: list[str], out: Path) -> None:
-    console = Console(highlight=False, soft_wrap=True)
     labelled = sum(feature.labelled for feature in space.features)
     gaps = [str(feature.name) for feature in space.features if feature.missing]
-    console.print(
-        f"{len(space):,} columns, {labelled:,} of them with labels; the model has {space.n_variables} variables."
-    )
+    say(f"{len(space):,} columns, {labelled:,} of them with labels; the model has {space.n_variables} variables.")
     if gaps:
-        console.print(escape(f"These may be missing: {', '.join(gaps)}."))
+        say(f"These may be missing: {', '.join(gaps)}.")
     if others:
-        console.print(escape(f"The model does not read: {', '.join(others)}."))
+        say(f"The model does not read: {', '.join(others)}.")
     free = [str(feature.name) for feature in space.features if feature.direction is Direction.FREE]
-    console.print(
-        escape(f"Free to change either way: {', '.join(free) or 'nothing'}; edit actionability, see help there.")
-    )
-    console.print(f"schema: {escape(str(out))}")
+    say(f"Free to change either way: {', '.join(free) or 'nothing'}; edit actionability, see help there.")
+    say(f"schema: {out}")

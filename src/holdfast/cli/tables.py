@@ -1,8 +1,8 @@
-"""Tables in and out: CSV or Parquet by extension, nothing rounded on the way, nothing half written."""
+"""The tables that commands read: people, points, advice, by key or row by row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +11,9 @@ import pandas as pd
 
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.files import check_place, is_parquet, read_csv
+from holdfast.features.schema import Schema
+from holdfast.features.serial import FORMAT
+from holdfast.files import check_place, is_parquet, read_csv, read_json
 from holdfast.importers import Model
 
 # What `explain` and `alternatives` put beside the columns of people.
@@ -64,6 +66,23 @@ def _hint(frame: pd.DataFrame) -> str:
     return "; is it separated by semicolons? Save it with commas, and with points in its numbers" if split else ""
 
 
+def read_schema(path: Path) -> tuple[FeatureSpace, Hashable]:
+    """The feature space that `FeatureSpace.to_dict` wrote, or that of a schema with its label column."""
+    data = read_json(path)
+    if isinstance(data, dict) and data.get("format") == FORMAT:
+        return FeatureSpace.from_dict(data), None
+    return FeatureSpace.from_schema(path), Schema.from_dict(data, str(path)).target
+
+
+def read_people(
+    data: Path, schema: Path | None, index: str | None, drop: Sequence[str] | None
+) -> tuple[FeatureSpace | None, pd.DataFrame]:
+    """The feature space in a schema file, if one is given, and the table of people without its label."""
+    space, label_column = (None, None) if schema is None else read_schema(schema)
+    people = read_table(data, index=index, drop=drop or (), space=space)
+    return space, people.drop(columns=label_column) if label_column in people.columns else people
+
+
 def own_columns(frame: pd.DataFrame, model: Model, path: Path, space: FeatureSpace | None = None) -> pd.DataFrame:
     """The columns that the model reads: by name where it knows them, else all but those that `explain` added.
 
@@ -96,24 +115,9 @@ def answered(frame: pd.DataFrame) -> pd.DataFrame:
     return frame if found is None else frame[frame[found].to_numpy(dtype=np.bool_)]
 
 
-def read_factuals(
-    path: Path, frame: pd.DataFrame, *, index: str | None, drop: Sequence[str], space: FeatureSpace | None = None
-) -> pd.DataFrame:
-    """The factuals in the order of `frame`: by key if the tables have one, otherwise row by row."""
-    factuals = read_table(path, index=index, space=space)
-    factuals = factuals.drop(columns=[column for column in drop if column in factuals.columns])
-    if index is None:
-        if len(factuals) != len(frame):
-            raise InvalidInputError(
-                f"{path}: expected {len(frame)} rows, one for each row of data, got {len(factuals)}"
-            )
-        return factuals
-    return rows_by_key(factuals, frame, path, index, "the data")
-
-
-def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, index: str, whose: str) -> pd.DataFrame:
+def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, whose: str) -> pd.DataFrame:
     """The rows of a table with the keys of another, in its order; a key is the same whatever type a file gives it."""
-    keys, known = wanted.index.map(str), table.index.map(str)
+    keys, known, index = wanted.index.map(str), table.index.map(str), table.index.name
     if not known.is_unique:
         raise InvalidInputError(f"{path}: expected each {index!r} once, got repeated ones")
     missing = keys.difference(known)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holdfast._numbers import at_most
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.generators.moves import Move
 from holdfast.network import Floats
-from holdfast.numbers import at_most
 from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,

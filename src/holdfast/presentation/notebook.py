@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
-from holdfast.numbers import readable
+from holdfast._numbers import readable
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.numbers import share
+from holdfast._numbers import share
 from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,

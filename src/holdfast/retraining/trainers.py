@@ -56,7 +56,7 @@ def train_whole(model: Any, table: Any, y: Any, seed: int) -> Any:
     seeds = ["random_seed"] * (type(fresh).__module__.partition(".")[0] == "catboost")
     seeds += [name for name in fresh.get_params(deep=True) if name.split("__")[-1] == "random_state"]
     fresh.set_params(**dict.fromkeys(seeds, seed % 2**31))
-    with _quietly():
+    with quietly():
         return fresh.fit(table, y)
 
 
@@ -102,7 +102,7 @@ def _fine_tuned(classifier: Any, points: Floats, y: Any, seed: int, epochs: int)
     if getattr(tuned, "best_loss_", 0.0) is None:
         # Early stopping kept validation scores instead; partial_fit compares with the best loss so far.
         tuned.best_loss_ = np.inf
-    with _quietly():
+    with quietly():
         for _ in range(epochs):
             tuned.partial_fit(_named(tuned, points), y)
     return tuned.set_params(**before)
@@ -113,7 +113,7 @@ def _trained(classifier: Any, points: Floats, y: Any, seed: int, epochs: int | N
     fresh.set_params(**_only_known(fresh, {"random_state": seed}))
     if epochs is not None:
         fresh.set_params(**_only_known(fresh, {"max_iter": epochs}))
-    with _quietly():
+    with quietly():
         return fresh.fit(_named(classifier, points), y)
 
 
@@ -129,7 +129,7 @@ def _named(estimator: Any, points: Floats) -> Any:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Without the warnings that today's settings cause again: too few epochs to converge, a batch above the table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

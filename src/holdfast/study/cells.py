@@ -5,7 +5,6 @@ Answers and verdicts are kept apart: a further delta asks nobody again, and a me
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from holdfast.changes import Changes
 from holdfast.generators import Generator, Recourse, explain
@@ -21,28 +21,32 @@ from holdfast.metrics import per_row
 from holdfast.metrics.means import mean_of_answered
 from holdfast.network import Floats
 from holdfast.study.situation import Situation
-from holdfast.study.specification import describe, digest
-from holdfast.verify import Verdict
+from holdfast.study.specification import digest
 
-ROW_METRICS = ("valid", "valid_retrained", "cost_l1", "lof", "changed", "violations")
+# What a study calls the mean of a metric over the answers.
+_MEANS = {
+    "valid": "validity",
+    "valid_retrained": "validity_retrained",
+    "cost_l1": "cost_l1",
+    "lof": "lof",
+    "changed": "sparsity",
+    "violations": "violations",
+}
+_NUMBERS = [*_MEANS, "optimality_gap"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A method's answers in one situation, row by row.
+    """A method's answers in one situation.
 
     Attributes
     ----------
     key
-        The name under which they are kept: ``cells/<key>.json``.
+        A name for them, by all that they depend on.
     points
         The answers in the model's variables; rows of nan where there is none.
-    reason
-        Why a person has none, or "".
-    gap
-        `optimality_gap`.
-    metrics
-        `ROW_METRICS`, each a number for each person.
+    rows
+        One row for each person: reason (why there is no answer, or ""), the metrics, optimality_gap.
     seconds
         CPU seconds for all of them.
     reused
@@ -51,129 +55,92 @@ class Cell:
 
     key: str
     points: Floats
-    reason: list[str]
-    gap: Floats
-    metrics: Mapping[str, Floats]
+    rows: pd.DataFrame
     seconds: float
     reused: bool
 
     @property
-    def found(self) -> Any:
+    def found(self) -> NDArray[np.bool_]:
         """Which people have an answer."""
-        return ~np.isnan(self.points).any(axis=1)
+        return np.asarray(~np.isnan(self.points).any(axis=1))
 
     def summary(self) -> dict[str, Any]:
         """The averages; see `holdfast.metrics.means` for what they are over."""
-        mean = {name: mean_of_answered(self.metrics[name]) for name in ROW_METRICS}
-        return {
-            "inputs": len(self.points),
-            "coverage": float(self.found.mean()),
-            "validity": mean["valid"],
-            "validity_retrained": mean["valid_retrained"],
-            "cost_l1": mean["cost_l1"],
-            "lof": mean["lof"],
-            "sparsity": mean["changed"],
-            "violations": mean["violations"],
-        }
+        means = {mean: mean_of_answered(self.rows[name].to_numpy()) for name, mean in _MEANS.items()}
+        return {"inputs": len(self.points), "coverage": float(self.found.mean()), **means}
 
 
 def answer(situation: Situation, generator: Generator, changes: Changes | None, time_limit: float | None) -> Cell:
     """What a method answers in a situation, from the store or asked for, measured and kept."""
     specification = {
         "situation": situation.identity,
-        "people": describe(situation.people[list(situation.table.space.names)]),
-        "generator": describe(generator),
-        "changes": describe(changes),
+        "people": situation.people[list(situation.table.space.names)],
+        "generator": generator,
+        "changes": changes,
         "time_limit": time_limit,
     }
-    key = digest(specification)
-    kept = situation.store.read("cells", key)
-    if kept is not None:
-        return _read_cell(key, kept)
-    # The authors' tables are arrays in the model's variables from the start, so reading ours is not timed.
-    read_ahead(generator, situation.table.space, situation.models.classifier)
-    began = time.process_time()
-    recourse = explain(
-        situation.models.classifier,
-        situation.people,
-        target=situation.table.target,
-        changes=changes,
-        generator=generator,
-        space=situation.table.space,
-        seed=situation.seed,
-        time_limit=time_limit,
-        progress=False,
-    )
-    seconds = time.process_time() - began
-    frame = per_row(recourse, retrained=situation.models.retrained, density=situation.density)
-    metrics = {name: frame[name].to_numpy() if name in frame else np.full(len(frame), math.nan) for name in ROW_METRICS}
-    reason = [str(text) for text in recourse.reason]
-    cell = Cell(key, recourse.points, reason, recourse.optimality_gap, metrics, seconds, reused=False)
-    situation.store.write("cells", key, _cell_content(cell, specification))
-    return cell
+
+    def compute() -> dict[str, Any]:
+        classifier, space = situation.models.classifier, situation.table.space
+        # The authors' tables are arrays in the model's variables from the start, so reading ours is not timed.
+        read_ahead(generator, space, classifier)
+        began = time.process_time()
+        recourse = explain(
+            classifier, situation.people, target=situation.table.target, changes=changes, generator=generator,
+            space=space, seed=situation.seed, time_limit=time_limit, progress=False,
+        )  # fmt: skip
+        seconds = time.process_time() - began
+        metrics = per_row(recourse, retrained=situation.models.retrained, density=situation.density)
+        metrics = metrics.assign(optimality_gap=recourse.optimality_gap).reindex(columns=_NUMBERS)
+        return {
+            "points": plain_numbers(recourse.points),
+            "reason": [str(text) for text in recourse.reason],
+            "metrics": {name: plain_numbers(metrics[name]) for name in _NUMBERS},
+            "seconds": seconds,
+        }
+
+    content, reused = situation.store.remember("cells", specification, compute)
+    points = np.array(content["points"], dtype=np.float64)
+    rows = pd.DataFrame(content["metrics"], dtype=np.float64)
+    rows.insert(0, "reason", content["reason"])
+    return Cell(digest(content["specification"]), points, rows, content["seconds"], reused)
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """The verdicts on a cell's answers under one Δ: names, None where there is no answer."""
+def judge(
+    situation: Situation, cell: Cell, changes: Changes, time_limit: float | None
+) -> tuple[list[str | None], bool]:
+    """The verdict on each answer of a cell, None where there is none: kept, or certified; and whether it was kept."""
 
-    names: list[str | None]
-    reused: bool
+    def compute() -> dict[str, Any]:
+        table = situation.table
+        answers = Recourse.of(
+            situation.models.classifier, cell.points, situation.people, target=table.target, space=table.space
+        )
+        limit = None if time_limit is None else time_limit * len(answers)
+        return {"verdict": answers.under(changes, time_limit=limit).verdict_names.tolist()}
 
-    def summary(self) -> dict[str, float]:
-        """The shares of the answers that are proven robust, and that are undecided."""
-        given = [name for name in self.names if name is not None]
-        share = {verdict: given.count(verdict.name) / len(given) if given else math.nan for verdict in Verdict}
-        return {"delta_validity": share[Verdict.ROBUST], "delta_unknown": share[Verdict.UNKNOWN]}
-
-
-def judge(situation: Situation, cell: Cell, changes: Changes, time_limit: float | None) -> Verdicts:
-    """Whether each answer of a cell survives Δ, from the store or certified and kept."""
-    specification = {"cell": cell.key, "changes": describe(changes), "time_limit": time_limit}
-    key = digest(specification)
-    kept = situation.store.read("verdicts", key)
-    if kept is not None:
-        return Verdicts(kept["verdict"], reused=True)
-    table = situation.table
-    answers = Recourse.of(
-        situation.models.classifier, cell.points, situation.people, target=table.target, space=table.space
-    )
-    limit = None if time_limit is None else time_limit * len(answers)
-    names = answers.under(changes, time_limit=limit).verdict_names.tolist()
-    situation.store.write("verdicts", key, {"verdict": names, "specification": specification})
-    return Verdicts(names, reused=False)
+    specification = {"cell": cell.key, "changes": changes, "time_limit": time_limit}
+    content, reused = situation.store.remember("verdicts", specification, compute)
+    return content["verdict"], reused
 
 
-def cell_frame(situation: Situation, cell: Cell, verdicts: Mapping[str, Verdicts]) -> pd.DataFrame:
+def verdict_shares(verdicts: list[str | None]) -> dict[str, float]:
+    """The shares of the answers that are proven robust, and that are undecided."""
+    given = pd.Series(verdicts, dtype=object).dropna()
+    return {"delta_validity": (given == "ROBUST").mean(), "delta_unknown": (given == "UNKNOWN").mean()}
+
+
+def cell_frame(situation: Situation, cell: Cell, verdicts: Mapping[str, list[str | None]]) -> pd.DataFrame:
     """The cell row by row: one row for each person, with the people's index as a column."""
-    columns: dict[str, Any] = {"input": situation.people.index, "found": cell.found, "reason": cell.reason}
-    columns |= dict(cell.metrics) | {"optimality_gap": cell.gap}
-    frame = pd.DataFrame(columns)
-    for label, given in verdicts.items():
-        frame[f"verdict_{label}"] = pd.Series(given.names, dtype=object)
-    return frame.assign(cell=cell.key)
+    columns = {f"verdict_{label}": pd.Series(names, dtype=object) for label, names in verdicts.items()}
+    frame = cell.rows.assign(**columns, cell=cell.key)
+    frame.insert(0, "input", situation.people.index)
+    frame.insert(1, "found", cell.found)
+    return frame
 
 
-def _cell_content(cell: Cell, specification: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "points": [None if math.isnan(point[0]) else point.tolist() for point in cell.points],
-        "variables": int(cell.points.shape[1]),
-        "reason": cell.reason,
-        "optimality_gap": _numbers(cell.gap),
-        "metrics": {name: _numbers(values) for name, values in cell.metrics.items()},
-        "seconds": cell.seconds,
-        "specification": specification,
-    }
-
-
-def _read_cell(key: str, content: Mapping[str, Any]) -> Cell:
-    nothing = [math.nan] * content["variables"]
-    points = np.array([nothing if point is None else point for point in content["points"]], dtype=np.float64)
-    metrics = {name: np.array(content["metrics"][name], dtype=np.float64) for name in ROW_METRICS}
-    gap = np.array(content["optimality_gap"], dtype=np.float64)
-    return Cell(key, points, content["reason"], gap, metrics, content["seconds"], reused=True)
-
-
-def _numbers(values: Floats) -> list[float | None]:
+def plain_numbers(values: Any) -> list[Any]:
     """Numbers for JSON, which has no nan."""
-    return [None if math.isnan(value) else value for value in values.tolist()]
+    plain = np.array(values, dtype=object)
+    plain[np.isnan(values)] = None
+    return list(plain.tolist())

@@ -18,16 +18,16 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from holdfast import datasets as public
+from holdfast._numbers import share
 from holdfast.calibration import risk_calibrated
 from holdfast.changes import Changes, PlausibleShift
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE
-from holdfast.numbers import share
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study.markdown import table
 from holdfast.study.methods import StudyMethod
-from holdfast.study.recipes import RECIPES, Learned, bootstrap
+from holdfast.study.recipes import RECIPES, bootstrap
 from holdfast.study.result import BenchmarkResult
 from holdfast.study.run import benchmark
 from holdfast.study.situation import Situation
@@ -45,13 +45,11 @@ def calibrated(situation: Situation) -> Changes:
 
     Neither the people nor the models are those of the study.
     """
-    table, halves, rows = situation.table, situation.halves, situation.halves.new_test
-    old, new = ((table.points[part], table.y[part]) for part in (halves.train, halves.new_train))
-    models = (
-        bootstrap(situation.fitted, Learned(*old, *new), seed) for seed in run_seeds(situation.seed + 1000, MEASURED)
-    )
+    table, people = situation.table, situation.rejects(situation.halves.new_test)
+    seeds = run_seeds(situation.seed + 1000, MEASURED)
+    models = (bootstrap(situation.fitted, situation.learned, seed) for seed in seeds)
     return risk_calibrated(
-        situation.models.classifier, table.X.iloc[rows[situation.rejects(rows)]], target=table.target, retrained=models,
+        situation.models.classifier, table.X.iloc[people], target=table.target, retrained=models,
         generator=RNCE(situation.training_table), space=table.space, broken=BROKEN, coverage=0.9, progress=False,
     ).changes  # fmt: skip
 

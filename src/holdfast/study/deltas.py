@@ -11,7 +11,7 @@ from holdfast.calibration import delta_incremental, delta_validation
 from holdfast.changes import Changes, EnsembleShift, PlausibleChanges, changes_from_dict
 from holdfast.errors import InvalidInputError
 from holdfast.study.situation import Situation
-from holdfast.study.specification import describe, digest
+from holdfast.study.specification import digest
 
 # A number or a kind of change for every table, one for each table (or table and model), or a function of the situation.
 One = float | Changes
@@ -22,12 +22,17 @@ _VALIDATION_PEOPLE = 50
 
 def measured_incremental(situation: Situation) -> float:
     """The paper's delta_inc: the mean distance that fine-tuning on a share of the new data covers."""
-    rows = situation.halves.new_train
-    found = delta_incremental(
-        situation.fitted, situation.table.points[rows], situation.table.y[rows], share=situation.protocol.share,
-        seed=situation.seed, progress=False,
-    )  # fmt: skip
-    return float(found)
+    data = situation.learned
+    return float(
+        delta_incremental(
+            situation.fitted,
+            data.X_new,
+            data.y_new,
+            share=situation.protocol.share,
+            seed=situation.seed,
+            progress=False,
+        )
+    )
 
 
 def measured_validation(situation: Situation) -> float:
@@ -39,19 +44,18 @@ def measured_validation(situation: Situation) -> float:
     n_anew = protocol.retrained.get("complete", 0) + protocol.retrained.get("leave_one_out", 0)
     if not n_anew:
         raise InvalidInputError("deltas: expected models retrained anew for 'val', got none; see retrained")
-    rows = np.setdiff1d(situation.halves.new_test, situation.drawn)
-    rejected = rows[situation.rejects(rows)]
+    rejected = situation.rejects(np.setdiff1d(situation.halves.new_test, situation.drawn))
     people = np.random.default_rng([situation.seed, 1]).permutation(rejected)[:_VALIDATION_PEOPLE]
     if not people.size:
         raise InvalidInputError("deltas: expected rejected people to find 'val' on, got none")
-    found = delta_validation(
+    chosen = delta_validation(
         situation.models.network, table.X.iloc[people], retrained=situation.models.retrained[:n_anew],
         candidates=situation.training_table, target=table.target, space=table.space, seed=situation.seed,
         progress=False,
     )  # fmt: skip
-    if not found.reached:
-        raise InvalidInputError(f"deltas: expected 'val' to exist, got {found}")
-    return float(found)
+    if not chosen.reached:
+        raise InvalidInputError(f"deltas: expected 'val' to exist, got {chosen}")
+    return float(chosen)
 
 
 MEASURED: dict[str, Callable[[Situation], float]] = {"inc": measured_incremental, "val": measured_validation}
@@ -101,15 +105,14 @@ def resolve(delta: Delta, situation: Situation) -> Changes:
         return _checked(delta[pair] if pair in delta else delta[name])
     if not callable(delta):
         return _checked(delta)
-    specification = {"situation": situation.identity, "delta": describe(delta), "people": situation.drawn.tolist()}
-    key = digest(specification)
+    key = digest([situation.identity, delta, situation.drawn])
     kept = situation.store.read("changes", key)
     if kept is not None:
-        return changes_from_dict(kept["changes"])
+        return changes_from_dict(kept)
     changes = _checked(delta(situation))
     # Of an ensemble a file keeps the names alone, so it is asked for again.
     if not isinstance(changes, EnsembleShift):
-        situation.store.write("changes", key, {"changes": changes.to_dict(), "specification": specification})
+        situation.store.write("changes", key, changes.to_dict())
     return changes
 
 

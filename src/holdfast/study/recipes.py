@@ -7,7 +7,6 @@ run does.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,21 +18,11 @@ from sklearn.preprocessing import StandardScaler
 
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError, UnsupportedModelError
-from holdfast.importers import load_model, load_network
-from holdfast.network import Floats, Network
+from holdfast.importers import Model, load_model, load_network
+from holdfast.network import Network
 from holdfast.retraining.trainers import fine_tune, train_anew
 from holdfast.scored import Scored
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What today's model learned from, and what has come since, in the variables that it reads."""
-
-    X: Floats
-    y: NDArray[Any]
-    X_new: Floats
-    y_new: NDArray[Any]
-
+from holdfast.study.tables import Learned
 
 Change = Callable[[Any, Learned, int], Any]
 
@@ -153,8 +142,7 @@ def refitted_scaler(model: Any, data: Learned, seed: int, share: float = 0.5) ->
     """Today's model, reading variables that were centred and scaled by rows that came since, not by its own."""
     rows, today = _drawn(len(data.y_new), share, seed), load_model(model)
     old, new = StandardScaler().fit(data.X), StandardScaler().fit(data.X_new[rows])
-    labels = tuple(today.classifier.classes.tolist())
-    return Scored(lambda points: today.logits(old.inverse_transform(new.transform(points))), labels)
+    return _scored(today, lambda points: old.inverse_transform(new.transform(points)))
 
 
 def moved_threshold(model: Any, data: Learned, seed: int, furthest: float = 0.15) -> Scored:
@@ -162,9 +150,12 @@ def moved_threshold(model: Any, data: Learned, seed: int, furthest: float = 0.15
     today = load_model(model)
     if today.classifier.n_outputs > 1:
         raise UnsupportedModelError(f"expected two classes to move a threshold between, got {today.classifier!r}")
-    threshold = 0.5 + np.random.default_rng(seed).uniform(-furthest, furthest)
-    odds = math.log(threshold / (1.0 - threshold))
-    return Scored(lambda points: today.logits(points) - odds, tuple(today.classifier.classes.tolist()))
+    return _scored(today.at(0.5 + np.random.default_rng(seed).uniform(-furthest, furthest)))
+
+
+def _scored(model: Model, read: Callable[[Any], Any] = lambda points: points) -> Scored:
+    """A model by its scores: its parameters are today's, and what is new lies before or behind them."""
+    return Scored(lambda points: model.logits(read(points)), tuple(model.classifier.classes.tolist()))
 
 
 RECIPES: tuple[Recipe, ...] = (

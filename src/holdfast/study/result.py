@@ -13,7 +13,7 @@ import pandas as pd
 
 from holdfast.presentation.notebook import never_fails, show
 from holdfast.study.markdown import markdown_table
-from holdfast.study.store import write_whole
+from holdfast.study.store import StudyStore
 from holdfast.study.survival import Survival
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class BenchmarkResult:
         )
 
 
-def write_result(result: BenchmarkResult, folder: Path) -> None:
+def write_result(result: BenchmarkResult, store: StudyStore) -> None:
     """Write the tables; all but timings.csv are the same, byte for byte, whenever the same study has been run."""
     keys = [name for name in result.results.columns if name not in (*METRICS, "error")]
     untimed = result.results.drop(columns="seconds")
@@ -135,4 +135,4 @@ def write_result(result: BenchmarkResult, folder: Path) -> None:
     if importlib.util.find_spec("pyarrow") is not None:
         write["results.parquet"] = lambda path: untimed.to_parquet(path, index=False)
     for name, function in write.items():
-        write_whole(folder / name, function, folder)
+        store.write_file(name, function)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
@@ -19,18 +18,19 @@ from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE
 from holdfast.given import check_jobs, positive_number, whole_number
-from holdfast.progress import progress_bar
-from holdfast.study.cells import Cell, Verdicts, answer, cell_frame, judge
+from holdfast.progress import no_bar, progress_bar
+from holdfast.study.cells import answer, cell_frame, judge, verdict_shares
 from holdfast.study.deltas import Delta, read_deltas, resolve
 from holdfast.study.methods import StudyMethod, read_methods
 from holdfast.study.recipes import Recipe, read_recipes
 from holdfast.study.result import METRICS, BenchmarkResult, write_result
 from holdfast.study.situation import PAPER_RETRAINED, Protocol, Situation
-from holdfast.study.store import Store
-from holdfast.study.survival import Survival, fates
+from holdfast.study.store import StudyStore
+from holdfast.study.survival import Asked, Survival, fates
 from holdfast.study.tables import read_tables
 
 Advance = Callable[[int], object]
+T = TypeVar("T")
 # What a row has where there is nothing to say.
 _BLANK = {"delta_label": "", "delta": np.nan, "verified_label": "", "verified_delta": np.nan, "error": ""}
 
@@ -129,7 +129,7 @@ def benchmark(
     2   nnce     1    NaN       1.0             0.4
     3   rnce     1    0.1       1.0             1.0
     """
-    n_jobs, labelled = check_jobs(n_jobs), read_deltas(deltas)
+    labelled = read_deltas(deltas)
     plan = Plan(
         methods=read_methods(methods, labelled),
         deltas=labelled,
@@ -140,21 +140,28 @@ def benchmark(
     protocol = replace(protocol or Protocol(), inputs=inputs, retrained=dict(retrained))
     protocol = protocol if threshold is None else replace(protocol, threshold=threshold)
     tables, estimators, runs = read_tables(datasets, target), _read_models(models), _read_seeds(seeds)
-    store = Store.open(out)
+    store = StudyStore.open(out)
     for table in tables:
         # Named here, once, and not again for each model and seed.
         _ = table.identity
     situations = [
-        Situation(table, name, estimator, seed, protocol, version("holdfast"), store)
+        Situation(table, name, estimator, seed, protocol, store)
         for table in tables
         for name, estimator in estimators.items()
         for seed in runs
     ]
+    outcomes = []
+    alone = check_jobs(n_jobs) in (None, 1) or len(situations) == 1
+    parallel = joblib.Parallel(n_jobs=1 if alone else n_jobs, return_as="generator")
     with progress_bar("benchmark", len(situations) * plan.steps, wanted=progress, long=2) as advance:
-        outcomes = list(_outcomes(situations, plan, n_jobs, advance))
+        # A bar cannot be moved by another process.
+        within, after = (advance, 0) if alone else (no_bar, plan.steps)
+        for outcome in parallel(joblib.delayed(run_situation)(one, plan, within) for one in situations):
+            outcomes.append(outcome)
+            advance(after)
     result = _gather(outcomes, store)
     if store.folder is not None:
-        write_result(result, store.folder)
+        write_result(result, store)
     return result
 
 
@@ -175,12 +182,12 @@ class Plan:
 
 
 @dataclass
-class Outcome:
+class SituationOutcome:
     """What came of one situation."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     details: list[pd.DataFrame] = field(default_factory=list)
-    cells: list[tuple[dict[str, Any], Cell, Changes | None]] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
     survival: Survival | None = None
     model: dict[str, Any] = field(default_factory=dict)
     computed: Counter[str] = field(default_factory=Counter)
@@ -191,114 +198,91 @@ class Outcome:
         (self.reused if reused else self.computed)[kind] += 1
 
 
-def run_situation(situation: Situation, plan: Plan, advance: Advance | None = None) -> Outcome:
+class Failure(str):
+    """Why a piece of work came to nothing."""
+
+
+def _attempt(work: Callable[..., T], *arguments: Any) -> T | Failure:
+    """What comes of work that may raise anything, since anyone's estimator or function may: the study goes on."""
+    try:
+        return work(*arguments)
+    except Exception as error:
+        return Failure(f"{type(error).__name__}: {error}")
+
+
+def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -> SituationOutcome:
     """Every method in one situation, on one thread so that sums are the same in every process."""
-    outcome = Outcome()
-    where = _BLANK | {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
+    outcome, where = SituationOutcome(), _BLANK | situation.place
     with threadpool_limits(1):
-        try:
-            models = situation.models
-            outcome.count("models", models.reused)
-            outcome.model = {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
-            outcome.model |= {"accuracy": models.accuracy, "inputs": len(situation.people)}
-        # Anyone's estimator or function may raise anything; the study goes on, and says so.
-        except Exception as error:
-            failed = {"inputs": 0, "error": _text(error)}
-            outcome.rows = [where | {"method": method.name} | failed for method in plan.methods]
-            if advance is not None:
-                advance(plan.steps)
+        ready = _attempt(lambda: (situation.models, len(situation.people)))
+        if isinstance(ready, Failure):
+            outcome.rows = [where | {"method": method.name, "inputs": 0, "error": ready} for method in plan.methods]
+            advance(plan.steps)
             return outcome
-        deltas = {label: _resolved(delta, situation) for label, delta in plan.deltas.items()}
+        models, inputs = ready
+        outcome.count("models", models.reused)
+        outcome.model = situation.place | {"accuracy": models.accuracy, "inputs": inputs}
+        # A delta that cannot be had leaves the others alone.
+        deltas = {label: _attempt(resolve, delta, situation) for label, delta in plan.deltas.items()}
         for method in plan.methods:
-            _run_method(situation, method, deltas, plan.time_limit, where, outcome)
-            if advance is not None:
-                advance(1)
+            this = where | {"method": method.name, "inputs": inputs}
+            _run_method(situation, method, deltas, plan.time_limit, this, outcome)
+            advance(1)
         if plan.recipes:
             _run_recipes(situation, plan, outcome, advance)
     return outcome
 
 
-def _run_recipes(situation: Situation, plan: Plan, outcome: Outcome, advance: Advance | None) -> None:
+def _run_recipes(situation: Situation, plan: Plan, outcome: SituationOutcome, advance: Advance) -> None:
     """Every answer under every kind of change, beside what the nearest accepted row costs each person."""
     nearest = answer(situation, NNCE(situation.training_table), None, plan.time_limit)
     parts = []
     for recipe in plan.recipes:
-        parts.append(fates(situation, outcome.cells, recipe, plan.variants, nearest))
-        outcome.count("kinds", parts[-1].reused)
-        if advance is not None:
-            advance(1)
+        part, reused = fates(situation, outcome.asked, recipe, plan.variants, nearest)
+        parts.append(part)
+        outcome.count("kinds", reused)
+        advance(1)
     outcome.survival = Survival.joined(parts)
-
-
-def _resolved(delta: Delta, situation: Situation) -> Changes | str:
-    """The changes that a delta stands for here, or why there is none: the other deltas go on without it."""
-    try:
-        return resolve(delta, situation)
-    # A function of the caller's may raise anything.
-    except Exception as error:
-        return _text(error)
 
 
 def _run_method(
     situation: Situation,
     method: StudyMethod,
-    deltas: Mapping[str, Changes | str],
+    deltas: Mapping[str, Changes | Failure],
     time_limit: float | None,
-    where: Mapping[str, Any],
-    outcome: Outcome,
+    this: Mapping[str, Any],
+    outcome: SituationOutcome,
 ) -> None:
     """A method's rows: for each delta that it is asked for, one for each delta that its answers are certified at."""
-    this = dict(where) | {"method": method.name, "inputs": len(situation.people)}
-    try:
-        generator = method.generator(situation)
-    except Exception as error:
-        outcome.rows.append(this | {"error": _text(error)})
+    generator = _attempt(method.generator, situation)
+    if isinstance(generator, Failure):
+        outcome.rows.append({**this, "error": generator})
         return
-    known = {label: delta for label, delta in deltas.items() if not isinstance(delta, str)}
-    unknown = {label: error for label, error in deltas.items() if isinstance(error, str)}
     for label in method.asked(generator, deltas):
-        if label in unknown:
-            outcome.rows.append(this | {"delta_label": label, "error": unknown[label]})
-            continue
-        asked = this | {"delta_label": label or "", "delta": np.nan if label is None else known[label].size}
-        changes = None if label is None else known[label]
-        try:
-            cell = answer(situation, generator, changes, time_limit)
-        except Exception as error:
-            outcome.rows.append(asked | {"error": _text(error)})
+        changes = None if label is None else deltas[label]
+        asked = {**this, "delta_label": label or "", "delta": getattr(changes, "size", np.nan)}
+        cell = changes if isinstance(changes, Failure) else _attempt(answer, situation, generator, changes, time_limit)
+        if isinstance(cell, Failure) or isinstance(changes, Failure):
+            outcome.rows.append(asked | {"error": cell})
             continue
         outcome.count("cells", cell.reused)
-        verdicts: dict[str, Verdicts] = {}
-        for name, held_to in known.items():
-            certified = asked | {"verified_label": name, "verified_delta": held_to.size, "seconds": cell.seconds}
-            try:
-                verdicts[name] = judge(situation, cell, held_to, time_limit)
-            except Exception as error:
-                outcome.rows.append(certified | {"error": _text(error)})
+        verdicts: dict[str, list[str | None]] = {}
+        for name, held_to in deltas.items():
+            held = {"verified_label": name, "verified_delta": getattr(held_to, "size", np.nan)}
+            certified = asked | held | {"seconds": cell.seconds}
+            judged = held_to if isinstance(held_to, Failure) else _attempt(judge, situation, cell, held_to, time_limit)
+            if isinstance(judged, Failure):
+                outcome.rows.append(certified | {"error": judged})
                 continue
-            outcome.count("verdicts", verdicts[name].reused)
-            outcome.rows.append(certified | cell.summary() | verdicts[name].summary())
-        outcome.rows += [asked | {"verified_label": name, "error": error} for name, error in unknown.items()]
+            verdicts[name], reused = judged
+            outcome.count("verdicts", reused)
+            outcome.rows.append(certified | cell.summary() | verdict_shares(verdicts[name]))
         keys = {name: asked[name] for name in ("dataset", "model", "seed", "method", "delta_label", "delta")}
         outcome.details.append(cell_frame(situation, cell, verdicts).assign(**keys))
-        outcome.cells.append((keys, cell, changes))
+        outcome.asked.append((keys, cell, changes))
 
 
-def _outcomes(
-    situations: Sequence[Situation], plan: Plan, n_jobs: int | None, advance: Advance | None
-) -> Iterator[Outcome]:
-    """One outcome for each situation, in their order."""
-    if n_jobs in (None, 1) or len(situations) == 1:
-        yield from (run_situation(situation, plan, advance) for situation in situations)
-        return
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-    for outcome in parallel(joblib.delayed(run_situation)(situation, plan) for situation in situations):
-        if advance is not None:
-            advance(plan.steps)
-        yield outcome
-
-
-def _gather(outcomes: Sequence[Outcome], store: Store) -> BenchmarkResult:
+def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> BenchmarkResult:
     """All outcomes as frames, always with the same columns."""
     keys = ["dataset", "model", "seed", "method", "delta_label", "delta", "verified_label", "verified_delta"]
     results = pd.DataFrame([row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"])
@@ -314,10 +298,6 @@ def _gather(outcomes: Sequence[Outcome], store: Store) -> BenchmarkResult:
         reused=dict(sum((outcome.reused for outcome in outcomes), Counter())),
         survival=Survival.joined([outcome.survival for outcome in outcomes if outcome.survival is not None]),
     )
-
-
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _read_models(models: Any) -> dict[str, BaseEstimator]:

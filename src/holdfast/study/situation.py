@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from holdfast.classifier import Classifier
@@ -23,13 +22,13 @@ from holdfast.importers.model import as_network
 from holdfast.importers.thresholds import at_threshold
 from holdfast.metrics import Density
 from holdfast.network import Network
-from holdfast.retraining import retrain
+from holdfast.retraining import Retrain, retrain
+from holdfast.retraining.trainers import quietly
 from holdfast.scored import Scored
 from holdfast.study.specification import describe, digest
-from holdfast.study.store import Store
-from holdfast.study.tables import StudyTable
+from holdfast.study.store import NO_STORE, StudyStore
+from holdfast.study.tables import Learned, Rows, StudyTable
 
-Rows = NDArray[np.intp]
 # The paper's fifteen.
 PAPER_RETRAINED: Mapping[str, int] = {"complete": 5, "leave_one_out": 5, "incremental": 5}
 
@@ -55,6 +54,8 @@ class Protocol:
         The class that the people have today; None: any but the target.
     threshold
         The probability from which on all models say class 1, or one for each of several classes; see `load_model`.
+    fine_tune
+        What an incremental run does in place of scikit-learn's `partial_fit`; see `holdfast.retrain`.
     """
 
     inputs: int = 20
@@ -64,6 +65,7 @@ class Protocol:
     drawn_from: Literal["test", "new", "all"] = "test"
     origin: Any = None
     threshold: Any = None
+    fine_tune: Retrain | None = None
 
     def __post_init__(self) -> None:
         whole_number(self.inputs, "inputs", least=1)
@@ -93,7 +95,7 @@ class Halves:
 
 
 @dataclass(frozen=True)
-class Models:
+class TrainedModels:
     """Today's model, its accuracy on the test part, its successors, and whether they had been kept."""
 
     classifier: Classifier
@@ -124,8 +126,12 @@ class Situation:
     estimator: BaseEstimator
     seed: int
     protocol: Protocol
-    version: str
-    store: Store
+    store: StudyStore = NO_STORE
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """What distinguishes it from the others of a study."""
+        return {"dataset": self.table.name, "model": self.model_name, "seed": self.seed}
 
     @cached_property
     def identity(self) -> str:
@@ -134,17 +140,18 @@ class Situation:
 
     @property
     def specification(self) -> dict[str, Any]:
-        """What the networks depend on, as plain data."""
+        """What the networks depend on."""
         protocol = self.protocol
+        rarely = {"threshold": protocol.threshold, "fine_tune": protocol.fine_tune}
         return {
-            "version": self.version,
+            "version": version("holdfast"),
             "table": self.table.identity,
-            "estimator": describe(self.seeded_estimator),
+            "estimator": self.seeded_estimator,
             "seed": self.seed,
             "test_share": protocol.test_share,
             "retrained": {how: int(n) for how, n in protocol.retrained.items() if n},
             "share": protocol.share,
-            **({} if protocol.threshold is None else {"threshold": protocol.threshold}),
+            **{name: value for name, value in rarely.items() if value is not None},
         }
 
     @cached_property
@@ -161,16 +168,18 @@ class Situation:
         return Halves.of(self.table.y, self.seed, self.protocol.test_share)
 
     @cached_property
-    def fitted(self) -> Any:
-        """Today's model, trained on the first half."""
-        rows = self.halves.train
-        with warnings.catch_warnings():
-            # So many passes are what the caller asked for, converged or not.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return clone(self.seeded_estimator).fit(self.table.points[rows], self.table.y[rows])
+    def learned(self) -> Learned:
+        """What today's model learned from, and what has come since."""
+        return Learned(*self.table.labelled(self.halves.train), *self.table.labelled(self.halves.new_train))
 
     @cached_property
-    def models(self) -> Models:
+    def fitted(self) -> Any:
+        """Today's model, trained on the first half."""
+        with quietly():
+            return clone(self.seeded_estimator).fit(self.learned.X, self.learned.y)
+
+    @cached_property
+    def models(self) -> TrainedModels:
         """Today's model and its successors, each at the protocol's threshold."""
         trained, threshold = self._trained, self.protocol.threshold
         if threshold is None:
@@ -179,58 +188,54 @@ class Situation:
         return replace(trained, classifier=today, retrained=tuple(others))
 
     @cached_property
-    def _trained(self) -> Models:
+    def _trained(self) -> TrainedModels:
         """Today's model and its successors as they were trained: networks from the store, or trained and kept."""
         kept = self.store.read("models", self.identity)
         networks = None if kept is None else self.store.read_networks(kept["networks"])
         if kept is not None and networks:
-            return Models(networks[0], kept["accuracy"], tuple(networks[1:]), reused=True)
+            return TrainedModels(networks[0], kept["accuracy"], tuple(networks[1:]), reused=True)
         loaded = load_model(self.fitted)
         if loaded.preprocess is not None:
             raise InvalidInputError(
                 "models: expected a network without preprocessing, since the space encodes the table for it, "
                 f"got {type(self.estimator).__name__}"
             )
-        classifier, retrained = self._of_points(loaded.classifier), self._retrain()
-        test = self.halves.test
-        accuracy = float(np.mean(classifier.predict(self.table.points[test]) == self.table.y[test]))
-        if not isinstance(classifier, Scored):
-            names = self.store.write_networks([as_network(one) for one in (classifier, *retrained)])
-            content = {"networks": names, "accuracy": accuracy, "specification": self.specification}
+        # The models of a study learn from points, whatever they do to them first.
+        today, *retrained = (
+            replace(one, raw=False) if isinstance(one, Scored) else one
+            for one in (loaded.classifier, *self._retrain(anew=isinstance(loaded.classifier, Scored)))
+        )
+        X_test, y_test = self.table.labelled(self.halves.test)
+        accuracy = float(np.mean(today.predict(X_test) == y_test))
+        if not isinstance(today, Scored):
+            names = self.store.write_networks([as_network(one) for one in (today, *retrained)])
+            content = {"networks": names, "accuracy": accuracy, "specification": describe(self.specification)}
             self.store.write("models", self.identity, content)
-        return Models(classifier, accuracy, tuple(retrained), reused=False)
+        return TrainedModels(today, accuracy, tuple(retrained), reused=False)
 
-    @staticmethod
-    def _of_points(classifier: Classifier) -> Classifier:
-        """The models of a study learn from points, whatever they do to them first."""
-        return replace(classifier, raw=False) if isinstance(classifier, Scored) else classifier
-
-    def _retrain(self) -> list[Classifier]:
+    def _retrain(self, *, anew: bool) -> Iterator[Classifier]:
         """The successors, a fixed order of ways to retrain; only networks are trained on from where they are."""
-        points, y, halves = self.table.points, self.table.y, self.halves
-        found: list[Classifier] = []
-        anew = isinstance(load_model(self.fitted).classifier, Scored)
+        data, protocol = self.learned, self.protocol
         for how in PAPER_RETRAINED:
-            if self.protocol.retrained.get(how, 0) and not (anew and how == "incremental"):
+            if protocol.retrained.get(how, 0) and not (anew and how == "incremental"):
                 models = retrain(
-                    self.fitted, points[halves.train], y[halves.train], how=how,  # type: ignore[arg-type]
-                    X_new=points[halves.new_train], y_new=y[halves.new_train], share=self.protocol.share,
-                    n=int(self.protocol.retrained[how]), seed=self.seed, progress=False,
+                    self.fitted, data.X, data.y, how=how,  # type: ignore[arg-type]
+                    X_new=data.X_new, y_new=data.y_new, share=protocol.share, n=int(protocol.retrained[how]),
+                    seed=self.seed, retrain=protocol.fine_tune if how == "incremental" else None, progress=False,
                 )  # fmt: skip
-                found += map(self._of_points, models.classifiers)
-        return found
+                yield from models.classifiers
 
-    def rejects(self, rows: Rows) -> NDArray[np.bool_]:
-        """Whether today's model keeps these rows from the target; where the protocol names a class, by giving that."""
+    def rejects(self, rows: Rows) -> Rows:
+        """Those whom today's model keeps from the target; where the protocol names a class, by giving that."""
         today, origin = self.models.classifier.predict(self.table.points[rows]), self.protocol.origin
-        return np.asarray(today != self.table.target if origin is None else today == origin)
+        return np.asarray(rows[today != self.table.target if origin is None else today == origin])
 
     @cached_property
     def drawn(self) -> Rows:
         """The rows of the people asked about: drawn from those whom today's model rejects."""
         every = np.arange(len(self.table.y))
         rows = {"test": self.halves.test, "new": self.halves.new_test, "all": every}[self.protocol.drawn_from]
-        rejected = rows[self.rejects(rows)]
+        rejected = self.rejects(rows)
         if not rejected.size:
             part = {"test": "first", "new": "second"}.get(self.protocol.drawn_from)
             which = "rows of the table" if part is None else f"rows that the {part} half keeps from training"
@@ -252,5 +257,4 @@ class Situation:
     @cached_property
     def density(self) -> Density:
         """Where the people of the target class live, among those whom today's model learned from."""
-        rows = self.halves.train[self.table.y[self.halves.train] == self.table.target]
-        return Density(self.table.points[rows])
+        return Density(self.learned.X[self.learned.y == self.table.target])

@@ -63,8 +63,8 @@ def _parts(value: Any) -> dict[str, Any]:
     if isinstance(value, FeatureSpace):
         return {"content": digest(value.to_dict(notes=False))}
     if isinstance(value, Network):
-        parts = (value.weights, value.biases, value.classes, value.activations)
-        return {"content": digest(parts)}
+        # Classes as a file of the network has them, whatever kind of array they came in.
+        return {"content": digest([value.weights, value.biases, value.classes.tolist(), value.activations])}
     if is_dataclass(value):
         return {field.name: describe(getattr(value, field.name)) for field in fields(value)}
     if hasattr(value, "get_params"):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,50 +17,66 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.files import whole_file
 from holdfast.network import Network
+from holdfast.study.specification import describe, digest
 
-_FORMAT = "holdfast-study"
+_FORMAT = "holdfast-study-2"
 # Nobody writes a single file for this long: what is older was left by a run that was killed.
 _ABANDONED_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True)
-class Store:
+class StudyStore:
     """A folder of finished pieces of work; without a folder nothing is kept and nothing is found.
 
     Examples
     --------
+    >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
-    >>> store = Store.open(folder.name)
+    >>> store = StudyStore.open(folder.name)
     >>> store.write("cells", "0f", {"cost_l1": [0.25]})
     >>> store.read("cells", "0f"), store.read("cells", "1e")
     ({'cost_l1': [0.25]}, None)
     >>> folder.cleanup()
     """
 
-    folder: Path | None
+    folder: Path | None = None
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str] | None) -> Store:
+    def open(cls, folder: str | os.PathLike[str] | None) -> StudyStore:
         """The store in this folder, which is made if it is not there."""
         if folder is None:
-            return cls(None)
+            return cls()
         path = Path(folder).absolute()
         try:
-            _partial_folder(path).mkdir(parents=True, exist_ok=True)
-            for left in _partial_folder(path).iterdir():
+            path.mkdir(parents=True, exist_ok=True)
+            for left in path.rglob(".*.partial.*"):
                 if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
                     left.unlink(missing_ok=True)
         except OSError as error:
             raise InvalidInputError(f"out: expected a folder that can be written, got {path}: {error}") from error
         return cls(path)
 
+    def remember(
+        self, kind: str, specification: dict[str, Any], compute: Callable[[], dict[str, Any]]
+    ) -> tuple[dict[str, Any], bool]:
+        """A piece of work by all that it depends on: what was kept of it, or computed and kept; and whether it was."""
+        described = describe(specification)
+        key = digest(described)
+        content = self.read(kind, key)
+        if content is not None:
+            return content, True
+        content = {"specification": described, **compute()}
+        self.write(kind, key, content)
+        return content, False
+
     def read(self, kind: str, key: str) -> dict[str, Any] | None:
         """What was written under this name, or None if it was not, or is damaged."""
         if self.folder is None:
             return None
         try:
-            document = json.loads(self.path(kind, key).read_bytes())
+            document = json.loads((self.folder / kind / f"{key}.json").read_bytes())
             content = document["content"]
             genuine = document["format"] == _FORMAT and document["sha256"] == _checksum(kind, key, content)
         except (OSError, ValueError, KeyError, TypeError):
@@ -72,80 +87,38 @@ class Store:
         """Keep something under a name."""
         document = {"format": _FORMAT, "sha256": _checksum(kind, key, content), "content": content}
         text = json.dumps(document, allow_nan=False)
-        if self.folder is not None:
-            write_whole(self.path(kind, key), lambda path: path.write_text(text, encoding="utf-8"), self.folder)
+        self.write_file(f"{kind}/{key}.json", lambda path: path.write_text(text, encoding="utf-8"))
 
     def read_networks(self, names: Sequence[str]) -> list[Network] | None:
         """The networks of these names, or None unless all of them are there and whole."""
         if self.folder is None:
             return None
-        networks = []
-        for name in names:
-            path = self.folder / "networks" / f"{name}.npz"
-            try:
-                if _hash_of(path) != name:
-                    return None
-                networks.append(Network.load(path))
-            except (OSError, FileFormatError):
-                return None
-        return networks
+        try:
+            networks = [Network.load(self.folder / "networks" / f"{name}.npz") for name in names]
+        except (OSError, FileFormatError):
+            return None
+        return networks if list(map(digest, networks)) == list(names) else None
 
     def write_networks(self, networks: Sequence[Network]) -> list[str]:
-        """Keep networks, each named by the hash of its file."""
-        return [] if self.folder is None else [self._write_network(network, self.folder) for network in networks]
+        """Keep networks, each named by its content."""
+        names = list(map(digest, networks))
+        for name, network in zip(names, networks, strict=True):
+            self.write_file(f"networks/{name}.npz", network.save)
+        return names
 
-    def _write_network(self, network: Network, folder: Path) -> str:
-        name = ""
-
-        def write(path: Path) -> None:
-            nonlocal name
-            network.save(path)
-            name = _hash_of(path)
-
-        write_whole(lambda: folder / "networks" / f"{name}.npz", write, folder)
-        return name
-
-    def path(self, kind: str, key: str) -> Path:
-        """Where it is kept."""
-        assert self.folder is not None
-        return self.folder / kind / f"{key}.json"
+    def write_file(self, name: str, write: Callable[[Path], object]) -> None:
+        """Let `write` fill a file of the folder: others see the old file or the whole new one."""
+        if self.folder is not None:
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            with whole_file(self.folder / name) as beside:
+                write(beside)
 
 
-def write_whole(place: Path | Callable[[], Path], write: Callable[[Path], object], folder: Path) -> None:
-    """Let `write` fill a temporary file, then give it its name: others see the old file or the whole new one.
-
-    The temporary file lies in `folder`, on the same file system; a place that depends on what was written is asked for
-    afterwards.
-    """
-    handle, name = tempfile.mkstemp(dir=_partial_folder(folder))
-    os.close(handle)
-    partial = Path(name)
-    try:
-        write(partial)
-        target = place if isinstance(place, Path) else place()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.chmod(partial, 0o666 & ~_umask())
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _partial_folder(folder: Path) -> Path:
-    return folder / ".partial"
-
-
-def _umask() -> int:
-    """What the user's other files are like; mkstemp makes a private one."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+# Keeps nothing.
+NO_STORE = StudyStore()
 
 
 def _checksum(kind: str, key: str, content: Any) -> str:
     """Of the content and of its place, so that a file under another's name is refused too."""
     text = json.dumps([kind, key, content], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _hash_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]

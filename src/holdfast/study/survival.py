@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from holdfast._numbers import share
 from holdfast.changes import Changes, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.importers import Model, load_model
 from holdfast.network import Network
-from holdfast.numbers import share
 from holdfast.presentation.notebook import never_fails, show
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study.cells import Cell
 from holdfast.study.markdown import table
-from holdfast.study.recipes import Learned, Recipe
+from holdfast.study.recipes import Recipe
 from holdfast.study.situation import Situation
-from holdfast.study.specification import describe, digest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,6 @@ class Survival:
     people: pd.DataFrame = field(default_factory=_NOBODY.copy)
     models: pd.DataFrame = field(default_factory=pd.DataFrame)
     skipped: pd.DataFrame = field(default_factory=pd.DataFrame)
-    reused: bool = False
 
     @classmethod
     def joined(cls, parts: Sequence[Survival]) -> Survival | None:
@@ -120,49 +119,37 @@ class Survival:
         return show(f"{summary['method'].nunique()} methods under change", facts, summary.set_index("method"), most=100)
 
 
-def fates(situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants: int, nearest: Cell) -> Survival:
-    """What becomes of the answers in a situation under one kind of change, from the store or tried and kept."""
-    where: dict[str, Any] = {"dataset": situation.table.name, "model": situation.model_name, "seed": situation.seed}
-    where["kind"] = recipe.name
-    change = describe(recipe.change)
-    specifications = [{"cell": cell.key, "change": change, "variants": variants} for _, cell, _ in asked]
-    keys = [digest(specification) for specification in specifications]
-    known = {key: situation.store.read("kinds", key) for key in keys}
-    missing = [place for place, key in enumerate(keys) if known[key] is None]
-    if missing:
-        try:
-            made = _tried(situation, [asked[place] for place in missing], recipe, variants)
-        # A recipe may be anyone's function, or not be for this kind of model.
-        except Exception as error:
-            return Survival(skipped=pd.DataFrame([where | {"error": str(error)}]))
-        for place, content in zip(missing, made, strict=True):
-            known[keys[place]] = content | {"specification": specifications[place]}
-            situation.store.write("kinds", keys[place], content | {"specification": specifications[place]})
-    contents = [known[key] or {} for key in keys]
-    frames = [_people(situation, *one, content, nearest) for one, content in zip(asked, contents, strict=True)]
+def fates(
+    situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants: int, nearest: Cell
+) -> tuple[Survival, bool]:
+    """What becomes of the answers in a situation under one kind of change, and whether all of it had been kept."""
+    where = situation.place | {"kind": recipe.name}
+    # Made when the first cell needs them, and put to all the cells that do.
+    changed = cache(partial(_changed, situation, recipe, variants))
+    frames, models, kept_all = [], pd.DataFrame(), True
+    try:
+        for keys, cell, changes in asked:
+            content, kept = situation.store.remember(
+                "kinds",
+                {"cell": cell.key, "change": recipe.change, "variants": variants},
+                partial(_tried, situation, cell, changes, changed),
+            )
+            kept_all = kept_all and kept
+            models = pd.DataFrame({"distance": np.array(content["distance"], dtype=np.float64)}).assign(**where)
+            frames.append(_people(situation, cell, content, nearest).assign(**keys))
+    # A recipe may be anyone's function, or not be for this kind of model.
+    except Exception as error:
+        return Survival(skipped=pd.DataFrame([where | {"error": str(error)}])), False
     if not frames:
-        return Survival()
-    models = pd.DataFrame({"distance": np.array(contents[0]["distance"], dtype=np.float64)}).assign(**where)
-    return Survival(pd.concat(frames).assign(kind=recipe.name), models, reused=not missing)
+        return Survival(), True
+    return Survival(pd.concat(frames).assign(kind=recipe.name), models), kept_all
 
 
-def _tried(situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants: int) -> list[dict[str, Any]]:
-    """Each cell's answers put to changed models, one at a time and none of them held, as plain data."""
-    table, today = situation.table, situation.models.classifier
-    old, new = ((table.points[rows], table.y[rows]) for rows in (situation.halves.train, situation.halves.new_train))
-    contents: list[dict[str, Any]] = [{"kept": [], "inside": [], "distance": []} for _ in asked]
-    for seed in run_seeds(situation.seed, variants):
-        changed = recipe.change(situation.fitted, Learned(*old, *new), seed)
-        other = load_model(changed, situation.protocol.threshold)
-        distance = _distance(today, other)
-        for content, (_, cell, changes) in zip(contents, asked, strict=True):
-            points = cell.points[cell.found]
-            labels = other.classifier.predict(other.variables(points)) if len(points) else np.array([])
-            content["kept"].append([bool(label == table.target) for label in labels])
-            inside = changes is not None and distance is not None and changes.contains(today, other.classifier)
-            content["inside"].append(inside)
-            content["distance"].append(distance)
-    return contents
+def _changed(situation: Situation, recipe: Recipe, variants: int) -> list[tuple[Model, float | None]]:
+    """Changed models, and how far the parameters of each moved."""
+    seeds, threshold = run_seeds(situation.seed, variants), situation.protocol.threshold
+    made = (load_model(recipe.change(situation.fitted, situation.learned, seed), threshold) for seed in seeds)
+    return [(other, _distance(situation.models.classifier, other)) for other in made]
 
 
 def _distance(today: Classifier, other: Model) -> float | None:
@@ -177,32 +164,38 @@ def _distance(today: Classifier, other: Model) -> float | None:
     return parameter_distance(today, changed) if ours == theirs else None
 
 
-def _people(
+def _tried(
     situation: Situation,
-    keys: Mapping[str, Any],
     cell: Cell,
     changes: Changes | None,
-    content: Mapping[str, Any],
-    nearest: Cell,
-) -> pd.DataFrame:
+    changed: Callable[[], list[tuple[Model, float | None]]],
+) -> dict[str, Any]:
+    """A cell's answers put to changed models: which each keeps, whether it lies inside Δ, and how far off."""
+    points, today, kept, inside = cell.points[cell.found], situation.models.classifier, [], []
+    for other, distance in changed():
+        labels = other.classifier.predict(other.variables(points)) if len(points) else np.array([])
+        kept.append([bool(label == situation.table.target) for label in labels])
+        inside.append(changes is not None and distance is not None and changes.contains(today, other.classifier))
+    return {"kept": kept, "inside": inside, "distance": [distance for _, distance in changed()]}
+
+
+def _people(situation: Situation, cell: Cell, content: Mapping[str, Any], nearest: Cell) -> pd.DataFrame:
     """A row for each person of a cell."""
-    found = cell.found
-    kept = np.array(content["kept"], dtype=np.float64).reshape(len(content["kept"]), -1)
-    inside = np.array(content["inside"], dtype=np.bool_)
-    shares = np.full((2, found.size), np.nan)
-    shares[0, found] = kept.mean(axis=0)
-    shares[1, found] = kept[inside].mean(axis=0) if inside.any() else np.nan
-    columns = {
-        "input": situation.people.index,
-        "row": np.arange(found.size),
-        "found": found,
-        "kept": shares[0],
-        "kept_inside": shares[1],
-        "inside": int(inside.sum()),
-        "cost_l1": cell.metrics["cost_l1"],
-        "cost_nearest": nearest.metrics["cost_l1"],
-    }
-    return pd.DataFrame(columns).assign(**keys)
+    found, inside = cell.found, np.array(content["inside"], dtype=np.bool_)
+    kept = np.full((inside.size, found.size), np.nan)
+    kept[:, found] = content["kept"]
+    return pd.DataFrame(
+        {
+            "input": situation.people.index,
+            "row": np.arange(found.size),
+            "found": found,
+            "kept": kept.mean(axis=0),
+            "kept_inside": kept[inside].mean(axis=0) if inside.any() else np.nan,
+            "inside": int(inside.sum()),
+            "cost_l1": cell.rows["cost_l1"],
+            "cost_nearest": nearest.rows["cost_l1"],
+        }
+    )
 
 
 def _measured(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -11,12 +11,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast import datasets as public
+from holdfast.datasets import load
 from holdfast.datasets.dataset import Dataset
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.network import Floats
 from holdfast.study.specification import digest
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What today's model learned from, and what has come since, in the variables that it reads."""
+
+    X: Floats
+    y: NDArray[Any]
+    X_new: Floats
+    y_new: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +58,10 @@ class StudyTable:
         """What the models read."""
         return self.space.encode(self.X)
 
+    def labelled(self, rows: Rows) -> tuple[Floats, NDArray[Any]]:
+        """What the models read of some rows, and their labels."""
+        return self.points[rows], self.y[rows]
+
     @cached_property
     def identity(self) -> str:
         """A name for the content."""
@@ -62,31 +78,33 @@ def read_tables(datasets: Any, target: Any = None) -> tuple[StudyTable, ...]:
             f"datasets: expected a table under a name, {{'people': (X, y, space)}}, got one without: ({kinds})"
         )
     if isinstance(datasets, Mapping):
-        tables = tuple(_own_table(str(name), value, target) for name, value in datasets.items())
+        named = [(str(name), value) for name, value in datasets.items()]
     elif isinstance(datasets, Iterable):
-        tables = tuple(_public_table(value, target) for value in datasets)
+        public = [_public(value) for value in datasets]
+        named = [(value.name, value) for value in public]
     else:
         raise InvalidInputError(
             f"datasets: expected names, or a mapping from names to (X, y, space), got {type(datasets).__name__}"
         )
+    tables = tuple(_table(name, value, target) for name, value in named)
     if not tables or len({table.name for table in tables}) != len(tables):
         raise InvalidInputError(f"datasets: expected at least one, each once, got {[table.name for table in tables]}")
     return tables
 
 
-def _public_table(value: Any, target: Any) -> StudyTable:
+def _public(value: Any) -> Dataset:
     if isinstance(value, str):
         # What the paper and the CARLA library let people change.
-        value = public.load(value, actionability="carla", kinds="carla")
-    if not isinstance(value, Dataset):
-        raise InvalidInputError(
-            f"datasets: expected names of public data sets, or a mapping {{name: (X, y, space)}}, "
-            f"got {type(value).__name__}"
-        )
-    return _own_table(value.name, value, target)
+        return load(value, actionability="carla", kinds="carla")
+    if isinstance(value, Dataset):
+        return value
+    raise InvalidInputError(
+        f"datasets: expected names of public data sets, or a mapping {{name: (X, y, space)}}, "
+        f"got {type(value).__name__}"
+    )
 
 
-def _own_table(name: str, value: Any, target: Any) -> StudyTable:
+def _table(name: str, value: Any, target: Any) -> StudyTable:
     if isinstance(value, Dataset):
         X, y, space, wanted = value.X, value.y, value.space, value.wanted
     elif isinstance(value, tuple | list) and len(value) == 3:

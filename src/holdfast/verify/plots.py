@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
+from holdfast._numbers import at_most
+from holdfast._numbers import share as share_text
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
-from holdfast.numbers import at_most
-from holdfast.numbers import share as share_text
 from holdfast.presentation.drawing import (
     CHOSEN,
     DARK,

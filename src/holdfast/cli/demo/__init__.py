@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
-from rich.console import Console
+import numpy as np
+import pandas as pd
 
+import holdfast as hf
 from holdfast.cli.demo import pages
 from holdfast.cli.demo.figure import draw
-from holdfast.cli.demo.recourse import find_advice, report_advice, show_advice
-from holdfast.cli.demo.story import examine, make_promises, pick_broken, train_lender, watch_updates
+from holdfast.cli.demo.lender import make_promises, pick_broken, rounded_up, train_lender, watch_updates
+from holdfast.generators.stated import recourse_from
+
+# For how many applicants the cheapest advice is looked for, and for how long.
+APPLICANTS = 4
+SECONDS_EACH = 5.0
 
 
 def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, seed: int) -> None:
@@ -19,22 +26,34 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     Without a delta the one that the lender's own updates calibrate.
     """
     started = time.perf_counter()
-    console = Console(highlight=False)
     lender = train_lender(applicants, seed)
-    pages.show_lender(console, lender)
-    updates = watch_updates(lender, seed)
-    pages.show_updates(console, updates, delta)
-    delta = updates.delta if delta is None else delta
-    advice = make_promises(lender, promises)
-    findings = examine(lender, advice, updates, delta)
-    pages.show_verdicts(console, lender, advice, findings)
-    broken = pick_broken(advice, findings)
-    if broken is not None:
-        pages.show_broken(console, lender, advice, findings, broken)
-    show_advice(console, find_advice(lender, advice, delta), delta)
+    pages.show_lender(lender)
+    calibrated = watch_updates(lender, seed)
+    pages.show_updates(calibrated, rounded_up(float(calibrated)), delta)
+    delta = rounded_up(float(calibrated)) if delta is None else delta
+    changes, space = hf.PlausibleChanges(delta), lender.space()
+    before, after = make_promises(lender, promises)
+    promised = recourse_from(lender.pipeline, before, after, target=1, changes=changes, space=space)
+    radius = promised.certified_radius(np.arange(len(promised))).lower
+    certificates = promised.certificates
+    assert certificates is not None
+    pages.show_verdicts(certificates.to_frame(), delta)
+    broken = pick_broken(promised)
+    if broken is not None and (witness := certificates.witness(broken)) is not None:
+        pages.show_broken(lender, promised, broken, witness, float(radius[broken]))
+    advise = partial(hf.explain, lender.pipeline, target=1, changes=changes, space=space, progress=False)
+    few, neighbours = before.head(APPLICANTS), hf.RNCE(lender.applicants, line_search=True)
+    neighbour = advise(few, generator=neighbours)
+    closest = advise(few, generator=hf.Closest(), time_limit=SECONDS_EACH)
+    pages.show_advice(closest, neighbour, delta)
     out.mkdir(parents=True, exist_ok=True)
-    draw(findings, out / "demo.png")
-    report_advice(lender, advice, updates, delta, out / "report.html")
+    draw(promised, radius, calibrated.evidence["distance"].to_numpy(), delta, out / "demo.png")
+    hf.report(
+        advise(before, generator=neighbours), out / "report.html", title="Advice to rejected loan applicants",
+        name="robust neighbour", outcome="a loan", others={"nearest neighbour": promised}, calibrated=calibrated,
+        progress=False,
+    )  # fmt: skip
     lender.network.save(out / "model.npz")
-    lender.variables_frame(advice.after).to_csv(out / "promises.csv")
-    pages.show_files(console, out, delta, time.perf_counter() - started)
+    variables = pd.DataFrame(promised.points, index=after.index, columns=lender.variable_names())
+    variables.to_csv(out / "promises.csv")
+    pages.show_files(out, delta, time.perf_counter() - started)

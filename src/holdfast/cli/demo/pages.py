@@ -5,21 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 import holdfast as hf
-from holdfast.cli import screens
-from holdfast.cli.demo.story import (
-    FIXED,
-    MONTHS,
-    NEW_APPLICANTS,
-    Findings,
-    Lender,
-    Promises,
-    Updates,
-)
+from holdfast.calibration import CalibratedDelta
+from holdfast.cli.demo.lender import FIXED, MONTHS, MOST_SAVINGS, NEW_APPLICANTS, Lender
+from holdfast.cli.screens import say, show_shares, show_table
 from holdfast.presentation.report.counter import costliest_changes
 
 UNITS = {
@@ -35,130 +28,141 @@ UNITS = {
 SHOWN_CHANGES = 5
 
 
-def show_lender(console: Console, lender: Lender) -> None:
+def tell(text: str, rule: str = "") -> None:
+    """A paragraph, below a heading if there is one."""
+    console = Console(highlight=False)
+    if rule:
+        console.rule(rule)
+    console.print(text)
+
+
+def show_lender(lender: Lender) -> None:
     """The model and the table it learned from."""
     network = lender.network
-    console.rule("The lender")
-    console.print(
+    tell(
         f"A neural network ({' + '.join(map(str, network.hidden))} hidden neurons, {network.n_parameters} parameters) "
         f"learned from {len(lender.applicants):,} made-up loan applicants whom to accept; it is right about "
-        f"{lender.accuracy:.0%} of new ones."
+        f"{lender.accuracy:.0%} of new ones.",
+        "The lender",
     )
 
 
-def show_updates(console: Console, updates: Updates, asked: float | None) -> None:
+def show_updates(calibrated: CalibratedDelta, delta: float, asked: float | None) -> None:
     """How far updates move the model, and the delta that follows from it."""
-    least, middle, most = (float(np.quantile(updates.distances, q)) for q in (0.0, 0.5, 1.0))
-    console.rule("How far does the model move?")
-    console.print(
+    least, middle, most = calibrated.evidence["distance"].quantile([0.0, 0.5, 1.0])
+    tell(
         f"Every month the model learns on from {NEW_APPLICANTS} new applicants. {MONTHS} such updates of today's "
         f"model, no applicant in two of them, each moved some parameter by {least:.4f} to {most:.4f} "
         f"({middle:.4f} in the median). So the next update moves none by more than "
-        f"[bold]delta = {updates.delta:g}[/bold], with a probability of at least {updates.guaranteed:.0%} if its "
-        "applicants come as these did."
+        f"[bold]delta = {delta:g}[/bold], with a probability of at least {calibrated.guaranteed:.0%} if its "
+        "applicants come as these did.",
+        "How far does the model move?",
     )
     if asked is not None:
-        console.print(f"You asked for delta = {asked:g} instead.")
+        tell(f"You asked for delta = {asked:g} instead.")
 
 
-def show_verdicts(console: Console, lender: Lender, promises: Promises, findings: Findings) -> None:
+def show_verdicts(certificates: pd.DataFrame, delta: float) -> None:
     """How many promises survive, and who decided."""
-    result = findings.certificates.to_frame()
-    console.rule("The promises")
-    console.print(
-        f"{len(promises.after)} rejected applicants are each told: become like the nearest accepted applicant "
+    n, robust = len(certificates), certificates["robust"]
+    tell(
+        f"{n} rejected applicants are each told: become like the nearest accepted applicant "
         f"({', '.join(FIXED).replace('_', ' ')} left as they are) and you will be accepted. "
-        "Today's model accepts every one of these."
+        "Today's model accepts every one of these.",
+        "The promises",
     )
-    console.print(
+    tell(
         f"Then the model is updated. Which promises does every model keep whose parameters each lie within "
-        f"delta = {findings.delta:g} of today's?"
+        f"delta = {delta:g} of today's?"
     )
-    robust = int(result["robust"].sum())
-    console.print(
-        f"\n[bold]{robust} of {len(result)} promises survive every such model ({robust / len(result):.0%}).[/bold]"
-    )
-    interval = int((result["robust"] & (result["decided_by"] == "interval")).sum())
-    console.print(f"Interval arithmetic alone would have proven {interval} of them.")
-    console.print(screens.shares(result["verdict"], "verdict"))
-    console.print(screens.shares(result["decided_by"], "decided by"))
+    tell(f"\n[bold]{robust.sum()} of {n} promises survive every such model ({robust.mean():.0%}).[/bold]")
+    interval = robust & (certificates["decided_by"] == "interval")
+    tell(f"Interval arithmetic alone would have proven {interval.sum()} of them.")
+    show_shares(certificates["verdict"], "verdict")
+    show_shares(certificates["decided_by"], "decided by")
 
 
-def show_broken(console: Console, lender: Lender, promises: Promises, findings: Findings, row: int) -> None:
+def show_broken(lender: Lender, promises: hf.Recourse, row: int, witness: hf.Network, radius: float) -> None:
     """One promise that does not survive, with the model that breaks it."""
-    witness = findings.certificates.witness(row)
-    if witness is None:
-        return
-    applicant = promises.after.index[row]
-    point = lender.variables(promises.after)[row]
-    console.rule(f"A promise that breaks: applicant {applicant}")
-    console.print(_advice(promises, row))
-    console.print(_two_models(lender.network, witness, point))
-    distance = hf.parameter_distance(lender.network, witness)
-    console.print(
-        f"The counter-model is as plausible as any other in Δ: none of its {witness.n_parameters} parameters is "
-        f"further than {distance:.3g} from today's. The promise is safe only while they stay "
-        f"within {findings.radius[row]:.4f}."
-    )
-    console.print(_costliest(lender, witness, point))
-
-
-def show_files(console: Console, out: Path, delta: float, seconds: float) -> None:
-    """Where the picture and the report are, and what to try next."""
-    folder = escape(str(out))
-    console.rule("To look at")
-    console.print(f"picture  {folder}/demo.png", soft_wrap=True)
-    console.print(f"report   {folder}/report.html  (open it in a browser)", soft_wrap=True)
-    console.print("the same from the command line:")
-    console.print(
-        f"  holdfast certify --model {folder}/model.npz --data {folder}/promises.csv --index applicant --target 1 "
-        f"--delta {delta:g}",
-        soft_wrap=True,
-    )
-    console.print(f"({seconds:.1f} s)")
-
-
-def _advice(promises: Promises, row: int) -> Table:
-    """Before and after in raw units; what stays as it is comes without an arrow."""
-    before, after = promises.before.iloc[row], promises.after.iloc[row]
-    table = Table(title="the advice", title_justify="left")
-    for heading in ("", "today", "promised if", "unit"):
-        table.add_column(heading, justify="right" if heading in ("today", "promised if") else "left")
-    for name in promises.after.columns:
-        old, new = _amount(before[name]), _amount(after[name])
-        table.add_row(name.replace("_", " "), old, "=" if old == new else f"[bold]{new}[/bold]", UNITS.get(name, ""))
-    return table
-
-
-def _two_models(network: hf.Network, witness: hf.Network, point: np.ndarray) -> Table:
-    table = Table(title="what they say to an applicant who followed it", title_justify="left")
-    for heading in ("", "margin (logit)", "probability", "decision"):
-        table.add_column(heading, justify="left" if heading in ("", "decision") else "right")
+    network, point = lender.network, promises.points[row]
+    Console().rule(f"A promise that breaks: applicant {promises.factuals.index[row]}")
+    _show_advice(promises.factuals.iloc[row], promises.counterfactuals.iloc[row])
+    rows = []
     for name, model in (("today's model", network), ("counter-model", witness)):
         margin = float(model.logits(point[None])[0, 0])
-        decision = "accepted" if margin >= 0 else "[bold]rejected[/bold]"
-        table.add_row(name, f"{margin:+.3f}", f"{1 / (1 + np.exp(-margin)):.1%}", decision)
-    return table
-
-
-def _costliest(lender: Lender, witness: hf.Network, point: np.ndarray) -> Table:
-    table = Table(title="the changes that cost this applicant most", title_justify="left")
-    for heading in ("layer", "from", "to", "today", "counter-model", "effect"):
-        table.add_column(heading, justify="left" if heading in ("layer", "from", "to") else "right")
-    n_layers = len(witness.weights)
-    changes = costliest_changes(lender.network, witness, point, lender.variable_names(), SHOWN_CHANGES)
-    for change in changes:
-        to = "score" if change.layer == n_layers - 1 else f"neuron {change.neuron + 1}"
-        table.add_row(
-            str(change.layer + 1),
-            change.source.replace("_", " "),
-            to,
-            f"{change.today:+.3f}",
-            f"{change.changed:+.3f}",
-            f"{change.effect:+.3f}",
+        decision = "accepted" if margin >= 0 else Text("rejected", "bold")
+        rows.append((name, f"{margin:+.3f}", f"{1 / (1 + np.exp(-margin)):.1%}", decision))
+    show_table(
+        ("", "margin (logit)", "probability", "decision"), rows, right=("margin (logit)", "probability"),
+        title="what they say to an applicant who followed it",
+    )  # fmt: skip
+    tell(
+        f"The counter-model is as plausible as any other in Δ: none of its {witness.n_parameters} parameters is "
+        f"further than {hf.parameter_distance(network, witness):.3g} from today's. The promise is safe only while "
+        f"they stay within {radius:.4f}."
+    )
+    changes = (
+        (
+            change.layer + 1, change.source.replace("_", " "),
+            "score" if change.layer == len(witness.weights) - 1 else f"neuron {change.neuron + 1}",
+            *(f"{number:+.3f}" for number in (change.today, change.changed, change.effect)),
         )
-    return table
+        for change in costliest_changes(network, witness, point, lender.variable_names(), SHOWN_CHANGES)
+    )  # fmt: skip
+    numbers = ("today", "counter-model", "effect")
+    title = "the changes that cost this applicant most"
+    show_table(("layer", "from", "to", *numbers), changes, right=numbers, title=title)
 
 
-def _amount(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int | float | np.number) else str(value)
+def _show_advice(before: pd.Series, after: pd.Series) -> None:
+    """Before and after in raw units; what stays as it is has an equals sign."""
+    rows = []
+    for name in before.index:
+        old, new = (value if isinstance(value, str) else f"{value:,}" for value in (before[name], after[name]))
+        rows.append((name.replace("_", " "), old, "=" if old == new else Text(new, "bold"), UNITS.get(name, "")))
+    columns = ("today", "promised if")
+    show_table(("", *columns, "unit"), rows, right=columns, title="the advice")
+
+
+def show_advice(closest: hf.Recourse, neighbour: hf.Recourse, delta: float) -> None:
+    """For a few applicants the cheapest robust change and the nearest robust neighbour, in words."""
+    tell(
+        f"The same question, asked so that the answer survives every model within delta = {delta:g}: what is the least "
+        "that these applicants could change? Age and dependants stay, a credit history only grows, income and savings "
+        f"only rise (savings to {MOST_SAVINGS:,} € at most), debt, card utilisation and missed payments only fall; "
+        "euros come in round steps. A higher income and a longer history count ten times, as they are the hardest to "
+        "come by, savings five times.",
+        "Promises that hold",
+    )
+    for row, applicant in enumerate(closest.factuals.index):
+        tell(f"\n[bold]Applicant {applicant}[/bold]")
+        say(f"  cheapest:  {_answer(closest, row)}")
+        say(f"  neighbour: {_answer(neighbour, row)}")
+    both = closest.found & neighbour.found
+    if both.any():
+        saved = 1 - closest.cost_l1[both].sum() / neighbour.cost_l1[both].sum()
+        tell(
+            f"\nCheapest: no robust change costs less, proven up to the gap. Neighbour: another applicant's row, moved "
+            f"back as far as Δ allows. The cheapest changes cost {saved:.0%} less."
+        )
+
+
+def _answer(recourse: hf.Recourse, row: int) -> str:
+    if not recourse.found[row]:
+        return recourse.describe(row)
+    gap = recourse.optimality_gap[row]
+    proof = "" if gap != gap else ", proven cheapest" if gap <= 1e-4 else f", at most {gap:.0%} above the cheapest"
+    return f"{recourse.describe(row)} ({recourse.verdict[row]}, cost {recourse.cost_l1[row]:.3f}{proof})"
+
+
+def show_files(out: Path, delta: float, seconds: float) -> None:
+    """Where the picture and the report are, and what to try next."""
+    Console().rule("To look at")
+    say(f"picture  {out}/demo.png")
+    say(f"report   {out}/report.html  (open it in a browser)")
+    say("the same from the command line:")
+    say(
+        f"  holdfast certify --model {out}/model.npz --data {out}/promises.csv --index applicant --target 1 "
+        f"--delta {delta:g}"
+    )
+    say(f"({seconds:.1f} s)")

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from holdfast._numbers import at_most, figure, part_of, radius, share
 from holdfast.network import Floats
-from holdfast.numbers import at_most, figure, part_of, radius, share
 from holdfast.presentation.drawing import may_change
 from holdfast.presentation.report.contents import Contents, Curve
 

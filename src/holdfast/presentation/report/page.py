@@ -11,7 +11,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from holdfast import numbers
+from holdfast import _numbers as numbers
 from holdfast.presentation.drawing import may_change
 from holdfast.presentation.report.charts import Look, radii, survival, trade
 from holdfast.presentation.report.contents import Contents, Method, Person

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from holdfast.generators import MCE, RNCE, ROAR, Generator, Robust
-from holdfast.generators.registry import make_generator
 
 ModelKind = Literal["NN", "LR", "multi-class"]
 Block = Literal["baseline", "delta_val", "delta_inc"]
@@ -108,7 +108,7 @@ class PaperMethod:
     label
         The paper's name, or ours where the paper has no such row.
     make
-        From a table of people to the generator.
+        As for a `StudyMethod`.
     models
         Where it is run.
     targeted
@@ -118,7 +118,7 @@ class PaperMethod:
     """
 
     label: str
-    make: Callable[[Any], Generator]
+    make: str | Generator | Callable[[Any], Generator]
     models: tuple[ModelKind, ...]
     targeted: bool = True
     only_first_half: bool = False
@@ -129,73 +129,35 @@ class PaperMethod:
         return TARGETS if self.targeted else (BASELINE,)
 
 
-@dataclass(frozen=True)
-class _Named:
-    """A method of the registry; a value that pickles, where a lambda would not."""
-
-    name: str
-
-    def __call__(self, people: Any) -> Generator:
-        return make_generator(self.name, people)
-
-
-@dataclass(frozen=True)
-class _NearestRobust:
-    """RNCE with the paper's two switches, robustInit and optimal."""
-
-    certified: bool
-    line_search: bool
-
-    def __call__(self, people: Any) -> Generator:
-        return RNCE(people, certified_candidates=self.certified, line_search=self.line_search)
-
-
-@dataclass(frozen=True)
-class _Given:
-    """A generator that looks at nobody's rows."""
-
-    generator: Generator
-
-    def __call__(self, people: Any) -> Generator:
-        return self.generator
-
-
-@dataclass(frozen=True)
-class ROARAt:
-    """ROAR with the authors' price of distance, against changes of its linear model up to δ_inc."""
-
-    delta: float | None = None
-
-    def __call__(self, people: Any) -> Generator:
-        return ROAR(delta_max=0.0 if self.delta is None else self.delta, cost_weight=0.001)
-
-
 # The authors' margin in logits, and how much more of it each round of MCE-R asks for (theirs: by 0.2 all the way).
 _MCE = MCE(margin=0.05, raise_by=0.2)
+EVERY: tuple[ModelKind, ...] = (NN, LR, MULTI)
 
 METHODS: tuple[PaperMethod, ...] = (
-    PaperMethod("GCE", _Named("gce"), (NN,), targeted=False),
-    PaperMethod("PROTO", _Named("proto"), (NN,), targeted=False, only_first_half=True),
-    PaperMethod("MCE", _Given(_MCE), (NN,), targeted=False),
-    PaperMethod("NNCE", _Named("nnce"), (NN, LR, MULTI), targeted=False),
-    PaperMethod("ROAR", ROARAt(), (NN, LR), targeted=False),
-    PaperMethod("RBR", _Named("rbr"), (NN,), targeted=False, only_first_half=True),
-    PaperMethod("ST-CE", _Named("st-ce"), (NN,), targeted=False),
-    PaperMethod("GCE-R", _Named("gce-r"), (NN,)),
-    PaperMethod("PROTO-R", _Named("proto-r"), (NN,), only_first_half=True),
-    PaperMethod("MCE-R", _Given(Robust(_MCE)), (NN,)),
-    PaperMethod("RNCE-FF", _NearestRobust(False, False), (NN, LR, MULTI)),
-    PaperMethod("RNCE-FT", _NearestRobust(False, True), (NN, LR, MULTI)),
+    PaperMethod("GCE", "gce", (NN,), targeted=False),
+    PaperMethod("PROTO", "proto", (NN,), targeted=False, only_first_half=True),
+    PaperMethod("MCE", _MCE, (NN,), targeted=False),
+    PaperMethod("NNCE", "nnce", EVERY, targeted=False),
+    # With the authors' price of distance, against changes of its linear model up to a δ_inc that each table has.
+    PaperMethod("ROAR", ROAR(delta_max=0.0, cost_weight=0.001), (NN, LR), targeted=False),
+    PaperMethod("RBR", "rbr", (NN,), targeted=False, only_first_half=True),
+    PaperMethod("ST-CE", "st-ce", (NN,), targeted=False),
+    PaperMethod("GCE-R", "gce-r", (NN,)),
+    PaperMethod("PROTO-R", "proto-r", (NN,), only_first_half=True),
+    PaperMethod("MCE-R", Robust(_MCE), (NN,)),
+    # The paper's two switches are robustInit and optimal.
+    PaperMethod("RNCE-FF", RNCE, EVERY),
+    PaperMethod("RNCE-FT", partial(RNCE, line_search=True), EVERY),
     # Rows that the paper does not have.
-    PaperMethod("RNCE-TT", _NearestRobust(True, True), (NN, LR, MULTI)),
-    PaperMethod("Closest", _Named("closest"), (NN, LR, MULTI)),
+    PaperMethod("RNCE-TT", partial(RNCE, certified_candidates=True, line_search=True), EVERY),
+    PaperMethod("Closest", "closest", EVERY),
 )
 NOT_ROBUST = ("GCE", "PROTO", "MCE", "NNCE")
 CURVES = ("GCE", "PROTO", "MCE", "ROAR", "GCE-R", "PROTO-R", "MCE-R", "RNCE-FF")
 
 
 @dataclass(frozen=True)
-class Extent:
+class PaperExtent:
     """How much of everything.
 
     Parameters
@@ -234,7 +196,7 @@ class Extent:
     rows: int | None = None
 
 
-FULL = Extent()
-QUICK = Extent(
+FULL = PaperExtent()
+QUICK = PaperExtent(
     seeds=1, inputs=5, retrained=2, many_inputs=20, shares=(0.02, 0.1, 0.25, 0.5, 1.0), calibration_inputs=10
 )
