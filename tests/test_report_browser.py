@@ -11,7 +11,7 @@ import pytest
 
 import report_cases as cases
 from browser import browser, visit  # noqa: F401  # fixtures
-from holdfast import numbers
+from holdfast import _numbers as numbers
 from holdfast.presentation.report.contents import Contents, Value
 from holdfast.presentation.report.page import render
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import report_cases as cases
-from holdfast import numbers
+from holdfast import _numbers as numbers
 from holdfast.presentation.report.charts import spread
 from holdfast.presentation.report.contents import Curve
 from holdfast.presentation.report.page import render

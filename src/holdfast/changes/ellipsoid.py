@@ -18,12 +18,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast._numbers import at_most
 from holdfast.changes.kind import Chance, Changes, check_linear, check_policy, check_size
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_floats
 from holdfast.importers import load_model
 from holdfast.network import Floats, Network
-from holdfast.numbers import at_most
 
 # A share of its diagonal that keeps the curvature positive definite where rows leave a direction open; and what stands
 # for a diagonal of which nothing is left.

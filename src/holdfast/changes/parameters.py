@@ -17,11 +17,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast._numbers import at_most
 from holdfast.changes.kind import Chance, Changes, check_policy
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number
 from holdfast.network import Floats, Network
-from holdfast.numbers import at_most
 
 Radius = float | Floats
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from holdfast._numbers import at_most
 from holdfast.changes.kind import Chance, Changes, check_policy, check_size
 from holdfast.errors import InvalidInputError
 from holdfast.network import Network
-from holdfast.numbers import at_most
 
 
 @dataclass(frozen=True, eq=False, repr=False)

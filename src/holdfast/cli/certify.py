@@ -11,11 +11,11 @@ import pandas as pd
 import typer
 
 import holdfast as hf
+from holdfast._numbers import at_most
 from holdfast.changes import Changes
 from holdfast.cli import screens, tables
 from holdfast.cli.options import BROKEN, FILE, Out, Points, command
 from holdfast.errors import InvalidInputError
-from holdfast.numbers import at_most
 
 
 @command

@@ -18,12 +18,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from holdfast import datasets as public
+from holdfast._numbers import share
 from holdfast.calibration import risk_calibrated
 from holdfast.changes import Changes, PlausibleShift
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE
-from holdfast.numbers import share
 from holdfast.retraining.retrain import run_seeds
 from holdfast.study.markdown import table
 from holdfast.study.methods import StudyMethod

@@ -16,8 +16,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from holdfast.numbers import deltas, share
-from holdfast.presentation.drawing import may_change
+from holdfast._numbers import deltas, share
+from holdfast.presentation.pictures.drawing import may_change
 from holdfast.presentation.report.contents import Contents, CounterModel, Person, Value
 
 # More characters of JSON than this are compressed.

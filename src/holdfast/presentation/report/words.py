@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import numbers
+from holdfast import _numbers as numbers
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from holdfast.presentation.drawing import DOTTED, new_figure, tidy
+from holdfast.presentation.pictures.drawing import DOTTED, new_figure, tidy
 from holdfast.study.paper.printed import Printed
 from holdfast.study.paper.results import Results
 from holdfast.study.paper.settings import BASELINE, CURVES, DELTA_INC, DELTA_NAMES, DELTA_VAL, NN

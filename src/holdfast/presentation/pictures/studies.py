@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from holdfast.errors import InvalidInputError
-from holdfast.presentation.drawing import DARK, LIGHT, new_figure, plain, tidy
-from holdfast.study.survival import named
+from holdfast.presentation.pictures.drawing import DARK, LIGHT, new_figure, plain, tidy
+from holdfast.shown import draw
+from holdfast.study.result import BenchmarkResult
+from holdfast.study.survival import Survival, named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 _MARKERS = "osD^v<>PX*phd"
 
 
-def draw_study(summary: pd.DataFrame, path: Path | None) -> Figure:
+@draw.register(BenchmarkResult)
+def draw_study(result: BenchmarkResult, path: str | os.PathLike[str] | None) -> Figure:
     """A column of pictures for each dataset and model: validity after retraining, then Δ-validity at each delta."""
+    summary = result.summary()
     names, labels = (list(dict.fromkeys(summary[column])) for column in ("method", "verified_label"))
     marks = partial(_scatter, names=names)
     rows = {"valid after retraining": partial(marks, metric="validity_retrained", label=next(iter(labels), ""))}
@@ -28,12 +32,13 @@ def draw_study(summary: pd.DataFrame, path: Path | None) -> Figure:
     return _pictures(summary, rows, "cost_l1", path)
 
 
-def draw_survival(summary: pd.DataFrame, path: Path | None) -> Figure:
+@draw.register(Survival)
+def draw_survival(survival: Survival, path: str | os.PathLike[str] | None) -> Figure:
     """A column of pictures for each table and model: promises kept, then people kept by all, against relative cost.
 
     The line joins what no other method beats in both.
     """
-    kept = summary.dropna(subset=["survival", "cost_relative"])
+    kept = survival.summary().dropna(subset=["survival", "cost_relative"])
     front = partial(_front, names=list(dict.fromkeys(map(named, kept.to_dict("records")))))
     rows = {
         "promises kept": partial(front, metric="survival"),
@@ -43,7 +48,10 @@ def draw_survival(summary: pd.DataFrame, path: Path | None) -> Figure:
 
 
 def _pictures(
-    summary: pd.DataFrame, rows: Mapping[str, Callable[[Any, pd.DataFrame], None]], cost: str, path: Path | None
+    summary: pd.DataFrame,
+    rows: Mapping[str, Callable[[Any, pd.DataFrame], None]],
+    cost: str,
+    path: str | os.PathLike[str] | None,
 ) -> Figure:
     """A column for each table and model, and a picture in each of its rows; saved if there is a path, else shown."""
     if summary.empty:
@@ -54,8 +62,8 @@ def _pictures(
     grid: Any = figure.subplots(len(rows), len(places), squeeze=False, sharey="row")
     handles: dict[str, Any] = {}
     for column, ((dataset, model), part) in zip(grid.T, places, strict=True):
-        for axes, draw in zip(column, rows.values(), strict=True):
-            draw(tidy(axes), part)
+        for axes, paint in zip(column, rows.values(), strict=True):
+            paint(tidy(axes), part)
             axes.yaxis.set_major_formatter("{x:.0f}%")
             axes.locator_params(axis="x", nbins=4)
         column[0].set_title(plain(f"{dataset}, {model}"), fontsize="medium", fontweight="bold", loc="left")
