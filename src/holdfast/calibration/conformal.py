@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,10 +37,6 @@ from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
 from holdfast.retraining import RetrainedModels, layer_distances
 from holdfast.retraining.result import SAME_PREPROCESSING
-from holdfast.shown import draw
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHARED_ROWS = "these share rows with each other, so this speaks of further draws from the same rows only"
 
@@ -78,11 +74,6 @@ class CalibratedDelta(ChosenDelta):
     def guaranteed(self) -> float:
         """The probability that is guaranteed, histories included: rank / (n_ranked + 1), at least `coverage`."""
         return self.rank / (self.n_ranked + 1)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The share of retrainings within every distance, and delta."""
-        picture: Axes = draw(self, ax)
-        return picture
 
     @property
     def name(self) -> str:
@@ -157,8 +148,8 @@ def delta_calibrated(
 
     Examples
     --------
-    >>> found = delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05], coverage=0.8)
-    >>> print(found)
+    >>> chosen = delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05], coverage=0.8)
+    >>> print(chosen)
     delta = 0.05: number 8 of 9 distances in rising order; the next retraining stays within it with probability at \
 least 0.8, if it is exchangeable with these
     >>> print(delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06], coverage=0.5, confidence=0.9))

@@ -128,14 +128,14 @@ def delta_incremental(
     >>> X = rng.random((600, 2))
     >>> y = (X.sum(axis=1) + rng.normal(0.0, 0.2, 600) > 1.0).astype(int)
     >>> classifier = LogisticRegression().fit(X[:300], y[:300])
-    >>> found = delta_incremental(classifier, X[300:], y[300:], share=[0.1, 1.0], at=0.1, statistic="max")
-    >>> print(found)
+    >>> chosen = delta_incremental(classifier, X[300:], y[300:], share=[0.1, 1.0], at=0.1, statistic="max")
+    >>> print(chosen)
     delta = 0.01: the largest distance from today's of 5 models fine-tuned on 10% of the new data (30 rows); 5 of them \
 lie within it; each was a single step of the optimiser, so the distance says more about its learning rate than about \
 the data
-    >>> all(found.changes.contains(found.retrained.today, network) for network in found.retrained.networks)
+    >>> all(chosen.changes.contains(chosen.retrained.today, network) for network in chosen.retrained.networks)
     True
-    >>> found.curve().round(3).to_dict()
+    >>> chosen.curve().round(3).to_dict()
     {0.1: 0.01, 1.0: 0.02}
     """
     _check_statistic(statistic)

@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from holdfast._numbers import share
 from holdfast.calibration.conformal import SHARED_ROWS, least_history
+from holdfast.calibration.result import Calibration
 from holdfast.calibration.validation import rejected_people
 from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift, model_digest
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -43,12 +44,9 @@ from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.retraining import RetrainedModels, each_model
-from holdfast.shown import Shown, Summary, draw
+from holdfast.shown import Summary
 from holdfast.verify.inputs import check_reading
 from holdfast.verify.radius import radius_of_points
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # How often the scale of the settings is doubled, or halved, until someone loses their advice, and then narrowed down.
 _DOUBLINGS, _HALVINGS, _BISECTIONS = 6, 10, 3
@@ -61,7 +59,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibratedRisk(Shown):
+class CalibratedRisk(Calibration):
     """What `risk_calibrated` found.
 
     Attributes
@@ -114,11 +112,6 @@ class CalibratedRisk(Shown):
             raise InvalidInputError(str(self))
         return self.chosen
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The share of promises broken against the setting, by each model and on average, and what they cost."""
-        picture: Axes = draw(self, ax)
-        return picture
-
     def __str__(self) -> str:
         condition = f"if that model is drawn as these {self.chance.models} were and asked about people like these"
         rows = self.evidence
@@ -146,9 +139,6 @@ class CalibratedRisk(Shown):
             f"retrained models lower the bound by up to 1 / {self.chance.models + 1}; broken=, coverage=, a generator "
             "with more to choose from or another family help too, but once the losses are known they take other models"
         )
-
-    def __repr__(self) -> str:
-        return f"CalibratedRisk({self})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
@@ -225,11 +215,11 @@ def risk_calibrated(
     >>> today = Network([[[1.0]]], [[-0.5]])
     >>> later = (Network([[[1.0]]], [[-0.5 - k / 200]]) for k in range(20))
     >>> rows = [[0.5 + k / 100] for k in range(40)]
-    >>> found = risk_calibrated(today, [[0.1], [0.3]], target=1, retrained=later, generator=RNCE(rows))
-    >>> print(found)  # doctest: +ELLIPSIS
+    >>> chosen = risk_calibrated(today, [[0.1], [0.3]], target=1, retrained=later, generator=RNCE(rows))
+    >>> print(chosen)  # doctest: +ELLIPSIS
     margin = 0.08...: of such promises at most 1 in 10 is expected to be broken by the next model (calibrated on 20 \
 retrained models), if that model is drawn as these 20 were and asked about people like these; measured: ...
-    >>> found.changes.chance.models
+    >>> chosen.changes.chance.models
     20
     """
     Chance(broken, 0, probability)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,6 @@ from holdfast.importers import Model, load_model
 from holdfast.metrics.rows import valid_rows
 from holdfast.progress import progress_bar
 from holdfast.retraining import each_model
-from holdfast.shown import draw
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _GROWTH = 1.25
 # No grid is so long that a bar is worth it unless it is asked for: each step is soon done.
@@ -59,11 +55,6 @@ class ValidationDelta(ChosenDelta):
     def reached(self) -> bool:
         """Whether one of the deltas tried was enough."""
         return not math.isnan(float(self))
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The share of recourse that survives, and of people with recourse, against delta."""
-        picture: Axes = draw(self, ax)
-        return picture
 
     @property
     def name(self) -> str:
@@ -147,14 +138,14 @@ def delta_validation(
     --------
     >>> from holdfast.network import Network
     >>> today, tomorrow = (Network([[[1.0]]], [[-bias]]) for bias in (0.5, 0.6))
-    >>> found = delta_validation(
+    >>> chosen = delta_validation(
     ...     today, [[0.0], [0.2]], retrained=[tomorrow], candidates=[[0.52], [0.58], [0.62], [0.9]],
     ...     deltas=[0.01, 0.03, 0.05, 0.07, 0.1],
     ... )
-    >>> print(found)
+    >>> print(chosen)
     delta = 0.07: the least of the deltas tried at which all recourse survives 1 retrained model; recourse was found \
 for 2 of 2 people
-    >>> found.evidence[["delta", "found", "surviving"]]
+    >>> chosen.evidence[["delta", "found", "surviving"]]
        delta  found  surviving
     0   0.01      2          0
     1   0.03      2          0

@@ -306,7 +306,8 @@ def _read_models(models: Any) -> dict[str, BaseEstimator]:
 
 def _read_seeds(seeds: Any) -> list[int]:
     several = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
-    found = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else []
-    if not found or len(set(found)) != len(found) or not all(isinstance(s, int | np.integer) and s >= 0 for s in found):
+    chosen = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else []
+    whole = all(isinstance(seed, int | np.integer) and seed >= 0 for seed in chosen)
+    if not chosen or not whole or len(set(chosen)) != len(chosen):
         raise InvalidInputError(f"seeds: expected a number of seeds, or different whole numbers >= 0, got {seeds!r}")
-    return [int(seed) for seed in found]
+    return [int(seed) for seed in chosen]
