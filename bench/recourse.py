@@ -166,8 +166,8 @@ def main() -> None:
                 compared, worse = never_above(found, closest)
                 speed = np.median(by_name["MCE-R"].seconds) / np.median(closest.seconds)
                 notes.append(
-                    f"{name}, delta {delta:g}: Closest more expensive than another robust answer on {worse} of {compared} "
-                    f"rows; MCE-R takes {speed:.1f} times as long (medians)"
+                    f"{name}, delta {delta:g}: Closest more expensive than another robust answer on {worse} of "
+                    f"{compared} rows; MCE-R takes {speed:.1f} times as long (medians)"
                 )
                 console.print(notes[-1])
     columns = (
