@@ -54,10 +54,15 @@ def train_whole(model: Any, table: Any, y: Any, seed: int) -> Any:
     fresh = clone(getattr(model, "best_estimator_", model))
     # CatBoost names only what was set.
     seeds = ["random_seed"] * (type(fresh).__module__.partition(".")[0] == "catboost")
-    seeds += [name for name in fresh.get_params(deep=True) if name.split("__")[-1] == "random_state"]
-    fresh.set_params(**dict.fromkeys(seeds, seed % 2**31))
+    fresh.set_params(**dict.fromkeys([*seeds, *random_states(fresh)], seed % 2**31))
     with quietly():
         return fresh.fit(table, y)
+
+
+def random_states(estimator: Any) -> dict[str, Any]:
+    """The settings that an estimator, and all that is inside it, draws at random by."""
+    settings = estimator.get_params(deep=True)
+    return {name: value for name, value in settings.items() if name.split("__")[-1] == "random_state"}
 
 
 def optimiser_steps(model: Any, n_rows: int, epochs: int) -> int | None:
