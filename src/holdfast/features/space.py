@@ -33,7 +33,7 @@ from holdfast.features.rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features.schema import Schema
 from holdfast.features.serial import FORMAT, VERSION, feature_from_dict, feature_to_dict
 from holdfast.features.variables import VariableGrid, reachable_bounds, variable_grids
-from holdfast.given import given_array, given_floats
+from holdfast.given import given_array, given_points
 from holdfast.network import Floats
 from holdfast.presentation.notebook import never_fails, show
 
@@ -317,19 +317,27 @@ class FeatureSpace:
             index = factuals.index
         return self.restore(rows.numbers, index)
 
-    def numbers(self, frame: Table) -> Floats:
-        """Raw values as one number per feature: itself, or the position of its label."""
-        if not isinstance(frame, pd.DataFrame):
-            values = given_array(frame, "X")
+    def as_frame(self, X: Any) -> pd.DataFrame:
+        """The caller's table, or the caller's array with the names of the features; refuses one that lacks columns."""
+        if not isinstance(X, pd.DataFrame):
+            values = given_array(X, "X")
             if values.ndim != 2 or values.shape[1] != len(self.features):
                 raise InvalidInputError(
-                    f"expected a table with {len(self.features)} columns, one for each feature, "
+                    f"X: expected a table with {len(self.features)} columns, one for each feature, "
                     f"got shape {values.shape}"
                 )
-            frame = pd.DataFrame(values, columns=list(self.names))
-        missing = [name for name in self.names if name not in frame.columns]
-        if missing:
-            raise InvalidInputError(f"expected the column {missing[0]!r}, got {list(frame.columns)}")
+            return pd.DataFrame(values, columns=list(self.names))
+        columns: list[Any] = list(X.columns)
+        for name in self.names:
+            if name not in columns:
+                raise InvalidInputError(f"X: expected the column {name!r}, got {columns}")
+            if columns.count(name) > 1:
+                raise InvalidInputError(f"X: expected each column once, got {name!r} more than once")
+        return X
+
+    def numbers(self, table: Table) -> Floats:
+        """Raw values as one number per feature: itself, or the position of its label."""
+        frame = self.as_frame(table)
         numbers = np.empty((len(frame), len(self.features)))
         for i, feature in enumerate(self.features):
             numbers[:, i] = feature.numbers(frame[feature.name])
@@ -349,18 +357,7 @@ class FeatureSpace:
 
     def check_points(self, points: ArrayLike) -> Floats:
         """Points as a finite (n, n_variables) float64 array, or an error that says what is wrong with them."""
-        values = given_floats(points, "points")
-        if values.ndim != 2 or values.shape[1] != self.n_variables:
-            raise InvalidInputError(
-                f"points: expected a table with {self.n_variables} columns, one for each variable of the model, "
-                f"got shape {values.shape}"
-            )
-        if not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            raise InvalidInputError(
-                f"points: expected finite numbers, got {values[row, column]} in row {row}, {self.variables[column]!r}"
-            )
-        return values
+        return given_points(points, "points", self.n_variables, self.variables)
 
     def rows(self, table: Table, n_rows: int | None = None) -> Rows:
         """A DataFrame of raw values or an array of points, both ways; a single row repeated to `n_rows`."""
@@ -523,12 +520,6 @@ class FeatureSpace:
     def grids(self) -> tuple[VariableGrid, ...]:
         """The grid of each single variable whose changed values are countable (steps, whole numbers, 0/1, ranks)."""
         return variable_grids(self.features)
-
-    @cached_property
-    def integer_variables(self) -> NDArray[np.intp]:
-        """The variables with countable values: those with a grid and those that stand for labels."""
-        countable = [f.variables for f in self.features if f.listed or f.grid is not None]
-        return np.array(sorted(place for places in countable for place in places), dtype=np.intp)
 
     @cached_property
     def weights(self) -> Floats:
