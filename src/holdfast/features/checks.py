@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ def broken_constraints(
         if not raw:
             yield _not_a_value(feature, rows.numbers[:, i], rows.points[:, feature.places])
     for terms in rules:
-        yield ~terms.holds(rows.numbers), _rule_message(terms, features, rows.numbers)
+        yield ~terms.holds(rows.numbers), partial(_broken_rule, terms, rows.numbers)
 
 
 def show(feature: Feature, number: float) -> str:
@@ -83,8 +84,5 @@ def _not_a_value(feature: Feature, numbers: Floats, block: Floats) -> Broken:
     return (feature.encode(numbers) != block).any(axis=1), message
 
 
-def _rule_message(terms: RuleTerms, features: Sequence[Feature], numbers: Floats) -> Callable[[int], str]:
-    def message(row: int) -> str:
-        return terms.rule.explain({str(features[i].name): float(numbers[row, i]) for i in terms.columns})
-
-    return message
+def _broken_rule(terms: RuleTerms, numbers: Floats, row: int) -> str:
+    return terms.rule.explain(dict(zip(terms.rule.names, numbers[row, terms.columns].tolist(), strict=True)))

@@ -35,11 +35,11 @@ from holdfast.features.serial import FORMAT, VERSION, feature_from_dict, feature
 from holdfast.features.variables import VariableGrid, reachable_bounds, variable_grids
 from holdfast.given import given_array, given_points
 from holdfast.network import Floats
-from holdfast.presentation.notebook import never_fails, show
+from holdfast.shown import Shown, Summary
 
 
 @dataclass(frozen=True)
-class FeatureSpace:
+class FeatureSpace(Shown):
     """The columns of a table, what each may change to, and the model's variables that stand for them.
 
     Build one with `from_frame`, `from_schema` or `from_pipeline`. A value of a column may always stay as it is. A value
@@ -317,22 +317,22 @@ class FeatureSpace:
             index = factuals.index
         return self.restore(rows.numbers, index)
 
-    def as_frame(self, X: Any) -> pd.DataFrame:
+    def as_frame(self, X: Any, argument: str = "X") -> pd.DataFrame:
         """The caller's table, or the caller's array with the names of the features; refuses one that lacks columns."""
         if not isinstance(X, pd.DataFrame):
-            values = given_array(X, "X")
+            values = given_array(X, argument)
             if values.ndim != 2 or values.shape[1] != len(self.features):
                 raise InvalidInputError(
-                    f"X: expected a table with {len(self.features)} columns, one for each feature, "
+                    f"{argument}: expected a table with {len(self.features)} columns, one for each feature, "
                     f"got shape {values.shape}"
                 )
             return pd.DataFrame(values, columns=list(self.names))
         columns: list[Any] = list(X.columns)
         for name in self.names:
             if name not in columns:
-                raise InvalidInputError(f"X: expected the column {name!r}, got {columns}")
+                raise InvalidInputError(f"{argument}: expected the column {name!r}, got {columns}")
             if columns.count(name) > 1:
-                raise InvalidInputError(f"X: expected each column once, got {name!r} more than once")
+                raise InvalidInputError(f"{argument}: expected each column once, got {name!r} more than once")
         return X
 
     def numbers(self, table: Table) -> Floats:
@@ -432,7 +432,7 @@ class FeatureSpace:
         numbers = np.empty((asked.shape[0], len(self.features)))
         for i, feature in enumerate(self.features):
             mine = None if own is None else own.numbers[:, i]
-            numbers[:, i] = nearest(feature, asked[:, feature.places], mine, directed)
+            numbers[:, i] = nearest(feature if directed else feature.free, asked[:, feature.places], mine)
         return numbers
 
     # ------------------------------------------------------------------ a table held against its factuals
@@ -603,11 +603,11 @@ class FeatureSpace:
         sizes = f"{len(self.features)} features, {self.n_variables} variables, {len(self.rules)} rules"
         return f"FeatureSpace({sizes})\n{self.to_frame().to_string(max_colwidth=24)}"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         sizes = f"{len(self.features)} features, {self.n_variables} variables of the model"
         rules = [(f"rule {i + 1}", rule.text) for i, rule in enumerate(self.rules)]
-        return show(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)
+        return Summary(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)
 
 
 @dataclass(frozen=True, eq=False)

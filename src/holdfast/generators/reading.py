@@ -56,7 +56,7 @@ def read_people(
     space: FeatureSpace,
     *,
     target: Any,
-    changes: Changes | None,
+    changes: Changes | None = None,
     known: pd.DataFrame | None = None,
 ) -> Task:
     """The people in the model's variables, and what they want; `known` are rows that the model will be asked about."""

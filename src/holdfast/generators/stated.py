@@ -82,9 +82,7 @@ def recourse_from(
     loaded = load_model(model, threshold)
     given, space = space, find_space(loaded, counterfactuals, space, factuals)
     for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
-        missing = [name for name in space.names if name not in table.columns]
-        if missing:
-            raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(table.columns)}")
+        space.as_frame(table, argument)
     found = answered(factuals, counterfactuals, space)
     table = _whole_rows(factuals, counterfactuals, np.flatnonzero(found), space)
     points = np.full((len(factuals), space.n_variables), np.nan)
