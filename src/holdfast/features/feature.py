@@ -212,14 +212,14 @@ class Feature:
 
     def numbers(self, series: pd.Series[Any]) -> Floats:
         """The caller's column as numbers; nan where it may be missing and is."""
-        known = series.notna().to_numpy() if self.missing else np.ones(len(series), dtype=np.bool_)
-        numbers = np.full(len(series), np.nan)
-        there = series if known.all() else series[known]
+        if self.missing and series.isna().any():
+            known = series.notna().to_numpy()
+            numbers = np.full(len(series), np.nan)
+            numbers[known] = self.numbers(series[known])
+            return numbers
         if self.labelled:
-            numbers[known] = column_codes(there, self.name, self.categories)
-        else:
-            numbers[known] = column_numbers(there, self.name, self.storage)
-        return numbers
+            return column_codes(series, self.name, self.categories)
+        return column_numbers(series, self.name, self.storage)
 
     def restore(self, numbers: Floats) -> Any:
         """Numbers as an array of the caller's dtype."""

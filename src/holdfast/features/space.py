@@ -32,7 +32,7 @@ from holdfast.features.repair import repair
 from holdfast.features.rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features.schema import Schema
 from holdfast.features.serial import FORMAT, VERSION, feature_from_dict, feature_to_dict
-from holdfast.features.variables import VariableGrid, reachable_bounds, variable_grids
+from holdfast.features.variables import VariableGrid, reachable_bounds
 from holdfast.given import given_array, given_points
 from holdfast.network import Floats
 from holdfast.shown import Shown, Summary
@@ -80,7 +80,7 @@ class FeatureSpace(Shown):
         if not self.features or len(set(self.names)) != len(self.features):
             raise InvalidInputError(f"expected at least one feature and distinct names, got {list(self.names)}")
         for feature in self.features:
-            expected = 1 + max(feature.cells) if feature.one_hot else 1
+            expected = 1 + max(feature.cells, default=0)
             labels = feature.n_codes if feature.one_hot else 0
             if len(feature.variables) != expected or len(feature.cells) != labels or expected < 1:
                 raise InvalidInputError(
@@ -519,7 +519,14 @@ class FeatureSpace(Shown):
     @cached_property
     def grids(self) -> tuple[VariableGrid, ...]:
         """The grid of each single variable whose changed values are countable (steps, whole numbers, 0/1, ranks)."""
-        return variable_grids(self.features)
+        grids = []
+        for feature in self.features:
+            if feature.grid is not None and not feature.listed and feature.scaling.linear:
+                ends = feature.grid.value(np.array([feature.grid.first, feature.grid.last], dtype=np.float64))
+                first, last = feature.scaling.apply(ends).tolist()
+                n_steps = feature.grid.last - feature.grid.first
+                grids.append(VariableGrid(feature.variables[0], first, (last - first) / max(n_steps, 1), n_steps))
+        return tuple(grids)
 
     @cached_property
     def weights(self) -> Floats:
