@@ -26,7 +26,7 @@ from holdfast.features.codec import Rows, Table, differs, is_raw, repeated
 from holdfast.features.constraints import NOTHING, FeatureConstraints, Names, constrain, refuse_unknown
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Label, Name
-from holdfast.features.notes import Notes, Reason
+from holdfast.features.notes import Notes, ReasonCode
 from holdfast.features.pipeline import features_from_pipeline
 from holdfast.features.repair import repair
 from holdfast.features.rules import Rule, RuleTerms, bind_rules, parse_rules
@@ -291,7 +291,7 @@ class FeatureSpace(Shown):
         """What people call the column: its own name where nothing else is said."""
         return self.notes.label(name, language)
 
-    def reason(self, name: Name, language: str = "en") -> Reason | None:
+    def reason(self, name: Name, language: str = "en") -> ReasonCode | None:
         """The column's adverse-action reason, or None."""
         return self.notes.reason(name, language)
 
