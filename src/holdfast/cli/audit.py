@@ -21,7 +21,7 @@ from holdfast.importers import Model
 from holdfast.importers.files import read_model
 from holdfast.network import Network
 from holdfast.promises.audit import audit as audit_ledger
-from holdfast.promises.audit_result import Audit, Group
+from holdfast.promises.audit_result import Audit, Group, Status
 from holdfast.promises.expiry import Expiry, promise_expiry
 from holdfast.promises.kept_share import KeptShare
 from holdfast.promises.ledger import Ledger
@@ -121,7 +121,8 @@ def _show(result: Audit, expiry: Expiry | KeptShare | None, seconds: float, writ
     for heading in ("status", "promises", "meaning"):
         table.add_column(heading, justify="right" if heading == "promises" else "left")
     for status, count in result.totals.items():
-        table.add_row(status.name, f"{count:,}", escape(status.meaning))
+        if count or status is not Status.ERASED:
+            table.add_row(status.name, f"{count:,}", escape(status.meaning))
     console.print(table)
     for group in result.groups:
         console.print(escape(_sentence(group)), soft_wrap=True)

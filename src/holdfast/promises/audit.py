@@ -103,8 +103,7 @@ def audit(
                     left[places] = judged.left
                 totals += np.bincount(judged.codes, minlength=len(STATUSES))
                 pages += [(page.first, page.size, page.date.strip(), page.keys) for page in rows.pages]
-                if advance is not None:
-                    advance(len(rows))
+                advance(len(rows))
             groups.append(auditor.group(totals))
     return Audit(
         pages=tuple(sorted(pages)),
