@@ -389,11 +389,12 @@ def run(folder: Path, n: int, times: int, forgeries: int) -> str:
         f"A writer that adds 20 promises at a time was killed {killed['kills']} times with SIGKILL, "
         f"{killed['during']} of them in the middle of a transaction. {killed['promises']:,} promises were committed; "
         f"none was lost, none was half written, and the chain is intact: {killed['intact']}. Of {times} erasures that "
-        f"were killed {unharmed} left everything in its place and {times - unharmed} had erased all of it; none stopped "
-        "half way.",
+        f"were killed {unharmed} left everything in its place and {times - unharmed} had erased all of it; none "
+        "stopped half way.",
         "",
         f"{forgery['files']:,} ledgers were tampered with: a bit or a letter changed, promises exchanged within a page "
-        "and between pages, blanked or put back after an erasure, erasures altered and forged, pages cut out and moved. "
+        "and between pages, blanked or put back after an erasure, erasures altered and forged, pages cut out and "
+        "moved. "
         f"`verify` noticed {forgery['noticed']:,} of them, the index of keys built anew each time.",
         "",
     ]
