@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from holdfast.errors import FileFormatError
 from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.pages import as_objects
 from holdfast.promises.terms import Terms
+from holdfast.shown import HEAD, Shown, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,7 +109,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Shown):
     """What `audit` found, one entry for each promise in the order of the ledger.
 
     Attributes
@@ -259,8 +259,8 @@ class Audit:
 
         return draw_audit(self, ax)
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         rows = np.flatnonzero(self.broken)
         # Whose promises are not kept; if all are, a few of those that are.
         shown = (rows if rows.size else np.arange(len(self)))[:HEAD]
@@ -275,4 +275,4 @@ class Audit:
             ("ledger's head", self.head[:12]),
         ]
         count, what = (rows.size, "promises that are not kept") if rows.size else (len(self), "promises")
-        return show(self.words, facts, table, total=count, rows=what)
+        return Summary(self.words, facts, table, total=count, rows=what)

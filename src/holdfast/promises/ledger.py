@@ -26,13 +26,13 @@ from holdfast.generators.reading import find_space, model_points
 from holdfast.generators.stated import answered
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.ledger_file import LedgerFile, check_secret
 from holdfast.promises.ledger_read import Overview, Promises, export, overviews, promises_frame, reach_of
 from holdfast.promises.ledger_record import Receipt, certified_columns, read_keys, same_bits
 from holdfast.promises.ledger_verify import Verification, verify
 from holdfast.promises.pages import as_objects, encode_json
 from holdfast.promises.terms import Terms
+from holdfast.shown import HEAD, Shown, Summary
 from holdfast.verify.inputs import check_changes, read_targets
 
 __all__ = ["Ledger", "Receipt"]
@@ -40,7 +40,7 @@ __all__ = ["Ledger", "Receipt"]
 BATCH = 10_000
 
 
-class Ledger:
+class Ledger(Shown):
     """The promises made so far; opens the file, or creates it.
 
     Use it in a ``with`` statement, in one thread; any number of processes may have the same file open.
@@ -94,8 +94,8 @@ class Ledger:
             return f"Ledger({str(self._file.path)!r}: closed, or no longer to be read)"
         return f"Ledger({str(self._file.path)!r}: {number:,} promises, head {head[:12]})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         number, head = self.end
         terms = ["no Δ" if own.changes is None else own.changes.words for own in self.terms]
         facts = [
@@ -103,7 +103,7 @@ class Ledger:
             ("made under", "; ".join(terms[:HEAD]) + "; …" * (len(terms) > HEAD)),
             ("head, to be kept elsewhere", head),
         ]
-        return show(f"A ledger of {number:,} promises", facts)
+        return Summary(f"A ledger of {number:,} promises", facts)
 
     @property
     def head(self) -> str:

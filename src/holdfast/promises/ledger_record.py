@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
-from holdfast.presentation.notebook import never_fails, show
 from holdfast.promises.pages import (
     VERDICTS,
     Columns,
@@ -26,13 +25,14 @@ from holdfast.promises.pages import (
 )
 from holdfast.promises.terms import Terms
 from holdfast.scored import Scored
+from holdfast.shown import Shown, Summary
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for
 from holdfast.verify.radius import radius_of_points
 
 
 @dataclass(frozen=True)
-class Receipt:
+class Receipt(Shown):
     """What an `add` wrote.
 
     Attributes
@@ -53,15 +53,15 @@ class Receipt:
     head: str
     repeated: int = 0
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         facts = [
             ("rows without an answer", self.skipped),
             ("recorded already", self.repeated or None),
             ("promises in the ledger", self.total),
             ("head, to be kept elsewhere", self.head),
         ]
-        return show(f"{self.added:,} promises recorded", facts)
+        return Summary(f"{self.added:,} promises recorded", facts)
 
 
 def certified_columns(

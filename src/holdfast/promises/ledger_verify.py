@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import HoldfastError
-from holdfast.presentation.notebook import never_fails, show
 from holdfast.promises.ledger_file import LedgerFile
 from holdfast.promises.pages import ERASED, Columns, Page, rows_from_json
 from holdfast.promises.terms import Terms
+from holdfast.shown import Shown, Summary
 
 # So many pages are read at once.
 _PAGES = 16
@@ -23,7 +23,7 @@ _MOST_FAULTS = 20
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Shown):
     """What `Ledger.verify` found.
 
     Attributes
@@ -64,15 +64,15 @@ class Verification:
         beware = "".join(f"; warning: {warning}" for warning in self.warnings)
         return f"{self._promises}, chain intact{until}; head {self.head}{beware}"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         facts = [
             ("head", self.head),
             ("the head noted down is that of entry", self.known_head),
             *(("warning", warning) for warning in self.warnings),
         ]
         state = "the chain is intact" if self.intact else "NOT intact"
-        return show(f"{self._promises}, {state}", facts, notes=self.faults)
+        return Summary(f"{self._promises}, {state}", facts, notes=self.faults)
 
 
 def verify(file: LedgerFile, head: str | None) -> Verification:

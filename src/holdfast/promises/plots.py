@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast._numbers import share
-from holdfast.presentation.drawing import (
+from holdfast.presentation.pictures.drawing import (
     CHOSEN,
     DARK,
     LIGHT,
