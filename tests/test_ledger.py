@@ -295,7 +295,7 @@ def test_a_promise_moved_to_another_page_shows(path, lender):
     with Ledger(path) as ledger:
         record(ledger, lender)
         record(ledger, lender, keys=[f"q{i}" for i in range(40)])
-        pages = ledger._file.pages(1, 2)
+        pages = ledger.file.pages(1, 2)
     said = [page.columns(lender.space.n_variables) for page in pages]
     places = np.arange(40)
 
@@ -664,7 +664,7 @@ def test_a_ledger_that_changes_while_it_is_verified_is_intact(path, lender, monk
         ask = LedgerFile.query
 
         def busy(self, statement, *arguments):
-            if self is ledger._file and "ORDER BY number LIMIT" in statement:
+            if self is ledger.file and "ORDER BY number LIMIT" in statement:
                 with monkeypatch.context() as patch, Ledger(path) as other:
                     patch.setattr(LedgerFile, "query", ask)
                     record(other, lender, radius=False)
@@ -796,7 +796,7 @@ def test_someones_promises_are_found_by_key(path, lender):
         assert ledger.find(7)["model"].tolist() == [checker_model(other.network).sha256]
         nobody = ledger.find("p'; DROP TABLE pages")
         assert (len(nobody), list(nobody)) == (0, list(found))
-        (plan,) = ledger._file.query("EXPLAIN QUERY PLAN SELECT page FROM people WHERE hash = ?", 7)
+        (plan,) = ledger.file.query("EXPLAIN QUERY PLAN SELECT page FROM people WHERE hash = ?", 7)
         assert "USING PRIMARY KEY" in plan[-1]
 
 
