@@ -107,7 +107,9 @@ def test_a_promise_that_todays_model_breaks_is_refused_and_nothing_is_written(pa
     wrong = lender.promised.copy()
     wrong.iloc[3] = lender.people.iloc[3]
     with Ledger(path) as ledger:
-        with pytest.raises(InvalidInputError, match=f"another class today for 1 of .* key {wrong.index[3]!r}"):
+        with pytest.raises(
+            InvalidInputError, match=f"another class under this model for 1 of .* key {wrong.index[3]!r}"
+        ):
             ledger.add_frame(lender.network, lender.people, wrong, target=1, space=lender.space)
         assert len(ledger) == 0
         assert ledger.verify().intact
@@ -117,7 +119,7 @@ def test_the_threshold_counts_when_a_promise_is_made(path, lender):
     logits = lender.network.logits(lender.space.encode(lender.promised))[:, 0]
     threshold = float(1 / (1 + np.exp(-np.median(logits))))
     with Ledger(path) as ledger:
-        with pytest.raises(InvalidInputError, match="another class today"):
+        with pytest.raises(InvalidInputError, match="another class under this model"):
             record(ledger, lender, threshold=threshold)
         sure = lender.promised[logits > np.median(logits)]
         ledger.add_frame(
@@ -573,7 +575,7 @@ def test_a_recourse_put_together_by_hand_is_certified_again(path, lender):
 
 def test_a_first_add_that_fails_leaves_no_ledger(path, lender):
     with Ledger(path) as ledger:
-        with pytest.raises(InvalidInputError, match="another class today"):
+        with pytest.raises(InvalidInputError, match="another class under this model"):
             ledger.add_frame(lender.network, lender.people, lender.people, target=1, space=lender.space)
         empty = ledger.head
         assert (len(ledger), ledger.terms, list(ledger.promises()), ledger.verify().intact) == (0, (), [], True)

@@ -15,16 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast.changes import Changes
 from holdfast.dates import iso_date
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
-from holdfast.generators.reading import find_space, model_points
-from holdfast.generators.stated import answered
-from holdfast.importers import Model, load_model
+from holdfast.generators.stated import recourse_from
+from holdfast.importers import Model
 from holdfast.promises.ledger_file import LedgerFile, check_secret
 from holdfast.promises.ledger_read import BATCH, Promises, export, promises_frame
 from holdfast.promises.ledger_record import Receipt, certified_columns, read_keys, same_bits
@@ -32,7 +30,7 @@ from holdfast.promises.ledger_verify import Verification, verify
 from holdfast.promises.pages import as_objects, encode_json
 from holdfast.promises.terms import Terms
 from holdfast.shown import HEAD, Shown, Summary
-from holdfast.verify.inputs import check_changes, read_targets
+from holdfast.verify.inputs import check_changes
 
 __all__ = ["Ledger", "Receipt"]
 
@@ -167,13 +165,9 @@ class Ledger(Shown):
         """
         if not isinstance(recourse, Recourse):
             raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
-        answers = recourse.counterfactuals[recourse.found]
-        if len(answers) and not same_bits(recourse.points[recourse.found], recourse.space.encode(answers)):
-            raise InvalidInputError("recourse: expected points that are the encoding of its counterfactuals")
-        names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
+        keys = recourse.counterfactuals.index if keys is None else keys
         terms = _terms(recourse.model.at(threshold), recourse.space, recourse.changes)
-        tables = recourse.factuals, recourse.counterfactuals
-        return self._record(terms, tables, recourse.targets, recourse.found, names, date, radius, once)
+        return self._record(terms, recourse, keys, date, radius=radius, once=once)
 
     def add_frame(
         self,
@@ -204,37 +198,19 @@ class Ledger(Shown):
         keys, date, threshold, radius, once
             As for `add`; the keys are by default the index of `counterfactuals`.
         """
-        if len(factuals) != len(counterfactuals):
-            raise InvalidInputError(
-                f"factuals: expected one for each of the {len(counterfactuals)} counterfactuals, got {len(factuals)}"
-            )
-        loaded = load_model(model, threshold)
-        space = find_space(loaded, counterfactuals, space, factuals)
-        missing = [name for name in space.names if name not in counterfactuals.columns]
-        if missing:
-            raise InvalidInputError(
-                f"counterfactuals: expected the column {missing[0]!r}, got {list(counterfactuals.columns)}"
-            )
-        rows = answered(factuals, counterfactuals, space)
-        if loaded.preprocess is not None and rows.any():
-            own = [name for name in factuals.columns if name in counterfactuals.columns]
-            for table in (factuals, counterfactuals[own]):
-                model_points(loaded, table[rows], space)
-        names = read_keys(counterfactuals.index if keys is None else keys, len(counterfactuals))
         if changes is not None:
             check_changes(changes)
-        targets = read_targets(loaded.classifier, target, len(counterfactuals))
-        terms = _terms(loaded, space, changes)
-        return self._record(terms, (factuals, counterfactuals), targets, rows, names, date, radius, once)
+        told = recourse_from(model, factuals, counterfactuals, target=target, space=space, threshold=threshold)
+        keys = counterfactuals.index if keys is None else keys
+        return self._record(_terms(told.model, told.space, changes), told, keys, date, radius=radius, once=once)
 
     def _record(
         self,
         terms: Terms,
-        tables: tuple[pd.DataFrame, pd.DataFrame],
-        targets: NDArray[np.intp],
-        rows: NDArray[np.bool_],
-        keys: NDArray[Any],
+        recourse: Recourse,
+        keys: Sequence[Any] | pd.Index,
         date: str | datetime.date | None,
+        *,
         radius: bool,
         once: bool,
     ) -> Receipt:
@@ -244,14 +220,16 @@ class Ledger(Shown):
                 raise InvalidInputError(f"{name}: expected True or False, got {value!r}")
         if self.file.about["pseudonyms"] and self.file.secret is None:
             raise InvalidInputError("secret: expected that of this ledger, whose keys are pseudonyms, got None")
-        skipped, count = int((~rows).sum()), int(rows.sum())
-        if not count:
-            return Receipt(0, skipped, *self.end)
-        before, after = (table[rows] for table in tables)
-        day, names = iso_date(date, "date"), as_objects([self.file.name_of(key) for key in keys[rows]])
-        said = certified_columns(terms, names, before, after, targets[rows], radius)
-        added, total, head = self.file.append(terms, day, said, once=once)
-        return Receipt(added, skipped, total, head.hex(), count - added)
+        names, rows = read_keys(keys, len(recourse)), recourse.answered
+        if not rows.size:
+            return Receipt(0, len(recourse), *self.end)
+        before, after = recourse.factuals.iloc[rows], recourse.counterfactuals.iloc[rows]
+        if not same_bits(recourse.points[rows], terms.space.encode(after)):
+            raise InvalidInputError("recourse: expected points that are the encoding of its counterfactuals")
+        known = as_objects([self.file.name_of(key) for key in names[rows]])
+        said = certified_columns(terms, known, before, after, recourse.targets[rows], radius)
+        added, total, head = self.file.append(terms, iso_date(date, "date"), said, once=once)
+        return Receipt(added, len(recourse) - rows.size, total, head.hex(), rows.size - added)
 
     def erase(self, key: Any, *, why: str = "") -> tuple[int, ...]:
         """Take everything that the ledger says of someone's promises out of the file; returns their numbers.
