@@ -204,10 +204,10 @@ class Margin:
                 offset += sign * float(network.biases[-1][output])
         return cls(row, offset, count, strict, above, below)
 
-    def of_logits(self, logits: Floats) -> Floats:
-        """The margin of a network with these logits, (n, outputs) -> (n,)."""
-        ends = [logits[:, output] if output >= 0 else 0.0 for output in (self.above, self.below)]
-        return np.asarray(ends[0] - ends[1])
+    def signs(self, n_outputs: int) -> Floats:
+        """What each logit counts in it: 1, -1 or 0."""
+        ones = np.eye(n_outputs + 1, n_outputs)
+        return np.asarray(ones[self.above] - ones[self.below])
 
     def reach(self, radius: Radius) -> tuple[Array, Array]:
         """How far down and how far up it goes where the output layer's parameters have these radii."""
