@@ -19,9 +19,8 @@ from holdfast.presentation.pictures.paper import draw
 from holdfast.retraining.trainers import quietly
 from holdfast.study.paper.claims import check_claims
 from holdfast.study.paper.compare import ComparedFigure, Side, compare, side_of
-from holdfast.study.paper.differences import differences_section
+from holdfast.study.paper.differences import NOTES, Note, differences_section, explain_differences
 from holdfast.study.paper.measure import FineTune, PaperModel, classifier
-from holdfast.study.paper.notes import NOTES, Note, explain_differences
 from holdfast.study.paper.page import render
 from holdfast.study.paper.printed import Figure, Printed
 from holdfast.study.paper.results import METRICS, Results

@@ -1,6 +1,6 @@
 """What the authors did, as far as paper and code tell, and what we do in its place.
 
-Every number here is theirs unless its comment says otherwise. Why results may differ stands in `notes`.
+Every number here is theirs unless its comment says otherwise. Why results may differ stands in `differences`.
 """
 
 from __future__ import annotations
