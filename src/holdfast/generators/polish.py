@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
-from holdfast.generators.gradient import Aim, Loss, Relaxed, descend, halved
+from holdfast.generators.gradient import Aim, Loss, RelaxedSpace, descend, halved
 from holdfast.network import Floats
 from holdfast.verify.margins import Rows, rounding_of_margins
 
@@ -49,7 +49,7 @@ def answer_by_descent(
     for begin in range(0, len(task), _BLOCK):
         rows = np.arange(begin, min(begin + _BLOCK, len(task)))
         block, deadline = task.take(rows), task.deadline(rows.size)
-        relaxed = Relaxed.of(block)
+        relaxed = RelaxedSpace.of(block)
         polish = Polish(aim_of(block), relaxed, deadline)
         ends = descend(polish.aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
         polish.run(ends, moves_back)
@@ -61,7 +61,7 @@ def answer_by_descent(
 class Polish:
     """For each person of a block the cheapest point so far that obeys every constraint and has the aim's margin."""
 
-    def __init__(self, aim: Aim, relaxed: Relaxed, deadline: Deadline) -> None:
+    def __init__(self, aim: Aim, relaxed: RelaxedSpace, deadline: Deadline) -> None:
         self.aim, self.relaxed, self.deadline = aim, relaxed, deadline
         self.task, space = aim.task, aim.task.space
         self.points = np.full(self.task.factuals.shape, np.nan)

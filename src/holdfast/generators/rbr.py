@@ -41,7 +41,7 @@ class RBR(Generator):
     are the worst over all means and covariances within reach of the kernels (see `holdfast.generators.likelihood`).
     They are made least by projected gradient steps within a ball of cost around the person, and the best iterate that
     obeys the constraints and has the target class is the answer. Where there is none in the ball, because a category
-    or a step is dearer than that, the ball is the one that just holds the nearest accepted neighbour. With several
+    or a step costs more than that, the ball is the one that just holds the nearest accepted neighbour. With several
     classes: the target against the rest. Nothing is promised about Δ.
 
     Parameters

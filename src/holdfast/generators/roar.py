@@ -17,7 +17,7 @@ from holdfast.verify.margins import Rows
 
 @dataclass(frozen=True)
 class ROAR(Generator):
-    """Adversarial descent on a linear model of the model: dear, quick, robust by experience but not by proof.
+    """Adversarial descent on a linear model of the model: expensive, quick, robust by experience but not by proof.
 
         minimise over x'    max over ||change|| <= delta_max of  log(1 + exp(-m(x' + change)))  +  lambda * distance
 
@@ -55,7 +55,7 @@ class ROAR(Generator):
     """
 
     name = "roar"
-    good_for = "often robust by experience, dear, in no time; without a proof of its own"
+    good_for = "often robust by experience, expensive, in no time; without a proof of its own"
     paper = "Upadhyay, Joshi and Lakkaraju 2021, Towards robust and reliable algorithmic recourse"
     uses_changes = False
     raises = "delta_max"
