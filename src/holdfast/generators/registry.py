@@ -67,7 +67,7 @@ METHODS: tuple[NamedMethod, ...] = (
         Robust,
         lambda _: Robust(MCE()),
         "mce-r",
-        "mce with ever more margin until Δ accepts: robust, costlier and slower than closest; to compare with the paper",
+        "mce with ever more margin until Δ accepts: robust, slower and costlier than closest; to compare with it",
     ),
     _of(MCE, lambda _: MCE()),
     _of(NNCE, NNCE, needs_candidates=True),
