@@ -24,9 +24,9 @@ from holdfast.generators.acceptance import Judge
 from holdfast.generators.descent import Descent
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain
-from holdfast.milp.people import Limits
+from holdfast.milp.people import PointLimits
 from holdfast.milp.recourse import RecourseProgram
-from holdfast.milp.relaxation import Relaxed
+from holdfast.milp.relaxation import SolvedProgram
 from holdfast.network import Floats
 
 # A gap below this, relatively, is none.
@@ -58,7 +58,7 @@ class CuttingPlanes:
     judge: Judge
     space: FeatureSpace
     person: Rows
-    limits: Limits
+    limits: PointLimits
     deadline: Deadline
     any_will_do: bool = False
 
@@ -179,7 +179,7 @@ class CuttingPlanes:
         return self.cost * (1.0 - PROVEN) <= bound
 
     def _split(
-        self, solved: Relaxed, point: Floats, lower: Floats, upper: Floats, fits: bool, apart: bool = False
+        self, solved: SolvedProgram, point: Floats, lower: Floats, upper: Floats, fits: bool, apart: bool = False
     ) -> tuple[int, float, float] | None:
         """The variable whose doubt matters most, and the values on either side of it; None where there is no doubt.
 

@@ -26,8 +26,8 @@ from holdfast.generators.reading import own_variables, read_people
 from holdfast.given import given_floats, given_row
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.scored import Tally
+from holdfast.shown import HEAD, Shown, Summary, draw
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import Decider, decider_for
@@ -46,7 +46,7 @@ _NO_LIMIT = Deadline.after(None)
 
 
 @dataclass(frozen=True, eq=False)
-class Recourse:
+class Recourse(Shown):
     """What each person could change, in the order and with the index of the table that was asked about.
 
     Attributes
@@ -339,9 +339,8 @@ class Recourse:
         most
             So many columns are drawn by "changes".
         """
-        from holdfast.generators.plots import draw_recourse
-
-        return draw_recourse(self, kind, ax, radius=radius, delta=delta, moved=moved, most=most)
+        picture: Axes = draw(self, kind, ax, radius=radius, delta=delta, moved=moved, most=most)
+        return picture
 
     def __repr__(self) -> str:
         found = int(self.found.sum())
@@ -349,8 +348,8 @@ class Recourse:
         cost = f", mean cost_l1 {np.nanmean(self.cost_l1):.4g}" if found else ""
         return f"Recourse({len(self)} rows: {found} found{robust}{cost})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         answers = [
             f"no answer: {self.reason[i]}" if not self.found[i] else getattr(self.verdict[i], "words", "found")
             for i in range(min(HEAD, len(self)))
@@ -367,7 +366,7 @@ class Recourse:
             ("model", repr(self.classifier)),
             ("asked of the model", str(self.calls) if self.calls.calls else None),
         ]
-        return show(
+        return Summary(
             f"{found:,} of {len(self):,} people have an answer{robust}", facts, table, total=len(self), rows="people"
         )
 
