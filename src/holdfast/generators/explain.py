@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
 from holdfast.features.kinds import Direction
-from holdfast.generators.base import Generator, Proposals, Reason, ReasonKind, Task
+from holdfast.generators.base import Generator, Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators.candidates import check_candidates, read_candidates
 from holdfast.generators.density import density_of
 from holdfast.generators.reading import read_question
@@ -148,9 +148,9 @@ def _known_beforehand(task: Task) -> list[str]:
     fixed = [task.space.label(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
     for row in np.flatnonzero((lower == upper).all(axis=1)):
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
-        reason[row] = Reason(ReasonKind.FIXED, f"{of_them}, and today's class is another")
+        reason[row] = RecourseReason(ReasonKind.FIXED, f"{of_them}, and today's class is another")
     for row in np.flatnonzero(task.classifier.predict_index(task.factuals) == task.targets):
-        reason[row] = Reason(ReasonKind.ACCEPTED, str(task.classifier.classes[task.targets[row]]))
+        reason[row] = RecourseReason(ReasonKind.ACCEPTED, str(task.classifier.classes[task.targets[row]]))
     return reason
 
 
