@@ -34,7 +34,7 @@ class Method:
         How many people have an answer, how many of these are proven to survive Δ, and how many are undecided.
     survival
         For every size of Δ the share of people *with an answer* whose advice survives; None where no radius is known.
-    costs, radii
+    radii
         One for each person, in the order of `Contents.people`; None where there is no answer or no radius.
     """
 
@@ -46,7 +46,6 @@ class Method:
     median_cost: float | None
     median_radius: float | None
     survival: Curve | None
-    costs: tuple[float | None, ...]
     radii: tuple[float | None, ...]
 
 
