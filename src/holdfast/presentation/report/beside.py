@@ -6,14 +6,13 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
-from holdfast import checker
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, describe
 from holdfast.features.describe import NOT_STATED
@@ -24,9 +23,9 @@ from holdfast.generators.moves import answer_numbers
 from holdfast.generators.reasons import against
 from holdfast.network import Floats, Network
 from holdfast.presentation.report.contents import Counted, OtherWay, Person, Value
-from holdfast.promises.certificate import read_certificates, row_document
-from holdfast.promises.ledger import Ledger
-from holdfast.verify.exact import checker_model
+
+if TYPE_CHECKING:
+    from holdfast.promises.ledger import Ledger
 
 # More reasons than this are of little help to anyone.
 _MOST_REASONS = 4
@@ -170,6 +169,10 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str] | None) -> 
     """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
     if path is None or recourse.changes is None:
         return [""] * len(recourse)
+    from holdfast import checker
+    from holdfast.promises.certificate import read_certificates, row_document
+    from holdfast.verify.exact import checker_model
+
     if not Path(path).exists():
         raise InvalidInputError(f"certificates: expected a file or a folder, got {str(path)!r}, which is not there")
     trained, off = recourse.model.trained, recourse.model.offsets

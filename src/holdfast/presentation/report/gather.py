@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -54,8 +54,10 @@ from holdfast.presentation.report.counter import closest_counter_models
 from holdfast.presentation.report.groups import Groups, mean, median, slices_of
 from holdfast.presentation.report.words import capital, cost_of, facts_of, limits_of, promise_of
 from holdfast.progress import progress_bar
-from holdfast.promises.ledger import Ledger
 from holdfast.verify import Verdict
+
+if TYPE_CHECKING:
+    from holdfast.promises.ledger import Ledger
 
 # Some advice no model breaks; a radius is a number that a page can show.
 FAR = 1e6
