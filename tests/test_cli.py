@@ -237,7 +237,7 @@ def test_debug_shows_where_an_error_came_from(files):
 
 
 def test_a_failed_write_leaves_the_old_file(files, monkeypatch):
-    def break_off(frame, path):
+    def break_off(frame, path, **options):
         Path(path).write_text("half", encoding="utf-8")
         raise OSError("disk full")
 

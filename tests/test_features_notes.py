@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 import holdfast as hf
 from holdfast import checker
-from holdfast.datasets.catalogue import Facts, facts_file
+from holdfast.datasets.catalogue import Facts
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace, Reason
 from holdfast.promises.audit_compare import same_encoding
@@ -195,8 +196,8 @@ def test_a_schema_of_ones_own_passes_its_notes_on(tmp_path: Path, monkeypatch: p
     packaged = hf.datasets.load("loans").space
     assert FeatureSpace.from_dict(packaged.to_dict()) == packaged
     facts = Facts.of("heloc")
-    with facts_file("heloc") as path:
-        document = json.loads(path.read_text(encoding="utf-8"))
+    packaged_facts = resources.files("holdfast.datasets") / "facts" / "heloc.json"
+    document = json.loads(packaged_facts.read_text(encoding="utf-8"))
     document["columns"][0]["label"] = "credit score"
     (tmp_path / "heloc.schema.json").write_text(json.dumps(document), encoding="utf-8")
     table = pd.DataFrame([{c["name"]: c.get("median", c.get("min", 0)) for c in document["columns"]}] * facts.rows)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, Rule
-from holdfast.features.binding import RuleTerms
+from holdfast.features.rules import RuleTerms
 
 
 def jobs(n: int = 60, seed: int = 0) -> pd.DataFrame:

@@ -222,7 +222,7 @@ def test_a_batch_norm_is_folded_into_the_linear_beside_it():
         (nn.Sequential(nn.Linear(4, 3), nn.Sigmoid(), nn.Linear(3, 1)), r"1 \(Sigmoid\).*multi-label"),
         (nn.Sequential(nn.Linear(4, 1), nn.Sigmoid(), nn.Linear(1, 1)), r"1 \(Sigmoid\) .*last.*2 \(Linear\)"),
         (nn.Sequential(nn.Linear(4, 3), nn.Softmax(1), nn.ReLU()), r"1 \(Softmax\) .*last.*2 \(ReLU\)"),
-        (nn.Sequential(nn.Linear(4, 3), nn.Softmax(0)), r"1 \(Softmax\).*dim=0"),
+        (nn.Sequential(nn.Linear(4, 3), nn.Softmax(0)), r"1 \(Softmax\).*axis 0"),
         (nn.Sequential(nn.Linear(4, 1), nn.Softmax(1)), r"softmax of one output"),
         (nn.Sequential(nn.Linear(4, 3), nn.ReLU()), r"1 \(ReLU\) has no affine layer after it"),
         (nn.Sequential(nn.ReLU(), nn.Linear(4, 1)), r"0 \(ReLU\) is applied to the input"),

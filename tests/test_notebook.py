@@ -13,7 +13,7 @@ import holdfast as hf
 from holdfast.presentation.notebook import page
 from holdfast.shown import HEAD, Shown, Summary
 from holdfast.verify.certificates import Certificates
-from holdfast.verify.verdict import Evidence, Outcome
+from holdfast.verify.verdict import Outcome
 
 EVIL = "<script>alert('x')</script>&\"<img src=x onerror=y>"
 VOID = {"br"}
@@ -262,9 +262,7 @@ def _first(result, n):
     """The same result with its first n rows only."""
     if isinstance(result, Certificates):
         outcome = result.outcome
-        parts = Outcome(
-            *(part[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)), Evidence()
-        )
+        parts = Outcome(*(part[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)))
         return replace(
             result, points=result.points[:n], targets=result.targets[:n], index=result.index[:n], outcome=parts
         )
@@ -296,7 +294,6 @@ def test_a_million_rows_are_as_quick_to_look_at(results):
         index=pd.RangeIndex(n),
         outcome=Outcome(
             *(np.tile(part, times)[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)),
-            Evidence(),
         ),
     )
     radius = replace(results["radius"], lower=np.linspace(0, 1, n), upper=np.linspace(0, 1, n), index=pd.RangeIndex(n))

@@ -40,11 +40,14 @@ def is_parquet(path: Path) -> bool:
     return name.endswith(".parquet")
 
 
-def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """The table as the file's name says."""
-    write = frame.to_parquet if is_parquet(path) else frame.to_csv
+def write_table(frame: pd.DataFrame, path: Path, *, index: bool = True) -> None:
+    """The table as the file's name says, with its index or without, the same bytes on every system."""
+    parquet = is_parquet(path)
     with whole_file(path) as beside:
-        write(beside)
+        if parquet:
+            frame.to_parquet(beside, index=None if index else False)
+        else:
+            frame.to_csv(beside, index=index, lineterminator="\n")
 
 
 def read_json(path: Path | Traversable, what: str = "JSON") -> Any:

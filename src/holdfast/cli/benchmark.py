@@ -13,8 +13,7 @@ from rich.markup import escape
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.benchmark_changes import changes
-from holdfast.cli.benchmark_paper import paper
+from holdfast.cli.benchmark_pages import changes, paper
 from holdfast.cli.options import FILE, command, spelled
 from holdfast.cli.screens import complain, say, show_table
 from holdfast.cli.tables import read_schema

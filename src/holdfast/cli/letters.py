@@ -119,9 +119,8 @@ def _radii(told: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
 
     Where retrainings have moved the biases, it lets them move, even if Δ does not: it is held against those moves.
     """
-    radii, rows = np.zeros(len(told)), np.flatnonzero(told.robust)
-    if rows.size and isinstance(told.changes, hf.PlausibleChanges):
-        moved = any(not all(map(np.array_equal, past.biases, told.network.biases)) for past in earlier)
-        changes = replace(told.changes, biases=told.changes.biases or moved)
-        radii[rows] = replace(told, changes=changes).radii.measured[rows]
-    return radii
+    if not isinstance(told.changes, hf.PlausibleChanges):
+        return np.zeros(len(told))
+    moved = any(not all(map(np.array_equal, past.biases, told.network.biases)) for past in earlier)
+    changes = replace(told.changes, biases=told.changes.biases or moved)
+    return np.where(told.robust, replace(told, changes=changes).radii.measured, 0.0)

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from sklearn.base import clone
 
 import holdfast as hf
 from holdfast.cli import tables
@@ -22,6 +21,7 @@ from holdfast.importers import Model
 from holdfast.importers.files import read_model, read_object
 from holdfast.network import Network
 from holdfast.retraining.retrain import run_seeds
+from holdfast.retraining.trainers import train_whole
 
 
 @command
@@ -95,12 +95,10 @@ def _refitted(asked: Asked, model: Model, space: hf.FeatureSpace, label: str | N
             f"--model: expected a scikit-learn model (.skops or a pickle) to refit, got {type(estimator).__name__}; "
             "retrain it yourself and give the models"
         )
-    return (_fitted(estimator, rows, classes, seed) for seed in run_seeds(asked.seed, runs))
 
+    def refitted(seed: int) -> Any:
+        picked = np.random.default_rng(seed).integers(0, len(classes), len(classes))
+        drawn = rows.iloc[picked] if isinstance(rows, pd.DataFrame) else rows[picked]
+        return train_whole(estimator, drawn, classes[picked], seed)
 
-def _fitted(estimator: Any, rows: Any, classes: Any, seed: int) -> Any:
-    picked = np.random.default_rng(seed).integers(0, len(classes), len(classes))
-    model = clone(estimator)
-    starts = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
-    model.set_params(**dict.fromkeys(starts, seed))
-    return model.fit(rows.iloc[picked] if isinstance(rows, pd.DataFrame) else rows[picked], classes[picked])
+    return map(refitted, run_seeds(asked.seed, runs))

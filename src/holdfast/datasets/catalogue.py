@@ -6,17 +6,13 @@ person has to know. They are ours to ship; most of the tables are not.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
-from typing import Any
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.schema import Schema
+from holdfast.files import read_json
 
 NAMES = ("adult", "compas", "gmc", "heloc", "california_housing", "iris", "loans")
 MIRROR = "HOLDFAST_MIRROR"
@@ -24,12 +20,11 @@ MIRROR = "HOLDFAST_MIRROR"
 
 @dataclass(frozen=True)
 class Download:
-    """One file on the network, and what it has to be to the last bit; `size` is None where it is not known."""
+    """One file on the network, and what it has to be to the last bit."""
 
     address: str
     file: str
     sha256: str
-    size: int | None = None
 
     @property
     def url(self) -> str:
@@ -63,8 +58,9 @@ class Facts:
     @classmethod
     def of(cls, name: str) -> Facts:
         """The facts about the table of that name."""
-        with facts_file(name) as path:
-            data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if name not in NAMES:
+            raise InvalidInputError(f"name: expected one of {list(NAMES)}, got {name!r}")
+        data = read_json(resources.files("holdfast.datasets") / "facts" / f"{name}.json")
         download = data.get("download")
         return cls(
             name=name,
@@ -76,8 +72,7 @@ class Facts:
             derivation=data["derivation"],
             paper=data["paper"],
             caveats=tuple(data["caveats"]),
-            download=download
-            and Download(download["url"], download["file"], download["sha256"], download.get("bytes")),
+            download=download and Download(download["url"], download["file"], download["sha256"]),
         )
 
     @property
@@ -100,12 +95,3 @@ def names() -> tuple[str, ...]:
     ('adult', 'compas', 'gmc', 'heloc', 'california_housing', 'iris', 'loans')
     """
     return NAMES
-
-
-@contextmanager
-def facts_file(name: str) -> Iterator[Path]:
-    """The file of facts, on disk for as long as it is needed, wherever the package is installed."""
-    if name not in NAMES:
-        raise InvalidInputError(f"name: expected one of {list(NAMES)}, got {name!r}")
-    with resources.as_file(resources.files("holdfast.datasets") / "facts" / f"{name}.json") as path:
-        yield path

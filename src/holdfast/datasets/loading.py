@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from holdfast.datasets.catalogue import Download, Facts, facts_file
+from holdfast.datasets.catalogue import Facts
 from holdfast.datasets.dataset import Dataset
-from holdfast.datasets.download import fetch, is_whole
 from holdfast.datasets.loans import make_loans
-from holdfast.datasets.places import DATA, cache_folder, find_given, own_schema, searched
+from holdfast.datasets.places import DATA, cache_folder, fetch, find_given, schema_for, searched
 from holdfast.datasets.reading import as_schema, read_table
 from holdfast.errors import DatasetNotFoundError, DownloadError
 from holdfast.features import FeatureSpace
-from holdfast.features.schema import Schema
-
-_COPIES_IN_THE_PAPER = {"gmc": (0, 3)}
 
 
 def load(
@@ -77,14 +73,14 @@ def load(
     """
     facts = Facts.of(name)
     given = find_given(facts)
-    own = own_schema(facts, given)
-    schema = facts.schema if own is None else Schema.load(own)
-    with facts_file(name) as packaged:
-        space = FeatureSpace.from_schema(own or packaged, actionability=actionability, kinds=kinds, encoding=encoding)
-    path = given or (None if facts.download is None else _cached(facts, facts.download, download, progress))
+    schema = schema_for(facts, given)
+    space = FeatureSpace.from_schema(schema, actionability=actionability, kinds=kinds, encoding=encoding)
+    path = given or _cached(facts, download, progress)
     table = _made(facts) if path is None else read_table(path, schema)
-    if as_in_paper:
-        table = _as_in_the_paper(table, name, schema.target)
+    if as_in_paper and name == "gmc":
+        # The paper's code uses each row of class 0 three times.
+        extra = table[table[schema.target] == 0]
+        table = pd.concat([table, extra, extra])
     return Dataset(
         name=name,
         title=facts.title,
@@ -101,12 +97,13 @@ def load(
     )
 
 
-def _cached(facts: Facts, wanted: Download, allowed: bool, progress: bool | None) -> Path:
-    """The file in the cache, downloaded if need be, or an error that says what to do."""
+def _cached(facts: Facts, allowed: bool, progress: bool | None) -> Path | None:
+    """The file in the cache, downloaded if need be, or an error that says what to do; None if no file is needed."""
+    wanted = facts.download
+    if wanted is None:
+        return None
     try:
-        if not allowed and not is_whole(cache_folder() / wanted.file, wanted):
-            raise DownloadError("download=False")
-        return fetch(wanted, cache_folder(), progress=progress)
+        return fetch(wanted, cache_folder(), allowed=allowed, progress=progress)
     except DownloadError as error:
         raise DatasetNotFoundError(
             f"{facts.name}: expected a file in {searched(facts)}, or a download; got neither: {error}. "
@@ -122,12 +119,3 @@ def _made(facts: Facts) -> pd.DataFrame:
     from sklearn.datasets import load_iris
 
     return as_schema(load_iris(as_frame=True).frame, facts.schema, "scikit-learn's iris")
-
-
-def _as_in_the_paper(table: pd.DataFrame, name: str, label: str) -> pd.DataFrame:
-    """The paper's code uses each row of gmc's class 0 three times."""
-    repeated, copies = _COPIES_IN_THE_PAPER.get(name, (None, 1))
-    if copies == 1:
-        return table
-    extra = table[table[label] == repeated]
-    return pd.concat([table, *[extra] * (copies - 1)])

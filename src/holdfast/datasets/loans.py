@@ -6,8 +6,6 @@ table, not fitted to one, so nothing can be learned from it about real people.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -78,104 +76,66 @@ def make_loans(n: int = 4000, seed: int = 0) -> pd.DataFrame:
     """
     if n < 1:
         raise InvalidInputError(f"expected n >= 1 applicants, got {n}")
-    rng = np.random.default_rng(seed)
-    people = _people(n, rng)
-    money = _money(people, rng)
-    credit = _credit(people, money, rng)
-    score = _score(people, money, credit) + rng.logistic(0.0, 0.45, n)
-    columns = {
-        "income": money.income,
-        "debt": money.debt,
-        "card_utilisation": credit.utilisation,
-        "missed_payments": credit.missed,
-        "months_of_history": credit.history,
-        "age": people.age,
-        "dependants": people.dependants,
-        "savings": money.savings,
-    }
-    loans = pd.DataFrame({name: values.astype(np.int64) for name, values in columns.items()})
-    loans["employment"] = people.employment
-    loans["housing"] = money.housing
-    loans[LABEL] = (score > 0.0).astype(np.int64)
+    loans = _applicants(n, np.random.default_rng(seed))
     loans.index = pd.RangeIndex(1, n + 1, name="applicant")
     return loans
 
 
-@dataclass(frozen=True)
-class _People:
-    age: Floats
-    prudence: Floats
-    employment: Strings
-    dependants: Floats
-
-
-@dataclass(frozen=True)
-class _Money:
-    income: Floats
-    debt: Floats
-    savings: Floats
-    housing: Strings
-
-
-@dataclass(frozen=True)
-class _Credit:
-    utilisation: Floats
-    missed: Floats
-    history: Floats
-
-
-def _people(n: int, rng: np.random.Generator) -> _People:
+def _applicants(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """The recipe of `make_loans`, step by step."""
     age = np.floor(19 + 61 * rng.beta(1.9, 2.6, n))
     prudence = rng.normal(size=n)
     young, old = age < 30, age >= 64
-    odds = np.column_stack(
-        [
-            np.where(old, 0.15, 0.64),
-            np.where(young, 0.30, np.where(old, 0.02, 0.12)),
-            np.where(young, 0.06, 0.14),
-            np.where(old, 0.02, 0.08),
-            np.where(old, 0.75, 0.01),
-        ]
-    )
+    odds = [
+        np.where(old, 0.15, 0.64),
+        np.where(young, 0.30, np.where(old, 0.02, 0.12)),
+        np.where(young, 0.06, 0.14),
+        np.where(old, 0.02, 0.08),
+        np.where(old, 0.75, 0.01),
+    ]
     dependants = np.minimum(rng.poisson(0.25 + 1.3 * np.exp(-(((age - 41) / 10) ** 2))), 5)
-    return _People(age, prudence, _draw(EMPLOYMENT, odds, rng), dependants)
+    employment = _draw(EMPLOYMENT, np.column_stack(odds), rng)
 
-
-def _money(people: _People, rng: np.random.Generator) -> _Money:
-    n = people.age.shape[0]
-    level = 10.35 + 0.30 * (1 - ((np.minimum(people.age, 65) - 50) / 30) ** 2) + 0.06 * people.prudence
-    income = np.exp(level + _lookup(_INCOME_OF_EMPLOYMENT, people.employment) + rng.normal(0.0, 0.32, n))
+    level = 10.35 + 0.30 * (1 - ((np.minimum(age, 65) - 50) / 30) ** 2) + 0.06 * prudence
+    income = np.exp(level + _lookup(_INCOME_OF_EMPLOYMENT, employment) + rng.normal(0.0, 0.32, n))
     income = 100 * np.round(np.clip(income, 6_000, 180_000) / 100)
-    debt = 100 * np.round(income * np.exp(-1.5 - 0.45 * people.prudence + rng.normal(0.0, 0.8, n)) / 100)
-    savings = income * np.exp(-1.6 + 0.55 * people.prudence + 0.012 * (people.age - 45) + rng.normal(0.0, 0.9, n))
+    debt = 100 * np.round(income * np.exp(-1.5 - 0.45 * prudence + rng.normal(0.0, 0.8, n)) / 100)
+    savings = income * np.exp(-1.6 + 0.55 * prudence + 0.012 * (age - 45) + rng.normal(0.0, 0.9, n))
     savings = 50 * np.round(np.where(rng.random(n) < 1 / 7, 0.0, savings) / 50)
-    wealth = (people.age - 45) / 15 + np.log(income / 35_000)
-    odds = np.exp(np.column_stack([0.9 * wealth - 0.6, 0.5 * wealth + 0.3, 0.3 - 0.3 * wealth, -0.7 - 1.1 * wealth]))
-    return _Money(income, np.minimum(debt, 90_000), np.minimum(savings, 150_000), _draw(HOUSING, odds, rng))
+    wealth = (age - 45) / 15 + np.log(income / 35_000)
+    odds = [0.9 * wealth - 0.6, 0.5 * wealth + 0.3, 0.3 - 0.3 * wealth, -0.7 - 1.1 * wealth]
+    housing = _draw(HOUSING, np.exp(np.column_stack(odds)), rng)
+    debt, savings = np.minimum(debt, 90_000), np.minimum(savings, 150_000)
 
+    burden = np.log((debt + 500) / income)
+    utilisation = 100 / (1 + np.exp(-(0.9 + 0.8 * burden - 0.6 * prudence + rng.normal(0.0, 0.7, n))))
+    missed = np.minimum(rng.poisson(np.exp(-1.9 + 0.028 * utilisation - 0.35 * prudence)), 9)
+    history = np.minimum(np.floor(12 * (age - 18) * rng.beta(2.2, 1.8, n)), 480)
+    utilisation = np.round(utilisation)
 
-def _credit(people: _People, money: _Money, rng: np.random.Generator) -> _Credit:
-    n = people.age.shape[0]
-    burden = np.log((money.debt + 500) / money.income)
-    utilisation = 100 / (1 + np.exp(-(0.9 + 0.8 * burden - 0.6 * people.prudence + rng.normal(0.0, 0.7, n))))
-    missed = np.minimum(rng.poisson(np.exp(-1.9 + 0.028 * utilisation - 0.35 * people.prudence)), 9)
-    history = np.floor(12 * (people.age - 18) * rng.beta(2.2, 1.8, n))
-    return _Credit(np.round(utilisation), missed, np.minimum(history, 480))
-
-
-def _score(people: _People, money: _Money, credit: _Credit) -> Floats:
-    per_head = money.income / (1 + 0.4 * people.dependants)
-    raw = (
-        -0.9 * np.log((money.debt + 500) / money.income)
-        - 0.020 * credit.utilisation
-        - 0.55 * credit.missed
-        + 0.0035 * credit.history
-        + 0.16 * np.log1p(money.savings / 1_000)
-        + 0.9 * np.log(per_head / 30_000)
-        + _lookup(_SCORE_OF_EMPLOYMENT, people.employment)
-        + _lookup(_SCORE_OF_HOUSING, money.housing)
+    score = (
+        -0.9 * burden
+        - 0.020 * utilisation
+        - 0.55 * missed
+        + 0.0035 * history
+        + 0.16 * np.log1p(savings / 1_000)
+        + 0.9 * np.log(income / (1 + 0.4 * dependants) / 30_000)
+        + _lookup(_SCORE_OF_EMPLOYMENT, employment)
+        + _lookup(_SCORE_OF_HOUSING, housing)
     )
-    return np.asarray(raw - _TYPICAL_SCORE)
+    accepted = score - _TYPICAL_SCORE + rng.logistic(0.0, 0.45, n) > 0.0
+    numbers = {
+        "income": income,
+        "debt": debt,
+        "card_utilisation": utilisation,
+        "missed_payments": missed,
+        "months_of_history": history,
+        "age": age,
+        "dependants": dependants,
+        "savings": savings,
+    }
+    whole = {name: values.astype(np.int64) for name, values in numbers.items()}
+    return pd.DataFrame(whole | {"employment": employment, "housing": housing, LABEL: accepted.astype(np.int64)})
 
 
 # The median of the score over a large table: about half of the applicants are accepted.

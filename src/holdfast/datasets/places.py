@@ -1,16 +1,26 @@
-"""Where tables are looked for: the folder of $HOLDFAST_DATA, then the user's cache."""
+"""Where tables are looked for: the folder of $HOLDFAST_DATA, then the user's cache, then the network."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
+from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
-from holdfast.datasets.catalogue import Facts
+from holdfast.datasets.catalogue import Download, Facts
+from holdfast.errors import DownloadError, FileFormatError
 from holdfast.features.schema import Schema
+from holdfast.files import whole_file
+from holdfast.progress import progress_bar
 
 DATA = "HOLDFAST_DATA"
 CACHE = "HOLDFAST_CACHE"
+_CHUNK = 1 << 16
+_BAR_FROM = 1 << 20
+_SECONDS = 30.0
 
 
 def data_folder() -> Path | None:
@@ -55,12 +65,11 @@ def find(facts: Facts) -> Path | None:
     return find_given(facts) or (cached if cached.is_file() else None)
 
 
-def own_schema(facts: Facts, given: Path | None) -> Path | None:
-    """The schema beside a file of the user's own, if it says anything else than ours."""
+def schema_for(facts: Facts, given: Path | None) -> Schema:
+    """The schema beside a file of the user's own if it says anything else than ours, and else ours."""
     path = None if given is None else given.with_name(f"{facts.name}.schema.json")
-    if path is None or not path.is_file():
-        return None
-    return None if _agrees(Schema.load(path), facts.schema) else path
+    own = facts.schema if path is None or not path.is_file() else Schema.load(path)
+    return facts.schema if _agrees(own, facts.schema) else own
 
 
 def _agrees(own: Schema, ours: Schema) -> bool:
@@ -79,3 +88,49 @@ def searched(facts: Facts) -> str:
     given = data_folder()
     own = f"${DATA} (not set)" if given is None else f"{given} (${DATA}; {', '.join(file_names(facts))})"
     return f"{own}, then {cache_folder()}"
+
+
+def fetch(download: Download, folder: Path, *, allowed: bool = True, progress: bool | None = None) -> Path:
+    """The file in `folder`, downloaded if it is not there or is not what it should be, to the last bit.
+
+    Under its name there is never anything but the whole file: a wrong one is refused.
+    """
+    path = folder / download.file
+    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == download.sha256:
+        return path
+    if not allowed:
+        raise DownloadError("download=False")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DownloadError(f"{folder}: expected a folder that can be written, got: {error}") from error
+    content = _download(download, progress)
+    came = hashlib.sha256(content).hexdigest()
+    if came != download.sha256:
+        raise FileFormatError(
+            f"{download.url}: expected a file with SHA-256 {download.sha256}, got {came}; it was not kept"
+        )
+    with whole_file(path) as beside:
+        beside.write_bytes(content)
+    return path
+
+
+def _download(download: Download, progress: bool | None) -> bytes:
+    content = bytearray()
+    request = Request(download.url, headers={"User-Agent": "holdfast"})
+    try:
+        with urlopen(request, timeout=_SECONDS) as answer:
+            total = int(answer.headers.get("Content-Length", 0))
+            with progress_bar(download.file, total, wanted=progress, long=_BAR_FROM) as advance:
+                while chunk := answer.read(_CHUNK):
+                    content += chunk
+                    if advance is not None:
+                        advance(len(chunk))
+    except HTTPError as error:
+        error.close()
+        raise DownloadError(f"{download.url}: the server said {error.code} {error.reason}") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise DownloadError(f"{download.url}: {getattr(error, 'reason', error)}") from error
+    if len(content) < total:
+        raise DownloadError(f"{download.url}: the connection broke after {len(content):,} of {total:,} bytes")
+    return bytes(content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ def read_table(path: Path, schema: Schema) -> pd.DataFrame:
         frame = _housing(path) if path.suffix == ".tgz" else read_csv(path)
     except (OSError, EOFError, KeyError, ValueError, tarfile.TarError) as error:
         raise FileFormatError(f"{path}: expected the table {schema.name}, got a file without it: {error}") from error
-    return as_schema(_MENDERS.get(schema.name, _as_it_is)(frame), schema, str(path))
+    return as_schema(_kaggle_decimals(frame) if schema.name == "gmc" else frame, schema, str(path))
 
 
 def as_schema(frame: pd.DataFrame, schema: Schema, origin: str) -> pd.DataFrame:
@@ -62,10 +62,6 @@ def _cast(column: pd.Series[Any], kind: Kind, origin: str) -> pd.Series[Any]:
     return whole
 
 
-def _as_it_is(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
-
-
 def _kaggle_decimals(frame: pd.DataFrame) -> pd.DataFrame:
     """CARLA's gmc went through a parser that was off by an ulp or two; Kaggle wrote at most nine decimals.
 
@@ -90,6 +86,3 @@ def _housing(path: Path) -> pd.DataFrame:
         AveOccup=raw["Population"] / raw["households"],
         target=(value > low).astype("int64") + (value > high),
     )
-
-
-_MENDERS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {"gmc": _kaggle_decimals}

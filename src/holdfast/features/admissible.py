@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
-from holdfast.features.scaling import hold
+from holdfast.features.scaling import hold, hold_down
 from holdfast.network import Floats
 
 
@@ -35,20 +35,45 @@ def reach(feature: Feature, own: Floats | None, n_rows: int, directed: bool = Tr
 def nearest(feature: Feature, block: Floats, own: Floats | None, directed: bool = True) -> Floats:
     """The admissible number nearest to what each point asks for; the own value on a tie.
 
+    What is missing stays so, unless it may be and is filled in.
+
     Parameters
     ----------
     block
-        The feature's variables of each point.
+        The variables of each point at the feature's places.
     own
         The factuals' values, which are always admissible.
     directed
         Mind the direction.
     """
+    if not feature.missing:
+        return _nearest_known(feature, block, own, directed)
+    said = feature.says_missing(block)
+    if own is None:
+        return np.where(said, np.nan, _nearest_known(feature, block, None, directed))
+    numbers, gone = np.full(own.shape, np.nan), np.isnan(own)
+    numbers[~gone] = _nearest_known(feature, block[~gone], own[~gone], directed)
+    # A variable that says so is believed: what is filled in may be the very number that stands for a missing one.
+    same = said if feature.flags else (block == feature.encode(own)).all(axis=1)
+    filled = gone & ~same & (feature.fillable or not directed)
+    if filled.any():
+        numbers[filled] = _nearest_known(feature, block[filled], None, directed)
+    return numbers
+
+
+def _nearest_known(feature: Feature, block: Floats, own: Floats | None, directed: bool) -> Floats:
     if own is not None and directed and feature.direction is Direction.IMMUTABLE:
         return own
     if feature.listed:
         return _listed(feature, block, own, directed)
-    wanted = wanted_numbers(feature, block, own)
+    # What the point asks for, before any constraint: exactly the own value where nothing changed.
+    asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
+    wanted = np.zeros(block.shape[0]) if own is None else own.copy()
+    if feature.grid is not None:
+        wanted[asked] = feature.estimate(block[asked, 0])
+    elif asked.any():
+        # Off the grid only an exact inverse keeps a settled point where it is.
+        wanted[asked] = feature.decode_known(block[asked])
     low, high = reach(feature, own, wanted.shape[0], directed)
     moved = np.minimum(np.maximum(wanted, low), high)
     if feature.grid is not None:
@@ -79,7 +104,8 @@ def canonical(
         numbers = np.where(same, own, numbers)
     if feature.grid is None:
         if decoded is not None:
-            known = ~same & (encoded == decoded[0]).all(axis=1)
+            values = slice(len(feature.variables))
+            known = ~same & (encoded[:, values] == decoded[0][:, values]).all(axis=1)
             numbers = np.where(known, decoded[1], numbers)
             same |= known
         if not same.all():
@@ -87,25 +113,15 @@ def canonical(
     return numbers
 
 
-def settled_block(feature: Feature, block: Floats) -> Floats:
-    """The encoding of the admissible number nearest to what each point asks for, whoever it is for."""
-    if feature.grid is not None or feature.listed:
-        return feature.encode(nearest(feature, block, None, directed=False))
-    # What encodes some number stays where it is inside the range; only the rest has to be decoded.
-    settled = np.clip(block, *feature.scaling.apply(np.array([feature.lower, feature.upper]))) + 0.0
-    number = hold(feature.estimate(block[:, 0]), feature.precision)
-    rest = feature.scaling.apply(number) != block[:, 0]
-    if rest.any():
-        settled[rest] = feature.encode(nearest(feature, block[rest], None, directed=False))
-    return settled
-
-
 def _listed(feature: Feature, block: Floats, own: Floats | None, directed: bool) -> Floats:
     """The label or bin that fits best among those that each person can get to; the own one on a tie."""
-    scores, mine = feature.scores(block), None if own is None else feature.codes(own)
-    if mine is not None and own is not None and directed and (feature.restricted or feature.edges):
+    scores = feature.scores(block)
+    if own is not None and directed and (feature.restricted or feature.edges):
         scores = np.where(possible_codes(feature, own), scores, -np.inf)
-    codes = _best_codes(scores, mine)
+    codes = scores.argmax(axis=1)
+    if own is not None:
+        rows, mine = np.arange(len(own)), feature.codes(own)
+        codes = np.where(scores[rows, mine] == scores[rows, codes], mine, codes)
     return codes.astype(np.float64) if feature.labelled else number_in(feature, codes, own, directed)
 
 
@@ -139,39 +155,10 @@ def number_in(feature: Feature, codes: NDArray[np.intp], own: Floats | None, dir
 
 def _below(ends: Floats, precision: str) -> Floats:
     """A number just below the end of a bin: with few decimals, as people would say it."""
-    result = np.nextafter(ends, -np.inf) if precision in ("float64", "integer") else hold_below(ends, precision)
+    result = hold_down(np.nextafter(ends, -np.inf), precision)
     for decimals in range(8, -1, -1):
         step = 10.0**-decimals
         shorter = np.round(ends - step, decimals)
         near = np.isfinite(ends) & (step <= 1e-3 * np.maximum(np.abs(ends), 1.0)) & (shorter < ends)
         result = np.where(near & (hold(shorter, precision) == shorter), shorter, result)
     return result
-
-
-def hold_below(ends: Floats, precision: str) -> Floats:
-    """The largest number that a column of short floats can hold below each end."""
-    kind = np.dtype(precision).type
-    short = ends.astype(kind)
-    return np.where(short < ends, short, np.nextafter(short, kind(-np.inf))).astype(np.float64)
-
-
-def _best_codes(scores: Floats, own: NDArray[np.intp] | None) -> NDArray[np.intp]:
-    best = scores.argmax(axis=1)
-    if own is not None:
-        rows = np.arange(scores.shape[0])
-        best = np.where(scores[rows, own] == scores[rows, best], own, best)
-    return np.asarray(best)
-
-
-def wanted_numbers(feature: Feature, block: Floats, own: Floats | None) -> Floats:
-    """What a point asks for in this column, before any constraint; exactly the own value where nothing changed."""
-    if feature.listed:
-        return _listed(feature, block, own, directed=False)
-    asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
-    wanted = np.zeros(block.shape[0]) if own is None else own.copy()
-    # Off the grid only an exact inverse keeps a settled point where it is.
-    if feature.grid is not None:
-        wanted[asked] = feature.estimate(block[asked, 0])
-    elif asked.any():
-        wanted[asked] = feature.decode(block[asked])
-    return wanted

@@ -11,7 +11,7 @@ import pandas as pd
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.columns import Storage, column_codes, column_numbers, observed_labels, plain_label
-from holdfast.features.constraints import Names, as_names, refuse_overlap, refuse_unknown
+from holdfast.features.constraints import FeatureConstraints, Names, as_names, constrain, named_once, refuse_unknown
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind, Label, Name
 from holdfast.features.scaling import Scaling
@@ -20,6 +20,30 @@ from holdfast.network import Floats
 SCALES = ("minmax", "standard", "none")
 ENCODINGS = ("onehot", "binary")
 Orders = Mapping[Name, Sequence[Label]] | Names
+Encoding = str | Mapping[Name, str]
+
+
+def features_from_frame(
+    frame: pd.DataFrame,
+    kinds: Mapping[str, Orders],
+    missing: Mapping[Name, Any] | Names,
+    scale: str,
+    encoding: Encoding,
+    constraints: FeatureConstraints,
+) -> tuple[Feature, ...]:
+    """Columns as declared or inferred, constrained, then scaled by their final range."""
+    columns = list(check_frame(frame).columns)
+    declared, orders = declared_kinds(kinds, columns)
+    fills = dict(missing) if isinstance(missing, Mapping) else dict.fromkeys(as_names(missing, "missing"))
+    refuse_unknown(fills, columns, "missing")
+    drafts = [
+        column_feature(frame[name], name, declared.get(name), orders.get(name), missing=name in fills)
+        for name in columns
+    ]
+    values: dict[Name, pd.Series[Any]] = {name: frame[name].dropna() for name in columns}
+    features = [scaled(one, one.numbers(values[one.name]), scale) for one in constrain(drafts, constraints)]
+    stated = {name: values[name] if fill is None else pd.Series([fill]) for name, fill in fills.items()}
+    return placed(features, encoding, stated)
 
 
 def check_frame(frame: object) -> pd.DataFrame:
@@ -39,27 +63,12 @@ def check_frame(frame: object) -> pd.DataFrame:
 
 
 def declared_kinds(
-    known: Sequence[Name],
-    *,
-    categorical: Names = (),
-    integer: Names = (),
-    ordinal: Orders = (),
-    binary: Names = (),
-    continuous: Names = (),
-) -> tuple[dict[Name, Kind], dict[Name, Sequence[Label]]]:
-    """The kinds the caller named, and the orders of the ordinal columns."""
-    orders = dict(ordinal) if isinstance(ordinal, Mapping) else {}
-    groups = {
-        "categorical": as_names(categorical, "categorical"),
-        "integer": as_names(integer, "integer"),
-        "ordinal": tuple(orders) if isinstance(ordinal, Mapping) else as_names(ordinal, "ordinal"),
-        "binary": as_names(binary, "binary"),
-        "continuous": as_names(continuous, "continuous"),
-    }
-    for argument, named in groups.items():
-        refuse_unknown(named, known, argument)
-    refuse_overlap(groups)
-    return {name: Kind(argument) for argument, named in groups.items() for name in named}, orders
+    kinds: Mapping[str, Orders], known: Sequence[Name]
+) -> tuple[dict[Name, Kind], Mapping[Name, Sequence[Label]]]:
+    """The kinds that the caller named, and the orders of the ordinal columns."""
+    ordinal = kinds["ordinal"]
+    declared = {name: Kind(argument) for name, argument in named_once(kinds, known).items()}
+    return declared, ordinal if isinstance(ordinal, Mapping) else {}
 
 
 def inferred_kind(series: pd.Series[Any]) -> Kind:
@@ -82,24 +91,35 @@ def inferred_kind(series: pd.Series[Any]) -> Kind:
     raise InvalidInputError(f"column {series.name!r}: expected numbers, booleans or labels, got dtype {dtype}")
 
 
-def column_feature(series: pd.Series[Any], name: Name, kind: Kind, order: Sequence[Label] | None = None) -> Feature:
-    """A column as it is in the table: its range or its labels, not yet scaled, free to move."""
+def column_feature(
+    column: pd.Series[Any],
+    name: Name,
+    kind: Kind | None,
+    order: Sequence[Label] | None = None,
+    *,
+    missing: bool = False,
+) -> Feature:
+    """A column as it is in the table: its range or its labels, not yet scaled, free to move.
+
+    What a missing value is encoded as comes once the variables have their places.
+    """
+    kind = kind or inferred_kind(column)
+    series, gap = (column.dropna(), (0.0,)) if missing else (column, ())
     storage = Storage.of(series)
     labels = _labels(series, name, kind, order)
     if labels:
         column_codes(series, name, labels)
-        return Feature(name, kind, 0.0, float(len(labels) - 1), (), categories=labels, storage=storage)
-    if kind is Kind.CONTINUOUS and storage.precision == "integer":
+        last = float(len(labels) - 1)
+        return Feature(name, kind, 0.0, last, (), categories=labels, missing=gap, storage=storage)
+    if (kind is Kind.CONTINUOUS and storage.precision == "integer") or storage.dtype in ("object", "category"):
         storage = Storage()
-    if storage.precision == "float64":
-        storage = Storage() if storage.dtype in ("object", "category") else storage
     numbers = column_numbers(series, name, storage)
     whole = kind in (Kind.INTEGER, Kind.ORDINAL)
     if whole and (np.rint(numbers) != numbers).any():
         value = float(numbers[np.flatnonzero(np.rint(numbers) != numbers)[0]])
         raise InvalidInputError(f"column {name!r}: expected whole numbers for an {kind} column, got {value}")
     step = 1.0 if whole else None
-    return Feature(name, kind, float(numbers.min()), float(numbers.max()), (), step=step, storage=storage)
+    return Feature(name, kind, float(numbers.min()), float(numbers.max()), (), step, missing=gap, storage=storage)
 
 
 def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
@@ -120,57 +140,50 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
 
 
 def placed(
-    features: Sequence[Feature], encoding: str | Mapping[Name, str], ordered: Sequence[Name] = ()
+    features: Sequence[Feature],
+    encoding: Encoding,
+    stated: Mapping[Name, pd.Series[Any]],
+    ordered: Sequence[Name] = (),
 ) -> tuple[Feature, ...]:
     """The features with their variables, side by side in the features' order; categoricals encoded as asked.
 
-    `ordered` columns have labels from low to high and are encoded like categorical ones all the same.
+    `ordered` columns have labels from low to high and are encoded like categorical ones all the same. For each column
+    that may be missing there is a flag, after all other variables; its missing numbers are encoded as the median of
+    those that are `stated`, its missing labels as none of the labels.
     """
     chosen = encoding if isinstance(encoding, Mapping) else {}
-    hot = [f.name for f in features if f.kind is Kind.CATEGORICAL or f.name in ordered]
-    ranked = [f.name for f in features if f.kind is Kind.ORDINAL and f.labelled and f.name in chosen]
-    refuse_unknown(chosen, [*hot, *ranked], "encoding (categorical columns)")
-    result, position = [], 0
+    hot = [
+        feature.name
+        for feature in features
+        if feature.kind is Kind.CATEGORICAL
+        or feature.name in ordered
+        or (feature.kind is Kind.ORDINAL and feature.labelled and feature.name in chosen)
+    ]
+    refuse_unknown(chosen, hot, "encoding (categorical columns)")
+    drafts, position = [], 0
     for feature in features:
         wish = chosen.get(feature.name, "onehot") if isinstance(encoding, Mapping) else encoding
         if wish not in ENCODINGS:
             raise InvalidInputError(f"encoding: expected one of {list(ENCODINGS)}, got {wish!r}")
-        two = len(feature.categories) == 2
-        if wish == "binary" and feature.name in chosen and not two:
+        n_labels = len(feature.categories)
+        if wish == "binary" and feature.name in chosen and n_labels != 2:
             raise InvalidInputError(
-                f"encoding: expected two categories for a binary variable, got {len(feature.categories)} "
-                f"in column {feature.name!r}"
+                f"encoding: expected two categories for a binary variable, got {n_labels} in column {feature.name!r}"
             )
-        one_hot = feature.name in [*hot, *ranked] and not (wish == "binary" and two)
-        size = len(feature.categories) if one_hot else 1
-        result.append(replace(feature, one_hot=one_hot, variables=tuple(range(position, position + size))))
+        one_hot = feature.name in hot and not (wish == "binary" and n_labels == 2)
+        size = n_labels if one_hot else 1
+        drafts.append(replace(feature, one_hot=one_hot, variables=tuple(range(position, position + size))))
         position += size
-    return tuple(result)
-
-
-def with_missing(
-    features: Sequence[Feature], columns: Mapping[Name, pd.Series[Any]], fills: Mapping[Name, Any]
-) -> tuple[Feature, ...]:
-    """The features with a flag, after all other variables, for each column that may be missing.
-
-    A missing number is encoded as the median, or as the value given; a missing label as none of the labels.
-    """
-    result, position = [], sum(len(feature.variables) for feature in features)
-    for feature in features:
-        if feature.name in fills:
-            block = np.zeros(len(feature.variables))
-            fill = fills[feature.name]
-            if fill is not None:
-                feature.numbers(pd.Series([fill]))
-            if not feature.one_hot:
-                numbers = feature.numbers(columns[feature.name])
-                if not numbers.size:
-                    raise InvalidInputError(
-                        f"column {feature.name!r}: expected what the model reads where the value is missing, got none"
-                    )
-                middle = float(np.sort(numbers)[numbers.size // 2])
-                given = middle if fill is None else feature.numbers(pd.Series([fill]))[0]
-                block = feature.encode(np.array([given]))[0]
+    result = []
+    for feature in drafts:
+        if feature.name in stated:
+            numbers = np.sort(feature.numbers(stated[feature.name]))
+            if not (numbers.size or feature.one_hot):
+                raise InvalidInputError(
+                    f"column {feature.name!r}: expected what the model reads where the value is missing, got none"
+                )
+            middle = numbers[numbers.size // 2 :][:1]
+            block = np.zeros(len(feature.variables)) if feature.one_hot else feature.encode(middle)[0]
             feature = replace(feature, missing=tuple(block.tolist()), flags=((position, 0.0, 1.0),))
             position += 1
         result.append(feature)
@@ -179,25 +192,23 @@ def with_missing(
 
 def _labels(series: pd.Series[Any], name: Name, kind: Kind, order: Sequence[Label] | None) -> tuple[Label, ...]:
     """The labels in the order of their codes; none for a numeric column."""
+    dtype = series.dtype
     if order is not None:
         labels = tuple(plain_label(label, name) for label in order)
         if len(set(labels)) != len(labels) or not labels:
             raise InvalidInputError(f"ordinal[{name!r}]: expected different labels from low to high, got {list(order)}")
         return labels
-    if kind is Kind.CATEGORICAL:
-        return observed_labels(series, name)
-    if kind is Kind.BINARY:
-        labels = observed_labels(series, name)
-        if set(labels) <= {False, True}:
-            return (False, True) if pd.api.types.is_bool_dtype(series.dtype) else (0, 1)
-        if len(labels) != 2:
-            raise InvalidInputError(f"column {name!r}: expected two values for a binary column, got {list(labels)[:5]}")
-        return labels
-    dtype = series.dtype
-    if kind is Kind.ORDINAL and isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
-        return observed_labels(series, name)
-    if kind is Kind.ORDINAL and not pd.api.types.is_numeric_dtype(dtype):
+    if kind is Kind.ORDINAL and not getattr(dtype, "ordered", False) and not pd.api.types.is_numeric_dtype(dtype):
         raise InvalidInputError(
             f"column {name!r}: expected the order of its labels, ordinal={{{name!r}: [low, ..., high]}}"
         )
-    return ()
+    if kind in (Kind.INTEGER, Kind.CONTINUOUS) or (kind is Kind.ORDINAL and pd.api.types.is_numeric_dtype(dtype)):
+        return ()
+    labels = observed_labels(series, name)
+    if kind is not Kind.BINARY:
+        return labels
+    if set(labels) <= {False, True}:
+        return (False, True) if pd.api.types.is_bool_dtype(dtype) else (0, 1)
+    if len(labels) != 2:
+        raise InvalidInputError(f"column {name!r}: expected two values for a binary column, got {list(labels)[:5]}")
+    return labels

@@ -7,29 +7,25 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.features.binding import RuleTerms
-from holdfast.features.codec import differs
+from holdfast.features.codec import Rows, differs
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction
+from holdfast.features.rules import RuleTerms
 from holdfast.network import Floats
 
 Broken = tuple[NDArray[np.bool_], Callable[[int], str]]
 
 
 def broken_constraints(
-    features: Sequence[Feature],
-    rules: Sequence[RuleTerms],
-    numbers: Floats,
-    own: Floats,
-    points: Floats | None,
+    features: Sequence[Feature], rules: Sequence[RuleTerms], rows: Rows, own: Rows, *, raw: bool
 ) -> Iterator[Broken]:
-    """For each constraint, which rows break it and how to say so; with `points` if the table came as points."""
+    """For each constraint, which rows break it and how to say so; a table that came as points has to be an encoding."""
     for i, feature in enumerate(features):
-        yield from _broken_in_column(feature, numbers[:, i], own[:, i])
-        if points is not None:
-            yield _not_a_value(feature, numbers[:, i], points[:, list(feature.variables)])
+        yield from _broken_in_column(feature, rows.numbers[:, i], own.numbers[:, i])
+        if not raw:
+            yield _not_a_value(feature, rows.numbers[:, i], rows.points[:, feature.places])
     for terms in rules:
-        yield ~terms.holds(numbers), _rule_message(terms, features, numbers)
+        yield ~terms.holds(rows.numbers), _rule_message(terms, features, rows.numbers)
 
 
 def show(feature: Feature, number: float) -> str:

@@ -15,8 +15,6 @@ from holdfast.given import given_floats, row_words
 from holdfast.network import Floats
 
 _LARGEST_WHOLE = 2.0**53
-# A column up to this length is sooner looked up value by value than sorted out.
-_SHORT = 100
 
 
 @dataclass(frozen=True)
@@ -101,20 +99,13 @@ def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floa
 def column_codes(series: pd.Series[Any], name: Name, categories: Sequence[Label]) -> Floats:
     """The position in `categories` of each of the column's labels."""
     positions = {label: position for position, label in enumerate(categories)}
-    if len(series) <= _SHORT:
-        found = [positions.get(value) for value in series.tolist()]
-        if None not in found:
-            return np.array(found, dtype=np.float64)
-    codes, seen = pd.factorize(series)
-    if (codes < 0).any():
+    values = series.tolist()
+    codes = [positions.get(value) for value in values]
+    if None in codes:
         _refuse_missing(series, name)
-    mapping = np.empty(len(seen))
-    for i, value in enumerate(seen):
-        position = positions.get(value)
-        if position is None:
-            raise InvalidInputError(f"column {name!r}: expected one of {list(categories)}, got {value!r}")
-        mapping[i] = position
-    return np.asarray(mapping[codes]) if len(seen) else np.empty(0)
+        value = values[codes.index(None)]
+        raise InvalidInputError(f"column {name!r}: expected one of {list(categories)}, got {value!r}")
+    return np.array(codes, dtype=np.float64)
 
 
 def observed_labels(series: pd.Series[Any], name: Name) -> tuple[Label, ...]:

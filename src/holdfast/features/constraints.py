@@ -1,24 +1,45 @@
-"""What a person can change, laid over the columns: directions, ranges, steps, cost weights, units."""
+"""What a person can change, laid over the columns: directions, ranges, steps, cost weights, moves; and what is said.
+
+Every way to a `FeatureSpace` and `FeatureSpace.constrained` take these keywords, and all of them end here.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction, Kind, Label, Name
+from holdfast.features.rules import Rule
 from holdfast.features.scaling import hold_inward
 from holdfast.given import given_number
 
 Names = Iterable[Name] | str
-Range = tuple[float | None, float | None]
-# The moves that are possible between labels, (from, to) each.
-Moves = Iterable[tuple[Label, Label]] | None
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+class FeatureConstraints(TypedDict, total=False):
+    """What a person can change, and what people call things: the keywords of all that makes a `FeatureSpace`."""
+
+    immutable: Names
+    increasing: Names
+    decreasing: Names
+    free: Names
+    fillable: Names
+    allowed: Mapping[Name, Iterable[tuple[Label, Label]] | None]
+    ranges: Mapping[Name, tuple[float | None, float | None]]
+    steps: Mapping[Name, float]
+    costs: Mapping[Name, float]
+    units: Mapping[Name, str]
+    rules: Iterable[str | Rule] | str | None
+    protected: Names
+    # From a column, or from (column, value); the keys of a mapping cannot be typed more narrowly.
+    labels: Mapping[Any, str | Mapping[str, str]]
+    reasons: Mapping[Name, Any]
 
 
 def as_names(names: Names, argument: str) -> tuple[Name, ...]:
@@ -31,6 +52,13 @@ def as_names(names: Names, argument: str) -> tuple[Name, ...]:
         raise InvalidInputError(f"{argument}: expected column names, got {names!r}") from None
 
 
+def as_mapping(given: Any, argument: str) -> Mapping[Any, Any]:
+    """A mapping from column to value."""
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"{argument}: expected a mapping from column to value, got {given!r}")
+    return given
+
+
 def refuse_unknown(named: Iterable[Name], known: Sequence[Name], argument: str) -> None:
     """An error for a column that is named but is not there."""
     for name in named:
@@ -38,77 +66,46 @@ def refuse_unknown(named: Iterable[Name], known: Sequence[Name], argument: str) 
             raise InvalidInputError(f"{argument}: expected columns of the table, got {name!r}; it has {list(known)}")
 
 
-def refuse_overlap(groups: Mapping[str, Iterable[Name]]) -> None:
-    """An error for a column that is named in two arguments that contradict each other."""
+def named_once(groups: Mapping[str, Names], known: Sequence[Name]) -> dict[Name, str]:
+    """For each column that is named, in which argument; none may be named in two, which would contradict each other."""
     claimed: dict[Name, str] = {}
-    for argument, named in groups.items():
+    for argument, given in groups.items():
+        named = as_names(given, argument)
+        refuse_unknown(named, known, argument)
         for name in named:
             if claimed.setdefault(name, argument) != argument:
                 raise InvalidInputError(f"expected each column in one of {list(groups)}, got {name!r} in two")
+    return claimed
 
 
 def constrain(
-    features: Sequence[Feature],
-    *,
-    immutable: Names = (),
-    increasing: Names = (),
-    decreasing: Names = (),
-    free: Names = (),
-    ranges: Mapping[Name, Range] = NOTHING,
-    steps: Mapping[Name, float] = NOTHING,
-    costs: Mapping[Name, float] = NOTHING,
-    units: Mapping[Name, str] = NOTHING,
-    allowed: Mapping[Name, Moves] = NOTHING,
-    fillable: Names = (),
-    ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
+    features: Sequence[Feature], given: FeatureConstraints, ordinal: Mapping[Name, Sequence[Label]] = NOTHING
 ) -> tuple[Feature, ...]:
     """The same features with these constraints; whatever is not named stays as it is."""
+    unknown = given.keys() - FeatureConstraints.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
     known = [feature.name for feature in features]
-    groups = {
-        "immutable": as_names(immutable, "immutable"),
-        "increasing": as_names(increasing, "increasing"),
-        "decreasing": as_names(decreasing, "decreasing"),
-        "free": as_names(free, "free"),
-    }
-    mappings: dict[str, Mapping[Name, Any]] = {
-        "ranges": ranges, "steps": steps, "costs": costs, "units": units, "allowed": allowed, "ordinal": ordinal,
-    }  # fmt: skip
-    for argument, named in (groups | mappings).items():
-        if argument in mappings and not isinstance(named, Mapping):
-            raise InvalidInputError(f"{argument}: expected a mapping from column to value, got {named!r}")
-        refuse_unknown(named, known, argument)
-    refuse_overlap(groups)
-    filled = as_names(fillable, "fillable")
+    ways: dict[str, Names] = {way: given.get(way, ()) for way in Direction}  # type: ignore[misc]
+    directions = named_once(ways, known)
+    values = {argument: as_mapping(given.get(argument, NOTHING), argument) for argument in _CHANGES}
+    for argument, mapping in (values | {"ordinal": as_mapping(ordinal, "ordinal")}).items():
+        refuse_unknown(mapping, known, argument)
+    filled = as_names(given.get("fillable", ()), "fillable")
     refuse_unknown(filled, [feature.name for feature in features if feature.missing], "fillable (that may be missing)")
-    features = [replace(feature, fillable=True) if feature.name in filled else feature for feature in features]
-    features = [
-        in_order(feature, ordinal[feature.name]) if feature.name in ordinal else feature for feature in features
-    ]
-    directions = {name: Direction(argument) for argument, named in groups.items() for name in named}
-    return tuple(_constrained(feature, directions, mappings) for feature in features)
-
-
-def _constrained(
-    feature: Feature, directions: Mapping[Name, Direction], mappings: Mapping[str, Mapping[Name, Any]]
-) -> Feature:
-    name = feature.name
-    changes: dict[str, Any] = {}
-    if name in directions:
-        changes["direction"] = directions[name]
-    for argument in ("ranges", "steps"):
-        if feature.labelled and name in mappings[argument]:
-            raise InvalidInputError(f"{argument}: expected numeric columns, got the {feature.kind} column {name!r}")
-    if name in mappings["ranges"]:
-        changes["lower"], changes["upper"] = _range(feature, mappings["ranges"][name])
-    if name in mappings["steps"]:
-        changes["step"] = _number(mappings["steps"][name], f"steps[{name!r}]")
-    if name in mappings["costs"]:
-        changes["cost"] = _number(mappings["costs"][name], f"costs[{name!r}]")
-    if name in mappings["units"]:
-        changes["unit"] = str(mappings["units"][name])
-    if name in mappings["allowed"]:
-        changes["allowed"] = _moves(feature, mappings["allowed"][name])
-    return replace(feature, **changes) if changes else feature
+    result = []
+    for feature in features:
+        name = feature.name
+        if name in ordinal:
+            feature = in_order(feature, ordinal[name])
+        changes: dict[str, Any] = {"fillable": True} if name in filled else {}
+        if name in directions:
+            changes["direction"] = Direction(directions[name])
+        for argument, mapping in values.items():
+            if name in mapping:
+                changes |= _CHANGES[argument](feature, mapping[name], f"{argument}[{name!r}]")
+        result.append(replace(feature, **changes))
+    return tuple(result)
 
 
 def in_order(feature: Feature, order: Sequence[Label]) -> Feature:
@@ -130,30 +127,11 @@ def in_order(feature: Feature, order: Sequence[Label]) -> Feature:
     return replace(feature, **changes)
 
 
-def _moves(feature: Feature, given: object) -> tuple[tuple[int, int], ...] | None:
-    """Pairs of labels as pairs of positions; None allows every move."""
-    argument = f"allowed[{feature.name!r}]"
-    if given is None:
-        return None
-    if not feature.labelled:
-        raise InvalidInputError(f"{argument}: expected a column with labels, got the {feature.kind} one")
-    places = {label: position for position, label in enumerate(feature.categories)}
-    found = []
-    for pair in given if isinstance(given, Iterable) and not isinstance(given, str) else [given]:
-        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-            raise InvalidInputError(f"{argument}: expected pairs of labels (from, to), got {pair!r}")
-        for label in pair:
-            if label not in places:
-                raise InvalidInputError(f"{argument}: expected labels of {list(feature.categories)}, got {label!r}")
-        found.append((places[pair[0]], places[pair[1]]))
-    return tuple(sorted(set(found)))
-
-
-def _range(feature: Feature, given: object) -> tuple[float, float]:
+def _range(feature: Feature, given: Any, argument: str) -> dict[str, Any]:
     """The declared ends, rounded inward to what the column can hold; None keeps the present end."""
-    argument = f"ranges[{feature.name!r}]"
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
         raise InvalidInputError(f"{argument}: expected (lower, upper), got {given!r}")
+    _of_numbers(feature, argument)
     lower = feature.lower if given[0] is None else _number(given[0], argument)
     upper = feature.upper if given[1] is None else _number(given[1], argument)
     if not lower <= upper:
@@ -161,7 +139,40 @@ def _range(feature: Feature, given: object) -> tuple[float, float]:
     least, largest = feature.storage.limits()
     lower = max(lower, least) if math.isfinite(lower) else lower
     upper = min(upper, largest) if math.isfinite(upper) else upper
-    return hold_inward(lower, upper, feature.precision)
+    return dict(zip(("lower", "upper"), hold_inward(lower, upper, feature.precision), strict=True))
+
+
+def _allowed(feature: Feature, given: Any, argument: str) -> dict[str, Any]:
+    """Pairs of labels as pairs of positions; None allows every move."""
+    if given is None:
+        return {"allowed": None}
+    if not feature.labelled:
+        raise InvalidInputError(f"{argument}: expected a column with labels, got the {feature.kind} one")
+    places = {label: position for position, label in enumerate(feature.categories)}
+    moves = set()
+    for pair in given if isinstance(given, Iterable) and not isinstance(given, str) else [given]:
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise InvalidInputError(f"{argument}: expected pairs of labels (from, to), got {pair!r}")
+        for label in pair:
+            if label not in places:
+                raise InvalidInputError(f"{argument}: expected labels of {list(feature.categories)}, got {label!r}")
+        moves.add((places[pair[0]], places[pair[1]]))
+    return {"allowed": tuple(sorted(moves))}
+
+
+_CHANGES: dict[str, Callable[[Feature, Any, str], dict[str, Any]]] = {
+    "ranges": _range,
+    "steps": lambda feature, given, argument: {"step": _number(given, _of_numbers(feature, argument))},
+    "costs": lambda feature, given, argument: {"cost": _number(given, argument)},
+    "units": lambda feature, given, argument: {"unit": str(given)},
+    "allowed": _allowed,
+}
+
+
+def _of_numbers(feature: Feature, argument: str) -> str:
+    if feature.labelled:
+        raise InvalidInputError(f"{argument}: expected a numeric column, got a {feature.kind} one")
+    return argument
 
 
 def _number(value: object, argument: str) -> float:

@@ -49,22 +49,13 @@ def unit_after(feature: Feature, notes: Notes) -> str:
 
 def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFrame:
     """One row per feature: kind, range, step, direction, categories, cost, unit, variables."""
-    rows = [
-        {
-            "kind": str(feature.kind),
-            "lower": None if feature.labelled else feature.lower,
-            "upper": None if feature.labelled else feature.upper,
-            "step": feature.step,
-            "direction": str(feature.direction),
-            "categories": ", ".join(map(str, feature.categories)),
-            "cost": feature.cost,
-            "unit": feature.unit,
-            "variables": ", ".join(variables[i] for i in feature.variables),
-        }
-        for feature in features
-    ]
+    shown = ["kind", "lower", "upper", "step", "direction", "categories", "cost", "unit", "variables"]
+    rows = [{key: getattr(feature, key) for key in shown} for feature in features]
     frame = pd.DataFrame(rows, index=pd.Index([feature.name for feature in features], name="feature"))
-    return frame.astype({"lower": "float64", "upper": "float64", "step": "float64"})
+    frame.loc[[feature.labelled for feature in features], ["lower", "upper"]] = np.nan
+    frame["categories"] = [", ".join(map(str, labels)) for labels in frame["categories"]]
+    frame["variables"] = [", ".join(variables[i] for i in places) for places in frame["variables"]]
+    return frame.astype({"kind": str, "direction": str, "lower": float, "upper": float, "step": float})
 
 
 def _fragment(feature: Feature, notes: Notes, old: float, new: float) -> str:

@@ -92,33 +92,25 @@ class Feature:
     storage: Storage = field(default=Storage(), repr=False)
 
     def __post_init__(self) -> None:
-        if self.kind in _LABELLED_ONLY and not self.categories:
-            raise InvalidInputError(f"column {self.name!r}: expected categories for a {self.kind} column, got none")
-        if not self.lower <= self.upper:
-            raise InvalidInputError(
-                f"column {self.name!r}: expected a range with lower <= upper, got [{self.lower}, {self.upper}]"
-            )
-        if not (math.isfinite(self.cost) and self.cost >= 0.0):
-            raise InvalidInputError(f"column {self.name!r}: expected a cost weight >= 0, got {self.cost}")
-        if self.step is not None and not (math.isfinite(self.step) and self.step > 0.0):
-            raise InvalidInputError(f"column {self.name!r}: expected a step > 0, got {self.step}")
-        if self.step is not None and self.precision == "integer" and self.step != int(self.step):
-            raise InvalidInputError(f"column {self.name!r}: expected a whole step for whole numbers, got {self.step}")
-        if self.values and len(self.values) != self.n_codes:
-            raise InvalidInputError(
-                f"column {self.name!r}: expected a value for each of {self.n_codes} labels or bins, "
-                f"got {len(self.values)}"
-            )
-        if (self.fillable or self.flags) and not self.missing:
-            raise InvalidInputError(f"column {self.name!r}: expected one that may be missing, to be filled in")
-        if self.one_hot and not self.cells:
-            first = len(self.variables) - self.n_codes
-            object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
-        if self.kind is Kind.CATEGORICAL and self.direction in (Direction.INCREASING, Direction.DECREASING):
-            raise InvalidInputError(
-                f"column {self.name!r}: expected an order for a column that is {self.direction}; "
-                "name its labels from low to high in ordinal={...}"
-            )
+        whole = self.step is None or self.precision != "integer" or self.step % 1 == 0
+        for fine, expected in (
+            (self.categories or self.kind not in _LABELLED_ONLY, f"categories for a {self.kind} column, got none"),
+            (self.lower <= self.upper, f"a range with lower <= upper, got [{self.lower}, {self.upper}]"),
+            (0.0 <= self.cost < math.inf, f"a cost weight >= 0, got {self.cost}"),
+            (self.step is None or 0.0 < self.step < math.inf, f"a step > 0, got {self.step}"),
+            (whole, f"a whole step for whole numbers, got {self.step}"),
+            (
+                len(self.values) in (0, self.n_codes),
+                f"a value for each of {self.n_codes} labels or bins, got {len(self.values)}",
+            ),
+            (self.missing or not (self.fillable or self.flags), "one that may be missing, to be filled in"),
+            (
+                self.kind is not Kind.CATEGORICAL or self.direction in (Direction.FREE, Direction.IMMUTABLE),
+                f"an order for a column that is {self.direction}; name its labels from low to high in ordinal={{...}}",
+            ),
+        ):
+            if not fine:
+                raise InvalidInputError(f"column {self.name!r}: expected {expected}")
         if not self.scaling.linear:
             ends = self.scaling.apply(np.array([end for end in (self.lower, self.upper) if math.isfinite(end)]))
             if not np.isfinite(ends).all():
@@ -127,27 +119,30 @@ class Feature:
                     f"column {self.name!r}: expected a range on which {curve} has values, "
                     f"got [{self.lower}, {self.upper}]"
                 )
+        if self.one_hot and not self.cells:
+            first = len(self.variables) - self.n_codes
+            object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
         try:
             _ = self.grid
         except InvalidInputError as error:
             raise InvalidInputError(f"column {self.name!r}: {error}") from error
 
-    @property
+    @cached_property
     def labelled(self) -> bool:
         """Whether its values are labels, which numbers 0, 1, ... stand for."""
         return bool(self.categories)
 
-    @property
+    @cached_property
     def numeric(self) -> bool:
         """Whether arithmetic on its values makes sense: a number, or a 0/1 flag."""
         return not self.labelled or tuple(self.categories) == (0, 1)
 
-    @property
-    def drops_one(self) -> bool:
-        """One-hot, with a label where all variables are 0."""
-        return self.one_hot and -1 in self.cells
+    @cached_property
+    def places(self) -> list[int]:
+        """All of its variables: those that stand for its value, then those that say whether it has one."""
+        return [*self.variables, *(place for place, _, _ in self.flags)]
 
-    @property
+    @cached_property
     def n_codes(self) -> int:
         """How many labels or bins there are; 0 for a plain column of numbers."""
         return len(self.categories) if self.labelled else len(self.edges) + bool(self.edges)
@@ -160,8 +155,17 @@ class Feature:
 
     @cached_property
     def blocks(self) -> Floats:
-        """The model's variables for each label or bin, (n_codes, len(variables))."""
-        return self._encode_codes(np.arange(self.n_codes))
+        """The variables that stand for each label or bin, (n_codes, len(variables))."""
+        if self.one_hot:
+            return np.asarray(np.equal.outer(self.cells, np.arange(len(self.variables))), dtype=np.float64)
+        return self.scaling.apply(np.array(self.values or range(self.n_codes), dtype=np.float64))[:, None]
+
+    @cached_property
+    def hull(self) -> tuple[Floats, Floats]:
+        """The least and the largest value at each of its places, whatever its value within the range."""
+        block = self.blocks if self.listed else self._encode_known(np.array([self.lower, self.upper]))
+        known = [known for _, known, _ in self.flags]
+        return np.append(block.min(axis=0), known), np.append(block.max(axis=0), known)
 
     @cached_property
     def moves(self) -> NDArray[np.bool_]:
@@ -178,17 +182,17 @@ class Feature:
             moves = moves & named
         return np.asarray(moves | stays)
 
-    @property
+    @cached_property
     def listed(self) -> bool:
         """Whether its values are to be gone through one by one: labels whose variables are in no order of theirs."""
         return self.one_hot or bool(self.values or self.edges) or self.allowed is not None
 
-    @property
+    @cached_property
     def restricted(self) -> bool:
         """Whether some of its labels or bins cannot be reached from some others."""
         return self.n_codes > 0 and not bool(self.moves.all())
 
-    @property
+    @cached_property
     def precision(self) -> str:
         """What its numbers can be: "integer", "float16", "float32" or "float64"."""
         return "integer" if self.labelled else self.storage.precision
@@ -220,47 +224,55 @@ class Feature:
         return self.storage.restore(labels[np.nan_to_num(numbers, nan=len(self.categories)).astype(np.intp)])
 
     def encode(self, numbers: Floats) -> Floats:
-        """Numbers -> the model's variables, (n, len(variables)), flags apart."""
+        """Numbers -> the model's variables, (n, len(places))."""
+        if not self.missing:
+            return self._encode_known(numbers)
         gone = np.isnan(numbers)
-        if self.missing and gone.any():
-            block = np.tile(np.array(self.missing), (numbers.shape[0], 1))
-            block[~gone] = self.encode(numbers[~gone])
-            return block
-        if self.listed:
-            return self._encode_codes(self.codes(numbers))
-        return self.scaling.apply(numbers)[:, None]
+        block = np.empty((numbers.shape[0], len(self.places)))
+        block[gone] = [*self.missing, *(missing for _, _, missing in self.flags)]
+        block[~gone, : len(self.variables)] = self._encode_known(numbers[~gone])
+        block[~gone, len(self.variables) :] = [known for _, known, _ in self.flags]
+        return block
 
-    def _encode_codes(self, codes: NDArray[np.intp]) -> Floats:
-        if not self.one_hot:
-            return self.scaling.apply(np.array(self.values)[codes] if self.values else codes.astype(np.float64))[
-                :, None
-            ]
-        cells = np.array(self.cells, dtype=np.intp)[codes]
-        return np.asarray((cells[:, None] == np.arange(len(self.variables))).astype(np.float64))
+    def _encode_known(self, numbers: Floats) -> Floats:
+        return self.blocks[self.codes(numbers)] if self.listed else self.scaling.apply(numbers)[:, None]
 
     def decode(self, block: Floats) -> Floats:
-        """The model's variables -> numbers: an exact original where there is one, otherwise the nearest."""
+        """The model's variables, (n, len(places)) -> numbers, nan where they say that the value is missing."""
+        numbers = self.decode_known(block)
+        return np.where(self.says_missing(block), np.nan, numbers) if self.flags else numbers
+
+    def decode_known(self, block: Floats) -> Floats:
+        """The variables that stand for a value -> an exact original where there is one, otherwise the nearest."""
         if self.listed:
             codes = self.scores(block).argmax(axis=1)
             return np.asarray(codes.astype(np.float64) if self.labelled else self.starts[codes])
         favourites: list[float | Floats] = [end for end in (self.upper, self.lower) if math.isfinite(end)]
         if self.grid is not None:
             favourites = [self.grid.value(self.grid.nearest(self.estimate(block[:, 0])))]
-        encoded = block[:, 0]
-        if not self.scaling.linear:
-            # Beyond the ends a curve may have no inverse.
-            encoded = np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
-        numbers = self.scaling.invert(encoded, self.precision, favourites)
+        numbers = self.scaling.invert(self._on_curve(block[:, 0]), self.precision, favourites)
         return np.clip(numbers, self.lower, self.upper) if self.labelled else numbers
 
     def estimate(self, encoded: Floats) -> Floats:
         """The variable -> a number, up to rounding; beyond the ends of a curve, its end."""
-        if not self.scaling.linear:
-            encoded = np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
-        return self.scaling.estimate(encoded)
+        return self.scaling.estimate(self._on_curve(encoded))
+
+    def _on_curve(self, encoded: Floats) -> Floats:
+        """Beyond the ends of its range a curve may have no inverse."""
+        if self.scaling.linear:
+            return encoded
+        return np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
+
+    def says_missing(self, block: Floats) -> NDArray[np.bool_]:
+        """Whether the variables that say so say that the column has no value; never without such variables."""
+        said = np.full(block.shape[0], bool(self.flags))
+        for values, (_, known, missing) in zip(block[:, len(self.variables) :].T, self.flags, strict=True):
+            said &= np.abs(values - missing) < np.abs(values - known)
+        return said
 
     def scores(self, block: Floats) -> Floats:
         """For each label how well the variables fit it: of a one-hot column its weight, else minus the distance."""
+        block = block[:, : len(self.variables)]
         if not self.one_hot:
             return -np.abs(block - self.blocks[:, 0])
         if self.cells == tuple(range(len(self.variables))):
@@ -278,7 +290,8 @@ class Feature:
         return hold(low, self.precision)
 
     def variable_names(self) -> tuple[str, ...]:
-        """The names of its variables: the column's, or column=label."""
+        """The names of its variables: the column's, or column=label; then those that say whether it has a value."""
+        flags = (f"{self.name} missing" for _ in self.flags)
         if self.one_hot:
             owners: list[list[str]] = [[] for _ in self.variables]
             bins = [f"from {edge:g}" for edge in self.edges]
@@ -286,7 +299,6 @@ class Feature:
             for label, cell in zip(names, self.cells, strict=True):
                 if cell >= 0:
                     owners[cell].append(str(label))
-            return tuple(f"{self.name}={'|'.join(labels)}" for labels in owners)
-        if self.kind is Kind.CATEGORICAL:
-            return (f"{self.name}={self.categories[-1]}",)
-        return (str(self.name),)
+            return (*(f"{self.name}={'|'.join(labels)}" for labels in owners), *flags)
+        label = f"={self.categories[-1]}" if self.kind is Kind.CATEGORICAL else ""
+        return (f"{self.name}{label}", *flags)

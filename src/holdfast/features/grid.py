@@ -70,9 +70,7 @@ class Grid:
 
     def ceil(self, values: Floats) -> Floats:
         """The number of the first multiple >= each value, whatever the range."""
-        k = self.nearest(values)
-        k = k + (self.value(k) < values)
-        return np.asarray(k - (self.value(k - 1.0) >= values))
+        return -self.floor(-values)
 
     def contains(self, values: Floats) -> NDArray[np.bool_]:
         """Whether each value is, to the last bit, a multiple of the step."""

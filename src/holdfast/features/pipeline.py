@@ -7,7 +7,7 @@ sees the same bits as in production, or there is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,9 +34,13 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError
+from holdfast.features.build import Orders, check_frame, column_feature, declared_kinds
 from holdfast.features.columns import plain_label
+from holdfast.features.constraints import FeatureConstraints, constrain
 from holdfast.features.curves import FUNCTIONS
-from holdfast.features.kinds import Label, Name
+from holdfast.features.feature import Feature
+from holdfast.features.kinds import Kind, Label, Name
+from holdfast.features.scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,84 @@ class Source:
 Sources = list[Source]
 
 
-def read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
+def features_from_pipeline(
+    transformer: Any, frame: pd.DataFrame, kinds: Mapping[str, Orders], constraints: FeatureConstraints
+) -> tuple[tuple[Feature, ...], np.ndarray[Any, Any]]:
+    """Columns as the preprocessing reads them, and what it makes of the table, to compare with."""
+    preprocessing, sources = _read_sources(transformer, check_frame(frame))
+    owned: dict[Name, dict[int, Source]] = {}
+    for position, source in enumerate(sources):
+        owned.setdefault(source.column, {})[position] = source
+    columns = [name for name in frame.columns if name in owned]
+    declared, orders = declared_kinds(kinds, columns)
+    drafts = []
+    for name in columns:
+        mine = owned[name]
+        # A label that stands for what is missing, and that nobody has, is none to get to: its variable is a flag.
+        fills = {source.fill for source in mine.values() if source.fill in source.labels} - set(frame[name].dropna())
+        stand_ins = [(source.labels.index(fill),) for source in mine.values() for fill in fills if source.labels]
+        flags = [i for i, source in mine.items() if source.flag or source.codes in stand_ins]
+        own = [i for i in mine if i not in flags]
+        if not own:
+            raise InvalidInputError(f"column {name!r}: expected a variable for its value, got only one for missing")
+        feature = _feature(frame[name], name, declared.get(name), orders.get(name), [mine[i] for i in own], fills)
+        feature = replace(feature, variables=tuple(own))
+        if feature.missing:
+            known, gone = _missing_values(preprocessing, frame, name)
+            told = tuple((i, float(known[i]), float(gone[i])) for i in flags)
+            feature = replace(feature, missing=tuple(gone[own].tolist()), flags=told)
+        drafts.append(feature)
+    return constrain(drafts, constraints), _production_values(preprocessing, frame)
+
+
+def _feature(
+    column: pd.Series[Any],
+    name: Name,
+    kind: Kind | None,
+    order: Sequence[Label] | None,
+    sources: Sources,
+    fills: set[Label],
+) -> Feature:
+    """A column with the encoding that the preprocessing gives it; labels in the order that the caller gives."""
+    source = sources[0]
+    # A label or bin whose variable was left out is the one where all of them are 0.
+    hot = {code: i for i, one in enumerate(sources) for code in one.codes}
+    codes: list[int] = list(range(len(source.edges) + 1))
+    values: tuple[float, ...] = ()
+    if source.labels:
+        ranked = not hot and not source.values
+        encoded = Kind.ORDINAL if ranked or order is not None else Kind.CATEGORICAL
+        if kind not in (None, encoded):
+            raise InvalidInputError(f"column {name!r}: expected {encoded}, as the pipeline encodes it, got {kind}")
+        known = [label for label in source.labels if label not in fills]
+        labels = known if order is None else list(order)
+        if set(labels) != set(known) or len(labels) != len(known):
+            raise InvalidInputError(f"ordinal[{name!r}]: expected the labels {known} from low to high, got {labels}")
+        codes = [source.labels.index(label) for label in labels]
+        numbers = source.values or tuple(float(code) for code in range(len(source.labels)))
+        values = () if hot else tuple(numbers[code] for code in codes)
+        values = () if values == tuple(range(len(codes))) else values
+        feature = column_feature(column, name, encoded, labels, missing=source.imputed)
+    else:
+        feature = column_feature(column, name, kind, missing=source.imputed)
+        if feature.kind is Kind.CATEGORICAL or (feature.labelled and feature.categories != (0, 1)):
+            raise InvalidInputError(
+                f"column {name!r}: expected numbers or 0/1, as the pipeline passes them on, "
+                f"got {list(feature.categories)[:5]}"
+            )
+        if source.edges and feature.labelled:
+            raise InvalidInputError(
+                f"column {name!r}: expected numbers for bins, got labels; name it in continuous or integer"
+            )
+    cells = tuple(hot.get(code, -1) for code in codes) if hot else ()
+    # Of two labels of which one has no variable, the variable is a flag.
+    if source.labels and cells == (-1, 0) and len(sources) == 1:
+        cells = ()
+    scaling = Scaling(source.operations)
+    return replace(feature, one_hot=bool(cells), cells=cells, values=values, edges=source.edges, scaling=scaling)
+
+
+def _read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
     """The preprocessing without a final classifier, and what each of its outputs is made of."""
     if isinstance(transformer, Pipeline) and not hasattr(transformer.steps[-1][1], "transform"):
         final = transformer.steps[-1][1]
@@ -84,24 +165,26 @@ def read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
     if expected != len(names):
         raise InvalidInputError(f"frame: expected the pipeline's {expected} columns, got {len(names)}")
     sources = _apply(transformer, [Source(name) for name in names])
-    _refuse_column_twice(sources)
+    seen: dict[Name, Source] = {}
+    for source in sources:
+        first = source if source.flag else seen.setdefault(source.column, source)
+        if first is not source and (not source.codes or first.labels != source.labels or first.codes == source.codes):
+            raise InvalidInputError(f"expected each column once in the pipeline, got {source.column!r} twice")
     return transformer, sources
 
 
-def missing_values(transformer: Any, frame: pd.DataFrame, column: Name) -> np.ndarray[Any, Any]:
+def _missing_values(transformer: Any, frame: pd.DataFrame, column: Name) -> np.ndarray[Any, Any]:
     """What the preprocessing makes of one row as it is, and of the same row with nothing in this column, (2, d)."""
-    rows = pd.concat([frame.apply(lambda part: part.dropna().iloc[0]).to_frame().T] * 2, ignore_index=True)
-    rows = rows.astype({name: dtype for name, dtype in frame.dtypes.items() if name != column})
     own = frame[column]
+    rows = frame[own.notna()].iloc[[0, 0]].reset_index(drop=True)
     gone = own[own.isna()]
-    known = own.dropna().iloc[0]
-    values = pd.Series([known, gone.iloc[0] if len(gone) else np.nan], dtype=object)
+    values = pd.Series([rows[column].iloc[0], gone.iloc[0] if len(gone) else np.nan], dtype=object)
     # A column of whole numbers has no room for what is missing.
     rows[column] = values.astype(own.dtype) if len(gone) else values.infer_objects()
-    return production_values(transformer, rows)
+    return _production_values(transformer, rows)
 
 
-def production_values(transformer: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
+def _production_values(transformer: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
     """What the preprocessing itself makes of the table, dense."""
     names = list(getattr(transformer, "feature_names_in_", []))
     values = transformer.transform(frame[names] if names else frame.to_numpy())
@@ -129,26 +212,11 @@ def _pipeline(pipeline: Any, sources: Sources) -> Sources:
 
 
 def _column_transformer(transformer: Any, sources: Sources) -> Sources:
-    names = list(getattr(transformer, "feature_names_in_", []))
     result: Sources = []
-    for _, part, columns in transformer.transformers_:
+    for name, part, _ in transformer.transformers_:
         if part != "drop":
-            picked = [sources[i] for i in column_positions(columns, names, len(sources))]
-            result += _apply(part, picked) if picked else []
+            result += _apply(part, [sources[i] for i in transformer._transformer_to_input_indices[name]])
     return result
-
-
-def column_positions(columns: Any, names: Sequence[Name], n_columns: int) -> list[int]:
-    """The column positions a ColumnTransformer's selection stands for: names, positions, a slice or a mask."""
-    if isinstance(columns, slice):
-        ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
-        # A slice of names includes its last one, as in pandas.
-        stop = ends[1] + 1 if isinstance(columns.stop, str) and ends[1] is not None else ends[1]
-        return list(range(n_columns))[slice(ends[0], stop, columns.step)]
-    listed = [columns] if isinstance(columns, str | int) else list(columns)
-    if listed and all(isinstance(entry, bool | np.bool_) for entry in listed):
-        return [int(i) for i in np.flatnonzero(listed)]
-    return [names.index(e) if isinstance(e, str) else int(e) % n_columns for e in listed]
 
 
 def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sources]:
@@ -157,21 +225,11 @@ def _scaler(*attributes: tuple[str, str, str]) -> Callable[[Any, Sources], Sourc
     def read(scaler: Any, sources: Sources) -> Sources:
         if getattr(scaler, "clip", False):
             raise _unsupported(scaler, "with clip=True several values look the same to the model")
-        steps = [
-            (operation, np.asarray(getattr(scaler, attribute), dtype=np.float64))
-            for operation, attribute, switch in attributes
-            if not switch or getattr(scaler, switch)
-        ]
-        result = []
-        for i, source in enumerate(sources):
-            if source.codes:
-                raise _unsupported(
-                    scaler,
-                    f"it scales the one-hot variables of column {source.column!r}; let it scale the numbers only",
-                )
-            added = tuple((operation, float(constants[i])) for operation, constants in steps)
-            result.append(replace(source, operations=source.operations + added))
-        return result
+        for operation, attribute, switch in attributes:
+            if not switch or getattr(scaler, switch):
+                constants = np.asarray(getattr(scaler, attribute), dtype=np.float64).tolist()
+                sources = _onward(scaler, sources, operation, constants)
+        return sources
 
     return read
 
@@ -180,32 +238,25 @@ def _one_hot(encoder: Any, sources: Sources) -> Sources:
     """A variable for each label but the dropped one; infrequent labels share one, the last."""
     result: Sources = []
     dropped = encoder.drop_idx_ if encoder.drop_idx_ is not None else [None] * len(sources)
-    rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
-    every = zip(sources, _encoder_labels(encoder, sources), encoder.categories_, dropped, rare, strict=True)
-    for source, labels, categories, drop, few in every:
-        shared = set() if few is None else {plain_label(label, source.column) for label in few}
-        groups = [(code,) for code, label in enumerate(labels) if label not in shared]
-        variables = [replace(source, labels=labels, codes=group) for group in groups]
-        if len(categories) > len(labels):
-            # Missing values are a category of their own, which comes last.
-            variables.append(replace(source, flag=True, imputed=True))
-            variables = [replace(variable, imputed=True) for variable in variables]
-        if shared:
-            group = tuple(code for code, label in enumerate(labels) if label in shared)
-            variables.append(replace(source, labels=labels, codes=group))
+    for source, drop, categories, (labels, common, rare) in zip(
+        sources, dropped, encoder.categories_, _encoder_labels(encoder, sources), strict=True
+    ):
+        gap = len(categories) > len(labels)
+        base = replace(source, imputed=source.imputed or gap)
+        # Missing values are a category of their own, which comes after the others.
+        variables = [replace(base, labels=labels, codes=(code,)) for code in common]
+        variables += [replace(base, flag=True)] if gap else []
+        variables += [replace(base, labels=labels, codes=rare)] if rare else []
         result += [variable for i, variable in enumerate(variables) if i != drop]
     return result
 
 
 def _ordinal(encoder: Any, sources: Sources) -> Sources:
     """The position of each label; infrequent ones share the last."""
-    rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
     result = []
-    for source, labels, few in zip(sources, _encoder_labels(encoder, sources), rare, strict=True):
-        shared = set() if few is None else {plain_label(label, source.column) for label in few}
-        common = [label for label in labels if label not in shared]
-        places = tuple(float(common.index(label)) if label in common else float(len(common)) for label in labels)
-        result.append(replace(source, labels=labels, values=places if shared else ()))
+    for source, (labels, common, rare) in zip(sources, _encoder_labels(encoder, sources), strict=True):
+        places = tuple(float(len(common) if code in rare else common.index(code)) for code in range(len(labels)))
+        result.append(replace(source, labels=labels, values=places if rare else ()))
     return result
 
 
@@ -213,9 +264,10 @@ def _target(encoder: Any, sources: Sources) -> Sources:
     """The mean of the target among the rows with each label."""
     if encoder.target_type_ == "multiclass":
         raise _unsupported(encoder, "with several classes it writes several numbers for one label")
+    read = zip(sources, _encoder_labels(encoder, sources), encoder.encodings_, strict=True)
     return [
         replace(source, labels=labels, values=tuple(float(value) for value in values[: len(labels)]))
-        for source, labels, values in zip(sources, _encoder_labels(encoder, sources), encoder.encodings_, strict=True)
+        for source, (labels, _, _), values in read
     ]
 
 
@@ -238,14 +290,18 @@ def _selected(selector: Any, sources: Sources) -> Sources:
     return [source for source, kept in zip(sources, selector.get_support(), strict=True) if kept]
 
 
-def _encoder_labels(encoder: Any, sources: Sources) -> list[tuple[Label, ...]]:
-    for source in sources:
+def _encoder_labels(encoder: Any, sources: Sources) -> list[tuple[tuple[Label, ...], list[int], tuple[int, ...]]]:
+    """For each column its labels, and which of them are common and which infrequent."""
+    result = []
+    few = getattr(encoder, "infrequent_categories_", None) or [None] * len(sources)
+    for source, categories, rare in zip(sources, encoder.categories_, few, strict=True):
         if not source.untouched:
             raise _unsupported(encoder, f"column {source.column!r} has been transformed before")
-    return [
-        tuple(plain_label(label, source.column) for label in labels if not pd.isna(label))
-        for source, labels in zip(sources, encoder.categories_, strict=True)
-    ]
+        labels = tuple(plain_label(label, source.column) for label in categories if not pd.isna(label))
+        shared = [] if rare is None else [plain_label(label, source.column) for label in rare]
+        common = [code for code, label in enumerate(labels) if label not in shared]
+        result.append((labels, common, tuple(code for code in range(len(labels)) if code not in common)))
+    return result
 
 
 def _imputer(imputer: Any, sources: Sources) -> Sources:
@@ -266,45 +322,35 @@ def _function(transformer: Any, sources: Sources) -> Sources:
     if transformer.func is None:
         return sources
     known = [name for name, (there, _) in FUNCTIONS.items() if transformer.func is there]
-    known += ["sqrt"] * (transformer.func is np.sqrt)
     if not known or transformer.kw_args:
-        names = ", ".join(f"np.{name}" for name in (*FUNCTIONS, "sqrt"))
+        names = ", ".join(f"np.{name}" for name in FUNCTIONS)
         raise _unsupported(transformer, f"its function {transformer.func!r} could be anything; expected one of {names}")
-    return [_onward(transformer, source, (known[0], 0.0)) for source in sources]
+    return _onward(transformer, sources, known[0], [0.0] * len(sources))
 
 
 def _powers(transformer: Any, sources: Sources) -> Sources:
     """A power, its exponent fitted for each column; then scaled."""
-    steps = [(transformer.method, float(exponent)) for exponent in transformer.lambdas_]
-    sources = [_onward(transformer, source, step) for source, step in zip(sources, steps, strict=True)]
+    sources = _onward(transformer, sources, transformer.method, transformer.lambdas_.tolist())
     return _READERS[StandardScaler](transformer._scaler, sources) if transformer.standardize else sources
 
 
 def _ranks(transformer: Any, sources: Sources) -> Sources:
     """Where a number stands among those of the training table."""
-    name = f"{transformer.output_distribution} ranks"
-    columns = zip(sources, transformer.quantiles_.T.tolist(), strict=True)
-    return [_onward(transformer, source, (name, tuple(quantiles))) for source, quantiles in columns]
+    quantiles = map(tuple, transformer.quantiles_.T.tolist())
+    return _onward(transformer, sources, f"{transformer.output_distribution} ranks", quantiles)
 
 
-def _onward(transformer: Any, source: Source, step: tuple[str, Any]) -> Source:
-    if source.codes:
-        raise _unsupported(transformer, f"it changes the one-hot variables of column {source.column!r}")
-    return replace(source, operations=(*source.operations, step))
+def _onward(transformer: Any, sources: Sources, operation: str, constants: Iterable[Any]) -> Sources:
+    """One more operation on every column, each with its own constant."""
+    for source in sources:
+        if source.codes:
+            raise _unsupported(transformer, f"it changes the one-hot variables of column {source.column!r}")
+    steps = zip(sources, constants, strict=True)
+    return [replace(source, operations=(*source.operations, (operation, constant))) for source, constant in steps]
 
 
 def _unsupported(transformer: Any, why: str) -> InvalidInputError:
     return InvalidInputError(f"{type(transformer).__name__} is not supported in a feature space: {why}")
-
-
-def _refuse_column_twice(sources: Sources) -> None:
-    seen: dict[Name, Source] = {}
-    for source in sources:
-        if source.flag:
-            continue
-        first = seen.setdefault(source.column, source)
-        if first is not source and (not source.codes or first.labels != source.labels or first.codes == source.codes):
-            raise InvalidInputError(f"expected each column once in the pipeline, got {source.column!r} twice")
 
 
 _READERS: dict[type, Callable[[Any, Sources], Sources]] = {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from holdfast.features.admissible import canonical, reach
-from holdfast.features.binding import RuleTerms
 from holdfast.features.feature import Feature
+from holdfast.features.rules import RuleTerms
 from holdfast.features.scaling import hold
 from holdfast.network import Floats
 
@@ -21,23 +21,24 @@ def repair(features: Sequence[Feature], rules: Sequence[RuleTerms], numbers: Flo
     """The numbers with as many rules obeyed as this finds; all of them wherever the factual obeys them.
 
     Each broken rule is met by moving the column for which that costs least; rules that share columns take turns. Rows
-    that still break a rule get the factual's values back in the columns the rules tie together.
+    that still break a rule which the factual obeys get the factual's values back in its columns.
     """
     numbers = numbers.copy()
     for _ in range(_SWEEPS * len(rules)):
-        settled = True
+        obeyed = True
         for terms in rules:
             rows = np.flatnonzero(~terms.holds(numbers))
             if rows.size:
-                settled = False
+                obeyed = False
                 numbers[rows] = _meet(features, terms, numbers[rows], own[rows])
-        if settled:
+        if obeyed:
             return numbers
-    for columns, tied in _components(rules):
-        fine = np.logical_and.reduce([terms.holds(numbers) for terms in tied])
-        rows = np.flatnonzero(~fine & np.logical_and.reduce([terms.holds(own) for terms in tied]))
-        for column in columns:
-            numbers[rows, column] = own[rows, column]
+    # A rule all of whose columns are the factual's again cannot break once more, so this ends.
+    for _ in rules:
+        for terms in rules:
+            rows = np.flatnonzero(~terms.holds(numbers) & terms.holds(own))
+            for column in terms.columns:
+                numbers[rows, column] = own[rows, column]
     return numbers
 
 
@@ -100,18 +101,3 @@ def _with(rows: Floats, column: int, values: Floats) -> Floats:
     changed = rows.copy()
     changed[:, column] = values
     return changed
-
-
-def _components(rules: Sequence[RuleTerms]) -> list[tuple[list[int], list[RuleTerms]]]:
-    """Groups of rules that share columns, each with its columns."""
-    groups: list[tuple[set[int], list[RuleTerms]]] = []
-    for terms in rules:
-        columns, tied = set(terms.columns), [terms]
-        apart = []
-        for other in groups:
-            if columns & other[0]:
-                columns, tied = columns | other[0], other[1] + tied
-            else:
-                apart.append(other)
-        groups = [*apart, (columns, tied)]
-    return [(sorted(columns), tied) for columns, tied in groups]

@@ -19,16 +19,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
-from holdfast.features.curves import CURVES
+from holdfast.features.curves import ARITHMETIC, CURVES
 from holdfast.network import Floats
 
 _MOST_DECIMALS = 17
 _EPSILON = float(np.finfo(np.float64).eps)
-_INVERSE = {"subtract": np.add, "add": np.subtract, "divide": np.multiply, "multiply": np.divide}
-_FORWARD = {"subtract": np.subtract, "add": np.add, "divide": np.divide, "multiply": np.multiply}
+_STEPS = ARITHMETIC | CURVES
 
 
 @dataclass(frozen=True)
@@ -53,35 +51,26 @@ class Scaling:
             if operation in CURVES and np.isfinite(constant).all():
                 continue
             factor = operation in ("divide", "multiply")
-            if operation not in _FORWARD or not math.isfinite(constant) or (factor and constant <= 0.0):
+            if operation not in ARITHMETIC or not math.isfinite(constant) or (factor and constant <= 0.0):
                 raise InvalidInputError(f"expected a scaling with finite constants and factors > 0, got {self}")
 
     def apply(self, values: Floats) -> Floats:
         """Raw values -> encoded values; zeros come out unsigned."""
-        if self.linear:
-            for operation, constant in self.operations:
-                values = _FORWARD[operation](values, constant)
-            return np.asarray(values + 0.0)
         with np.errstate(all="ignore"):
             for operation, constant in self.operations:
-                values = self._step(operation, 0)(values, constant)
+                values = _STEPS[operation][0](values, constant)
         return np.asarray(values + 0.0)
-
-    @staticmethod
-    def _step(operation: str, way: int) -> Any:
-        """A step forward (0) or back (1)."""
-        return CURVES[operation][way] if operation in CURVES else (_FORWARD, _INVERSE)[way][operation]
 
     @cached_property
     def linear(self) -> bool:
         """Whether there is no curve in it."""
-        return all(operation not in CURVES for operation, _ in self.operations)
+        return CURVES.keys().isdisjoint(dict(self.operations))
 
     def estimate(self, encoded: Floats) -> Floats:
         """Encoded values -> raw values, up to rounding."""
         with np.errstate(all="ignore"):
             for operation, constant in reversed(self.operations):
-                encoded = self._step(operation, 1)(encoded, constant)
+                encoded = _STEPS[operation][1](encoded, constant)
         return np.asarray(encoded + 0.0)
 
     def affine(self) -> tuple[float, float]:
@@ -109,13 +98,13 @@ class Scaling:
             if operation in CURVES:
                 # How far a few ulps of the encoded number are in raw units: the number itself, and its slope there.
                 with np.errstate(all="ignore"):
-                    ends = [self._step(operation, 1)(side * size * f, constant) for side in (1, -1) for f in (1, 1.001)]
+                    ends = [CURVES[operation][1](side * size * f, constant) for side in (1, -1) for f in (1, 1.001)]
                 spread = [np.abs(ends[i + 1] - ends[i]) * 1e3 for i in (0, 2)]
                 parts = [np.nan_to_num(np.abs(part), nan=0.0, posinf=0.0) for part in (*ends, *spread)]
                 size = np.max(parts, axis=0)
                 continue
             factor = operation in ("divide", "multiply")
-            size = _INVERSE[operation](size, constant) if factor else size + abs(constant)
+            size = ARITHMETIC[operation][1](size, constant) if factor else size + abs(constant)
         return np.asarray(size)
 
     def invert(self, encoded: Floats, precision: str, favourites: Sequence[float | Floats] = ()) -> Floats:
@@ -131,18 +120,18 @@ class Scaling:
         guess = self.estimate(encoded)
         result = hold(guess, precision)
         pending = np.arange(encoded.shape[0])
+
+        def keep(candidate: Floats) -> None:
+            nonlocal pending
+            hit = self.apply(candidate) == encoded[pending]
+            result[pending[hit]] = candidate[hit]
+            pending = pending[~hit]
+
         for value in favourites:
-            candidate = np.broadcast_to(value, encoded.shape)[pending]
-            hit = self.apply(candidate) == encoded[pending]
-            result[pending[hit]] = candidate[hit]
-            pending = pending[~hit]
+            keep(np.broadcast_to(value, encoded.shape)[pending])
         for decimals in range(1 if precision == "integer" else _MOST_DECIMALS + 1):
-            if pending.size == 0:
-                return result
-            candidate = hold(round_decimals(guess[pending], decimals), precision)
-            hit = self.apply(candidate) == encoded[pending]
-            result[pending[hit]] = candidate[hit]
-            pending = pending[~hit]
+            if pending.size:
+                keep(hold(round_decimals(guess[pending], decimals), precision))
         if precision == "float64" and pending.size:
             result[pending] = self._bisect(encoded[pending], guess[pending])
         return result
@@ -180,19 +169,15 @@ def hold(values: Floats, precision: str) -> Floats:
     return np.asarray(values.astype(np.dtype(precision)).astype(np.float64))
 
 
+def hold_down(values: Floats, precision: str) -> Floats:
+    """The largest value, as float64, up to each of these that a column of this precision can hold."""
+    if precision == "integer":
+        return np.floor(values)
+    short = values.astype(np.dtype(precision))
+    return np.where(short <= values, short, np.nextafter(short, short.dtype.type(-np.inf))).astype(np.float64)
+
+
 def hold_inward(lower: float, upper: float, precision: str) -> tuple[float, float]:
     """The largest range inside [lower, upper] whose ends a column of this precision can hold."""
-    if precision == "float64":
-        return lower, upper
-    if precision == "integer":
-        return (
-            lower if math.isinf(lower) else float(math.ceil(lower)),
-            upper if math.isinf(upper) else float(math.floor(upper)),
-        )
-    ends: NDArray[np.floating] = np.array([lower, upper]).astype(np.dtype(precision))
-    low, high = float(ends[0]), float(ends[1])
-    if low < lower:
-        low = float(np.nextafter(ends[0], ends.dtype.type(np.inf)))
-    if high > upper:
-        high = float(np.nextafter(ends[1], ends.dtype.type(-np.inf)))
-    return low, high
+    low, high = hold_down(np.array([-lower, upper]), precision).tolist()
+    return -low, high

@@ -11,17 +11,20 @@ whatever else people edit in the file changes no variable of the model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features.build import Encoding, placed, scaled
 from holdfast.features.columns import Storage
-from holdfast.features.constraints import in_order
+from holdfast.features.constraints import FeatureConstraints, constrain, in_order, refuse_unknown
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction, Kind, Label, Name
 from holdfast.features.notes import Notes
@@ -37,6 +40,8 @@ _DIRECTIONS = {
     "increase_only": Direction.INCREASING,
     "decrease_only": Direction.DECREASING,
 }
+# What a person may edit stands beside the encoding of a column, not in it.
+_EDITED = ("name", "kind", "lower", "upper", "step", "direction", "allowed", "fillable", "cost", "unit")
 _HELP = {
     "actionability": f"what a person can do: {', '.join(_DIRECTIONS)}",
     "min, max, step": "the least and the largest value that a change may lead to; changed values are multiples of step",
@@ -65,7 +70,6 @@ class Schema:
     """
 
     name: str
-    title: str
     data_file: str
     target: str
     desirable: int | str
@@ -86,10 +90,9 @@ class Schema:
             columns = tuple(dict(column) for column in data["columns"])
             for column in columns:
                 _ = column["name"], column["role"] == "auxiliary" or Kind(column["kind"])
-            Notes.from_list(columns)
+            Notes.from_list(columns).check(())
             return cls(
                 name=str(data["name"]),
-                title=str(data.get("title", data["name"])),
                 data_file=str(data.get("data_file", "")),
                 target=str(target["column"]),
                 desirable=target.get("desirable", 1),
@@ -109,27 +112,6 @@ class Schema:
         return tuple(column["name"] for column in self._features)
 
     @property
-    def categorical(self) -> tuple[str, ...]:
-        """The feature columns with labels that are no numbers, in an order or not."""
-        return tuple(c["name"] for c in self._features if c["kind"] == Kind.CATEGORICAL)
-
-    @property
-    def fills(self) -> dict[Name, Any]:
-        """The columns that may be missing, and what the model reads in place of a missing value; None: no label."""
-        gaps = {c["name"]: c["missing"] for c in self._features if c.get("missing", False) is not False}
-        return {name: None if fill is True else fill for name, fill in gaps.items()}
-
-    @property
-    def moves(self) -> dict[str, Any]:
-        """What else the file says about changes, as `constrain` takes it."""
-        return {
-            "allowed": {c["name"]: c["allowed"] for c in self._features if "allowed" in c},
-            "fillable": [c["name"] for c in self._features if c.get("fillable", False)],
-            "costs": {c["name"]: c["cost"] for c in self._features if "cost" in c},
-            "ranges": {c["name"]: (c["min"], c["max"]) for c in self._features if "encoding" in c and "min" in c},
-        }
-
-    @property
     def _features(self) -> list[Mapping[str, Any]]:
         return [column for column in self.columns if column["role"] == "feature"]
 
@@ -143,10 +125,33 @@ class Schema:
         for argument, value, allowed in (("actionability", actionability, ACTIONABILITY), ("kinds", kinds, KINDS)):
             if value not in allowed:
                 raise InvalidInputError(f"{argument}: expected one of {list(allowed)}, got {value!r}")
-        return tuple(
-            _encoded(column, actionability) if "encoding" in column else _feature(column, actionability, kinds)
-            for column in self._features
-        )
+        return tuple(_feature(column, actionability, kinds) for column in self._features)
+
+    def encoded(
+        self,
+        actionability: str,
+        kinds: str,
+        scale: str,
+        encoding: Encoding,
+        ordinal: Mapping[Name, Sequence[Label]],
+        constraints: FeatureConstraints,
+    ) -> tuple[Feature, ...]:
+        """The columns of `features` encoded; the scale comes from the file's ranges, whatever `constraints` narrow."""
+        if scale not in ("minmax", "none"):
+            raise InvalidInputError(f"scale: expected 'minmax' or 'none' (a schema has no means), got {scale!r}")
+        drafts = self.features(actionability=actionability, kinds=kinds)
+        given = [feature.name for feature in drafts if feature.variables]
+        if given and len(given) < len(drafts):
+            raise InvalidInputError(f"columns: expected an 'encoding' in each column or in none, got it in {given}")
+        labelled = [feature.name for feature in drafts if feature.labelled]
+        refuse_unknown(ordinal, labelled, "ordinal (columns with labels)")
+        if given:
+            return constrain(drafts, constraints, ordinal)
+        features = constrain([scaled(feature, np.empty(0), scale) for feature in drafts], constraints, ordinal)
+        fills = {column["name"]: column["missing"] for column in self._features if _may_be_missing(column)}
+        stated = {name: pd.Series([] if fill is True else [fill]) for name, fill in fills.items()}
+        categorical = [column["name"] for column in self._features if column["kind"] == Kind.CATEGORICAL]
+        return placed(features, encoding, stated, ordered=categorical)
 
 
 def schema_document(
@@ -171,70 +176,71 @@ def schema_document(
 
 def _column(feature: Feature) -> dict[str, Any]:
     """A column as people edit it, and its encoding apart."""
-    entry = feature_to_dict(feature)
-    actions = {direction: word for word, direction in _DIRECTIONS.items()}
-    column = {"name": entry.pop("name"), "role": "feature", "kind": entry.pop("kind")}
-    lower, upper, step, moves = (entry.pop(key, None) for key in ("lower", "upper", "step", "allowed"))
+    encoding = {key: value for key, value in feature_to_dict(feature).items() if key not in _EDITED}
+    column: dict[str, Any] = {"name": feature.name, "role": "feature", "kind": str(feature.kind)}
     if feature.labelled:
         column["categories"] = [{"value": label} for label in feature.categories]
         column["ordered"] = feature.kind is Kind.ORDINAL
     else:
-        column |= {"min": lower, "max": upper} | ({} if step is None else {"step": step})
-    column |= {"actionability": actions[Direction(entry.pop("direction"))]}
-    if moves is not None:
-        column["allowed"] = [[feature.categories[place] for place in pair] for pair in moves]
+        ends = zip(("min", "max", "step"), (feature.lower, feature.upper, feature.step), strict=True)
+        column |= {key: None if math.isinf(value) else value for key, value in ends if value is not None}
+    column["actionability"] = next(word for word, way in _DIRECTIONS.items() if way is feature.direction)
+    if feature.allowed is not None:
+        column["allowed"] = [[feature.categories[place] for place in pair] for pair in feature.allowed]
     if feature.missing:
-        column |= {"missing": True, "fillable": entry.pop("fillable")}
-    return column | {"cost": entry.pop("cost"), "unit": entry.pop("unit"), "encoding": entry}
+        column |= {"missing": True, "fillable": feature.fillable}
+    return column | {"cost": feature.cost, "unit": feature.unit, "encoding": encoding}
 
 
-def _encoded(column: Mapping[str, Any], actionability: str) -> Feature:
-    """A column with its encoding; whatever a person can change is the file's."""
-    name, labels = column["name"], list(column["encoding"].get("categories", ()))
-    ends = {"lower": 0.0, "upper": len(labels) - 1.0} if labels else {"lower": column["min"], "upper": column["max"]}
-    step = column.get("step", 1.0 if column["kind"] in (Kind.INTEGER, Kind.ORDINAL) and not labels else None)
-    own = {"name": name, "kind": column["kind"], "step": step, "direction": "free", "cost": 1.0}
+def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Feature:
+    """A column as the file says; how the model sees it too where the file has an encoding."""
+    name, kind, encoding = column["name"], Kind(column["kind"]), column.get("encoding")
+    gap = _may_be_missing(column)
+    if encoding is None:
+        if kinds == "carla" and kind in (Kind.INTEGER, Kind.ORDINAL) and _needed(column, "carla_type") == "continuous":
+            kind = Kind.CONTINUOUS
+        encoding = _plain_encoding(column, kind, gap)
+        kind = Kind.ORDINAL if encoding["categories"] and column.get("ordered", False) else kind
+    labels = encoding.get("categories", ())
+    ends = (0.0, len(labels) - 1.0) if labels else (_needed(column, "min"), _needed(column, "max"))
+    step = None if labels else column.get("step", 1.0 if kind in (Kind.INTEGER, Kind.ORDINAL) else None)
+    own = {"name": name, "kind": kind, "lower": ends[0], "upper": ends[1], "step": step}
     try:
-        feature = feature_from_dict({**column["encoding"], **ends, **own, "unit": column.get("unit", "")})
+        feature = feature_from_dict({**encoding, **own, "unit": column.get("unit", "")})
     except InvalidInputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"column {name!r}: expected the encoding as it was written, got: {error}") from error
-    if bool(column.get("missing", False)) != bool(feature.missing):
+    if gap != bool(feature.missing):
         raise FileFormatError(f"column {name!r}: expected 'missing' as it was written, got {column.get('missing')!r}")
-    if feature.labelled:
-        listed = [entry["value"] for entry in column.get("categories", ())]
-        ranked = in_order(feature, listed)
+    if feature.labelled and feature.variables:
+        ranked = in_order(feature, [entry["value"] for entry in column.get("categories", ())])
         feature = ranked if column.get("ordered", feature.kind is Kind.ORDINAL) else feature
-    return replace(feature, direction=_direction(column, actionability))
+    limits: FeatureConstraints = {"fillable": [name] if column.get("fillable", False) else []}
+    if "allowed" in column:
+        limits["allowed"] = {name: column["allowed"]}
+    if "cost" in column:
+        limits["costs"] = {name: column["cost"]}
+    if feature.variables and "min" in column:
+        limits["ranges"] = {name: ends}
+    return constrain([replace(feature, direction=_direction(column, actionability))], limits)[0]
 
 
-def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Feature:
-    name = str(column["name"])
-    kind = Kind(column["kind"])
-    if kinds == "carla" and kind in (Kind.INTEGER, Kind.ORDINAL) and _needed(column, "carla_type") == "continuous":
-        kind = Kind.CONTINUOUS
-    direction, unit = _direction(column, actionability), str(column.get("unit", ""))
-    # What the model reads in place of a missing value comes once the variables have their places.
-    missing = (0.0,) if column.get("missing", False) is not False else ()
-    labels = tuple(_label(entry["value"], kind) for entry in column.get("categories", ()))
+def _may_be_missing(column: Mapping[str, Any]) -> bool:
+    return column.get("missing", False) is not False
+
+
+def _plain_encoding(column: Mapping[str, Any], kind: Kind, gap: bool) -> dict[str, Any]:
+    """What a column says about itself where it says nothing about variables: its labels, and how it is stored."""
+    labels: list[Label] = [_label(entry["value"], kind) for entry in column.get("categories", ())]
     if kind is Kind.BINARY and not labels:
-        labels = (0, 1)
-    if labels:
-        kind = Kind.ORDINAL if column.get("ordered", False) else kind
-        numbers = "float64" if missing else "int64"
-        dtype = str(pd.Series([str(labels[0])]).dtype) if isinstance(labels[0], str) else numbers
-        return Feature(
-            name, kind, 0.0, len(labels) - 1.0, (), direction=direction, categories=labels, unit=unit, missing=missing,
-            storage=Storage(dtype, "float64" if isinstance(labels[0], str) else "integer"),
-        )  # fmt: skip
-    whole = kind in (Kind.INTEGER, Kind.ORDINAL)
-    step = column.get("step", 1.0 if whole else None)
-    return Feature(
-        name, kind, float(_needed(column, "min")), float(_needed(column, "max")), (),
-        step=None if step is None else float(step), direction=direction, unit=unit, missing=missing,
-        storage=Storage("int64", "integer") if whole and not missing else Storage(),
-    )  # fmt: skip
+        labels = [0, 1]
+    storage = Storage()
+    if labels and isinstance(labels[0], str):
+        storage = Storage(str(pd.Series([labels[0]]).dtype))
+    elif labels or (kind in (Kind.INTEGER, Kind.ORDINAL) and not gap):
+        storage = Storage("float64" if gap else "int64", "integer")
+    return {"variables": (), "categories": labels, "missing": [0.0] if gap else [], "storage": asdict(storage)}
 
 
 def _label(value: object, kind: Kind) -> Label:

@@ -8,36 +8,38 @@ returns is, bit for bit, the encoding of that row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.features import describe, serial
-from holdfast.features.admissible import nearest, settled_block
-from holdfast.features.assemble import features_from_frame, features_from_pipeline, features_from_schema, parse_rules
-from holdfast.features.build import Orders
-from holdfast.features.codec import Rows, Table, says_missing
-from holdfast.features.constraints import NOTHING, Moves, Names, Range, constrain
+from holdfast.features import describe
+from holdfast.features.admissible import nearest
+from holdfast.features.build import Encoding, Orders, features_from_frame
+from holdfast.features.checks import broken_constraints
+from holdfast.features.codec import Rows, Table, differs, is_raw, repeated
+from holdfast.features.constraints import NOTHING, FeatureConstraints, Names, constrain, refuse_unknown
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Label, Name
-from holdfast.features.measures import MeasuredView
-from holdfast.features.notes import Labels, Notes, Reasons
+from holdfast.features.notes import Notes, Reason
+from holdfast.features.pipeline import features_from_pipeline
 from holdfast.features.repair import repair
-from holdfast.features.rules import Rule
+from holdfast.features.rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features.schema import Schema
+from holdfast.features.serial import FORMAT, VERSION, feature_from_dict, feature_to_dict
+from holdfast.features.variables import VariableGrid, reachable_bounds, variable_grids
+from holdfast.given import given_array, given_floats
 from holdfast.network import Floats
 from holdfast.shown import Shown, Summary
 
-Rules = Iterable[str | Rule] | str
-
 
 @dataclass(frozen=True)
-class FeatureSpace(Shown, MeasuredView):
+class FeatureSpace(Shown):
     """The columns of a table, what each may change to, and the model's variables that stand for them.
 
     Build one with `from_frame`, `from_schema` or `from_pipeline`. A value of a column may always stay as it is. A value
@@ -68,6 +70,10 @@ class FeatureSpace(Shown, MeasuredView):
     (True, [[]])
     """
 
+    features: tuple[Feature, ...]
+    rules: tuple[Rule, ...] = ()
+    notes: Notes = field(default_factory=Notes)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
         object.__setattr__(self, "rules", parse_rules(self.rules))
@@ -80,14 +86,13 @@ class FeatureSpace(Shown, MeasuredView):
                 raise InvalidInputError(
                     f"column {feature.name!r}: expected {max(expected, 1)} variables, got {len(feature.variables)}"
                 )
-            self.notes.check(feature)
-        flags = [flag[0] for feature in self.features for flag in feature.flags]
-        owned = sorted([*flags, *(variable for feature in self.features for variable in feature.variables)])
+        self.notes.check(self.features)
+        owned = sorted(place for feature in self.features for place in feature.places)
         if owned != list(range(len(owned))):
             raise InvalidInputError(f"expected each of the variables 0, 1, ... in one feature, got {owned}")
         _ = self.bound_rules
 
-    # ------------------------------------------------------------------ three ways to build one
+    # ------------------------------------------------------------------ three ways to build one, and a fourth from one
 
     @classmethod
     def from_frame(
@@ -97,24 +102,12 @@ class FeatureSpace(Shown, MeasuredView):
         categorical: Names = (),
         integer: Names = (),
         ordinal: Orders = NOTHING,
-        immutable: Names = (),
-        increasing: Names = (),
-        decreasing: Names = (),
-        allowed: Mapping[Name, Moves] = NOTHING,
-        fillable: Names = (),
-        ranges: Mapping[Name, Range] = NOTHING,
-        steps: Mapping[Name, float] = NOTHING,
-        costs: Mapping[Name, float] = NOTHING,
-        scale: str = "minmax",
         binary: Names = (),
         continuous: Names = (),
-        rules: Rules = (),
-        encoding: str | Mapping[Name, str] = "onehot",
+        scale: str = "minmax",
+        encoding: Encoding = "onehot",
         missing: Mapping[Name, Any] | Names = (),
-        units: Mapping[Name, str] = NOTHING,
-        protected: Names = (),
-        labels: Labels = NOTHING,
-        reasons: Reasons = NOTHING,
+        **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
         """A space from a table of people.
 
@@ -128,78 +121,36 @@ class FeatureSpace(Shown, MeasuredView):
             column named continuous comes back as float64.
         ordinal
             Labels from low to high, ``{"education": ["low", "mid", "high"]}``; or names of whole-number columns.
-        immutable, increasing, decreasing
-            Columns that cannot move, or only one way.
-        allowed
-            The moves between labels that are possible, ``{"employment": [("temporary", "permanent"), ...]}``; others
-            are not. Every label may stay.
-        ranges
-            ``{"income": (0, 9000)}``; None keeps the least or largest value in the table, which is the default.
-        steps
-            ``{"income": 250}``: changed values are multiples of 250.
-        costs
-            Weights in `cost_l1`, 1 where not given.
         scale
             "minmax": [0, 1] over the range; "standard": mean 0 and standard deviation 1 over the table; "none".
             Categorical and binary variables are 0/1 in any case.
-        rules
-            Linear rules between columns in raw units: ``["months_in_job <= months_of_history"]``.
         encoding
             "onehot": one variable per category. "binary": a single 0/1 variable for columns with two categories. Or
             one of the two for some columns: ``{"sex": "binary"}``.
         missing
             Columns that may have no value, or what to fill in for the model where they have none (the median unless
             said otherwise); a variable of its own tells the model that it is so.
-        fillable
-            Columns whose missing values a person can state; others stay missing. A known value never becomes missing.
-        units
-            Units for texts: ``{"income": "USD"}``.
-        protected
-            Protected attributes, also such that the model does not read: ``["sex"]``.
-        labels
-            What people call columns, and values or the unit of a column: ``{"util": "share of your card limits in use",
-            ("home", "A151"): "rented"}``. One text, or one for each language: ``{"en": "rented", "de": "gemietet"}``.
-        reasons
-            Adverse-action reasons, ``{"late": ("38", "Serious delinquency")}``; the text may be one for each language.
+        **constraints
+            Those of `constrained`; ranges that are given are also what "minmax" scales by.
         """
-        kinds = {
-            "categorical": categorical,
-            "integer": integer,
-            "ordinal": ordinal,
-            "binary": binary,
-            "continuous": continuous,
-        }
-        constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, units)
-        features, parsed = features_from_frame(
-            frame, kinds=kinds, constraints=constraints, rules=rules, scale=scale, encoding=encoding, missing=missing
-        )
-        return cls(features, parsed, Notes.of(protected, labels, reasons).about(frame.columns))
+        kinds: dict[str, Orders] = {"categorical": categorical, "integer": integer, "ordinal": ordinal}
+        kinds |= {"binary": binary, "continuous": continuous}
+        features = features_from_frame(frame, kinds, missing, scale, encoding, constraints)
+        return cls(features)._noted(constraints, frame.columns)
 
     @classmethod
     def from_schema(
         cls,
-        path: str | PathLike[str],
+        path: str | PathLike[str] | Schema,
         *,
         actionability: str = "schema",
         kinds: str = "schema",
-        encoding: str | Mapping[Name, str] = "binary",
+        encoding: Encoding = "binary",
         scale: str = "minmax",
         ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
-        immutable: Names = (),
-        increasing: Names = (),
-        decreasing: Names = (),
-        free: Names = (),
-        allowed: Mapping[Name, Moves] = NOTHING,
-        fillable: Names = (),
-        ranges: Mapping[Name, Range] = NOTHING,
-        steps: Mapping[Name, float] = NOTHING,
-        costs: Mapping[Name, float] = NOTHING,
-        rules: Rules = (),
-        protected: Names = (),
-        labels: Labels = NOTHING,
-        reasons: Reasons = NOTHING,
+        **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
-        """A space from a schema file; its target and auxiliary columns are left out.
+        """A space from a schema, or from the path of its file; its target and auxiliary columns are left out.
 
         Parameters
         ----------
@@ -215,24 +166,13 @@ class FeatureSpace(Shown, MeasuredView):
         ordinal
             The labels of a categorical column from low to high, so that `increasing` means something; it stays encoded
             as it is.
-        immutable, increasing, decreasing, free, allowed, ranges, steps, costs, rules, protected, labels, reasons
-            On top of what the file says; a narrower range leaves the scale as it is.
+        **constraints
+            Those of `constrained`, on top of what the file says; a narrower range leaves the scale as it is.
         """
-        schema = Schema.load(path)
-        constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, NOTHING)
-        constraints["free"] = free
-        features, parsed = features_from_schema(
-            schema,
-            actionability=actionability,
-            kinds=kinds,
-            constraints=constraints,
-            rules=rules,
-            scale=scale,
-            encoding=encoding,
-            orders=ordinal,
-        )
-        notes = schema.notes.updated(Notes.of(protected, labels, reasons))
-        return cls(features, parsed, notes.about(column["name"] for column in schema.columns))
+        schema = path if isinstance(path, Schema) else Schema.load(path)
+        features = schema.encoded(actionability, kinds, scale, encoding, ordinal, constraints)
+        constraints["rules"] = (*schema.rules, *parse_rules(constraints.get("rules") or ()))
+        return cls(features, (), schema.notes)._noted(constraints, (column["name"] for column in schema.columns))
 
     @classmethod
     def from_pipeline(
@@ -244,19 +184,7 @@ class FeatureSpace(Shown, MeasuredView):
         ordinal: Orders = NOTHING,
         binary: Names = (),
         continuous: Names = (),
-        immutable: Names = (),
-        increasing: Names = (),
-        decreasing: Names = (),
-        allowed: Mapping[Name, Moves] = NOTHING,
-        fillable: Names = (),
-        ranges: Mapping[Name, Range] = NOTHING,
-        steps: Mapping[Name, float] = NOTHING,
-        costs: Mapping[Name, float] = NOTHING,
-        rules: Rules = (),
-        units: Mapping[Name, str] = NOTHING,
-        protected: Names = (),
-        labels: Labels = NOTHING,
-        reasons: Reasons = NOTHING,
+        **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
         """A space whose encoding is that of fitted scikit-learn preprocessing, bit for bit on `frame`.
 
@@ -265,12 +193,11 @@ class FeatureSpace(Shown, MeasuredView):
         FunctionTransformer with an increasing function of numpy's, SelectKBest and its kin, passthrough, and
         SimpleImputer: columns that it fills may be missing. `frame` is the table before preprocessing; columns that the
         pipeline drops are not part of the space. `ordinal` puts the labels of a column in order, however the pipeline
-        encodes them. The other arguments are those of `from_frame`.
+        encodes them. The other arguments are those of `from_frame` and `constrained`.
         """
-        constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, units)
-        kinds = {"integer": integer, "ordinal": ordinal, "binary": binary, "continuous": continuous}
-        parts, expected = features_from_pipeline(pipeline, frame, kinds=kinds, constraints=constraints, rules=rules)
-        space = cls(*parts, Notes.of(protected, labels, reasons).about(frame.columns))
+        kinds: dict[str, Orders] = {"integer": integer, "ordinal": ordinal, "binary": binary, "continuous": continuous}
+        features, expected = features_from_pipeline(pipeline, frame, kinds, constraints)
+        space = cls(features)._noted(constraints, frame.columns)
         wrong = (space.encode(frame) != expected).any(axis=0)
         if wrong.any():
             names = [name for name, bad in zip(space.variables, wrong, strict=True) if bad]
@@ -281,31 +208,195 @@ class FeatureSpace(Shown, MeasuredView):
         return space
 
     def constrained(
-        self,
-        *,
-        immutable: Names = (),
-        increasing: Names = (),
-        decreasing: Names = (),
-        free: Names = (),
-        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
-        allowed: Mapping[Name, Moves] = NOTHING,
-        fillable: Names = (),
-        ranges: Mapping[Name, Range] = NOTHING,
-        steps: Mapping[Name, float] = NOTHING,
-        costs: Mapping[Name, float] = NOTHING,
-        units: Mapping[Name, str] = NOTHING,
-        rules: Rules | None = None,
-        protected: Names = (),
-        labels: Labels = NOTHING,
-        reasons: Reasons = NOTHING,
+        self, *, ordinal: Mapping[Name, Sequence[Label]] = NOTHING, **constraints: Unpack[FeatureConstraints]
     ) -> FeatureSpace:
-        """The same encoding with other constraints; what is not named stays, `rules` replaces the rules."""
-        constraints = _constraints(immutable, increasing, decreasing, allowed, fillable, ranges, steps, costs, units)
-        features = constrain(self.features, free=free, ordinal=ordinal, **constraints)
-        notes = self.notes.updated(Notes.of(protected, labels, reasons).about([*self.names, *self.protected]))
-        return FeatureSpace(features, self.rules if rules is None else parse_rules(rules), notes)
+        """The same encoding with other constraints; what is not named stays.
+
+        Parameters
+        ----------
+        ordinal
+            The labels of a column from low to high, so that `increasing` means something; it stays encoded as it is.
+        immutable, increasing, decreasing, free
+            Columns that cannot move, or only one way, or any way.
+        allowed
+            The moves between labels that are possible, ``{"employment": [("temporary", "permanent"), ...]}``; others
+            are not. Every label may stay.
+        ranges
+            ``{"income": (0, 9000)}``; None keeps the end that it has, at first the least or largest value in the table.
+        steps
+            ``{"income": 250}``: changed values are multiples of 250.
+        costs
+            Weights in `cost_l1`, 1 where not given.
+        rules
+            Linear rules between columns in raw units, ``["months_in_job <= months_of_history"]``, in place of those
+            there are.
+        fillable
+            Columns whose missing values a person can state; others stay missing. A known value never becomes missing.
+        units
+            Units for texts: ``{"income": "USD"}``.
+        protected
+            Protected attributes, also such that the model does not read: ``["sex"]``.
+        labels
+            What people call columns, and values or the unit of a column: ``{"util": "share of your card limits in use",
+            ("home", "A151"): "rented"}``. One text, or one for each language: ``{"en": "rented", "de": "gemietet"}``.
+        reasons
+            Adverse-action reasons, ``{"late": ("38", "Serious delinquency")}``; the text may be one for each language.
+        """
+        features = constrain(self.features, constraints, ordinal)
+        return FeatureSpace(features, self.rules, self.notes)._noted(constraints, self.names)
+
+    def _noted(self, given: FeatureConstraints, columns: Iterable[Name]) -> FeatureSpace:
+        """The space with what is said in words: rules, and notes on these columns."""
+        notes = Notes.of(given.get("protected", ()), given.get("labels", NOTHING), given.get("reasons", NOTHING))
+        known = [*columns, *self.protected, *notes.protected]
+        for name, about in notes.said.items():
+            refuse_unknown([name], known, "reasons" if set(about) == {"reason"} else "labels")
+        rules = given.get("rules")
+        return FeatureSpace(
+            self.features, self.rules if rules is None else parse_rules(rules), self.notes.updated(notes)
+        )
+
+    # ------------------------------------------------------------------ the columns and what is said about them
+
+    @cached_property
+    def names(self) -> tuple[Name, ...]:
+        """The caller's columns."""
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the model's variables: a column's, or column=label."""
+        names = [""] * self.n_variables
+        for feature in self.features:
+            for place, name in zip(feature.places, feature.variable_names(), strict=True):
+                names[place] = name
+        return tuple(names)
+
+    @cached_property
+    def n_variables(self) -> int:
+        """How many variables the model reads."""
+        return sum(len(feature.places) for feature in self.features)
+
+    @cached_property
+    def protected(self) -> tuple[Name, ...]:
+        """The protected attributes: features, or other columns of the caller's table that the model does not read."""
+        return self.notes.protected
+
+    @cached_property
+    def unprotected(self) -> tuple[Feature, ...]:
+        """The features that may be spoken of to whoever they belong to."""
+        return tuple(feature for feature in self.features if feature.name not in self.protected)
+
+    def label(self, name: Name, language: str = "en") -> str:
+        """What people call the column: its own name where nothing else is said."""
+        return self.notes.label(name, language)
+
+    def reason(self, name: Name, language: str = "en") -> Reason | None:
+        """The column's adverse-action reason, or None."""
+        return self.notes.reason(name, language)
 
     # ------------------------------------------------------------------ between raw values and points
+
+    def encode(self, frame: Table) -> Floats:
+        """Raw values -> points, (n, n_variables). An array has one column per feature, in the features' order."""
+        return self.encode_numbers(self.numbers(frame))
+
+    def decode(self, points: ArrayLike, index: Any = None, *, factuals: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Points -> the caller's columns, dtypes and units.
+
+        Each value is one whose encoding is exactly the point's, where such a value exists, and else the nearest the
+        column can hold. Several raw values can share an encoding: then it is the factual's own if `factuals` are given
+        and have it, a grid point or an end of the range, and else the one with the fewest decimals. A number whose
+        last decimal place is worth more than 1e-14 of the column's largest numbers comes back as it was encoded; a
+        longer fraction may come back as a neighbour that the model cannot tell from it, unless `factuals` have it.
+        """
+        if factuals is None:
+            return self.restore(self.rows(points).numbers, index)
+        rows, _ = self.rows_beside(points, factuals)
+        if index is None and len(factuals) == rows.numbers.shape[0]:
+            index = factuals.index
+        return self.restore(rows.numbers, index)
+
+    def numbers(self, frame: Table) -> Floats:
+        """Raw values as one number per feature: itself, or the position of its label."""
+        if not isinstance(frame, pd.DataFrame):
+            values = given_array(frame, "X")
+            if values.ndim != 2 or values.shape[1] != len(self.features):
+                raise InvalidInputError(
+                    f"expected a table with {len(self.features)} columns, one for each feature, "
+                    f"got shape {values.shape}"
+                )
+            frame = pd.DataFrame(values, columns=list(self.names))
+        missing = [name for name in self.names if name not in frame.columns]
+        if missing:
+            raise InvalidInputError(f"expected the column {missing[0]!r}, got {list(frame.columns)}")
+        numbers = np.empty((len(frame), len(self.features)))
+        for i, feature in enumerate(self.features):
+            numbers[:, i] = feature.numbers(frame[feature.name])
+        return numbers
+
+    def encode_numbers(self, numbers: Floats) -> Floats:
+        """Numbers -> points."""
+        points = np.empty((numbers.shape[0], self.n_variables))
+        for i, feature in enumerate(self.features):
+            points[:, feature.places] = feature.encode(numbers[:, i])
+        return points
+
+    def restore(self, numbers: Floats, index: Any = None) -> pd.DataFrame:
+        """Numbers -> the caller's columns."""
+        columns = {feature.name: feature.restore(numbers[:, i]) for i, feature in enumerate(self.features)}
+        return pd.DataFrame(columns, index=pd.RangeIndex(numbers.shape[0]) if index is None else index)
+
+    def check_points(self, points: ArrayLike) -> Floats:
+        """Points as a finite (n, n_variables) float64 array, or an error that says what is wrong with them."""
+        values = given_floats(points, "points")
+        if values.ndim != 2 or values.shape[1] != self.n_variables:
+            raise InvalidInputError(
+                f"points: expected a table with {self.n_variables} columns, one for each variable of the model, "
+                f"got shape {values.shape}"
+            )
+        if not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            raise InvalidInputError(
+                f"points: expected finite numbers, got {values[row, column]} in row {row}, {self.variables[column]!r}"
+            )
+        return values
+
+    def rows(self, table: Table, n_rows: int | None = None) -> Rows:
+        """A DataFrame of raw values or an array of points, both ways; a single row repeated to `n_rows`."""
+        if isinstance(table, Rows):
+            numbers, points = table
+        elif isinstance(table, pd.DataFrame):
+            numbers = self.numbers(table)
+            points = self.encode_numbers(numbers)
+        else:
+            points = self.check_points(table)
+            numbers = np.empty((points.shape[0], len(self.features)))
+            for i, feature in enumerate(self.features):
+                numbers[:, i] = feature.decode(points[:, feature.places])
+        return Rows(repeated(numbers, n_rows), repeated(points, n_rows))
+
+    def points(self, table: Table, n_rows: int | None = None) -> Floats:
+        """The points of `rows`, without the numbers."""
+        if isinstance(table, Rows):
+            points = table.points
+        else:
+            points = self.encode(table) if isinstance(table, pd.DataFrame) else self.check_points(table)
+        return repeated(points, n_rows)
+
+    def rows_beside(self, table: Table, factuals: Table) -> tuple[Rows, Rows]:
+        """A table and its factuals; where the model cannot tell a value from the factual's, it is the factual's.
+
+        Only tables of raw values, DataFrames or what `rows` made of them, are compared value by value.
+        """
+        rows = self.rows(table)
+        own = self.rows(factuals, rows.numbers.shape[0])
+        if not (is_raw(table) and is_raw(factuals)):
+            rows = Rows(rows.numbers.copy(), rows.points)
+            for i, feature in enumerate(self.features):
+                same = (rows.points[:, feature.places] == own.points[:, feature.places]).all(axis=1)
+                rows.numbers[same, i] = own.numbers[same, i]
+        return rows, own
 
     def settle(
         self, points: ArrayLike, factuals: Table | None = None, *, index: Any = None
@@ -324,16 +415,7 @@ class FeatureSpace(Shown, MeasuredView):
 
     def settled_points(self, points: ArrayLike) -> Floats:
         """The points of `settle` without factuals, and without the table."""
-        asked = self.check_points(points)
-        settled = np.empty(asked.shape)
-        for feature in self.features:
-            columns = list(feature.variables)
-            settled[:, columns] = settled_block(feature, asked[:, columns])
-            for variable, known, missing in feature.flags:
-                said = says_missing(feature, asked)
-                settled[:, variable] = np.where(said, missing, known)
-                settled[:, columns] = np.where(said[:, None], np.array(feature.missing), settled[:, columns])
-        return settled
+        return self.encode_numbers(self.nearest_numbers(points, None, directed=False))
 
     def project(self, points: ArrayLike, factuals: Table) -> Floats:
         """The nearest points that obey the constraints, settled.
@@ -353,29 +435,134 @@ class FeatureSpace(Shown, MeasuredView):
         numbers = np.empty((asked.shape[0], len(self.features)))
         for i, feature in enumerate(self.features):
             mine = None if own is None else own.numbers[:, i]
-            block = asked[:, list(feature.variables)]
-            if feature.missing:
-                numbers[:, i] = self._nearest_or_missing(feature, asked, own, mine, directed)
-            else:
-                numbers[:, i] = nearest(feature, block, mine, directed)
+            numbers[:, i] = nearest(feature, asked[:, feature.places], mine, directed)
         return numbers
 
-    def _nearest_or_missing(
-        self, feature: Feature, asked: Floats, own: Rows | None, mine: Floats | None, directed: bool
-    ) -> Floats:
-        """`nearest` for a column that may be missing: what is missing stays so, unless it may be and is filled in."""
-        columns = list(feature.variables)
-        block, said = asked[:, columns], says_missing(feature, asked)
-        if mine is None or own is None:
-            return np.where(said, np.nan, nearest(feature, block, None, directed))
-        numbers, gone = np.full(asked.shape[0], np.nan), np.isnan(mine)
-        numbers[~gone] = nearest(feature, block[~gone], mine[~gone], directed)
-        # A variable that says so is believed: what is filled in may be the very number that stands for a missing one.
-        same = said if feature.flags else (block == own.points[:, columns]).all(axis=1)
-        filled = gone & ~same & (feature.fillable or not directed)
-        if filled.any():
-            numbers[filled] = nearest(feature, block[filled], None, directed)
-        return numbers
+    # ------------------------------------------------------------------ a table held against its factuals
+
+    def violations(self, table: Table, factuals: Table) -> list[list[str]]:
+        """For each row the constraints it breaks, as sentences: "age is immutable: 40 -> 41"."""
+        rows, own = self.rows_beside(table, factuals)
+        sentences: list[list[str]] = [[] for _ in rows.numbers]
+        for mask, message in broken_constraints(self.features, self.bound_rules, rows, own, raw=is_raw(table)):
+            for row in np.flatnonzero(mask).tolist():
+                sentences[row].append(message(row))
+        return sentences
+
+    def satisfied(self, table: Table, factuals: Table) -> NDArray[np.bool_]:
+        """Whether each row obeys every constraint, exactly; a point also has to be the encoding of some row."""
+        rows, own = self.rows_beside(table, factuals)
+        fine = np.ones(rows.numbers.shape[0], dtype=np.bool_)
+        for mask, _ in broken_constraints(self.features, self.bound_rules, rows, own, raw=is_raw(table)):
+            fine &= ~mask
+        return fine
+
+    def cost_l1(self, table: Table, factuals: Table) -> Floats:
+        """The mean absolute change over the model's variables, each times its column's weight.
+
+        ``sum_v weight_v |x'_v - x_v| / n_variables``: with all weights 1 (the default) this is the paper's.
+        """
+        points = self.points(table)
+        own = self.points(factuals, points.shape[0])
+        return np.asarray(np.abs(points - own) @ self.weights / self.n_variables)
+
+    def changed(self, table: Table, factuals: Table) -> NDArray[np.intp]:
+        """How many of the caller's columns differ, per row."""
+        rows, own = self.rows_beside(table, factuals)
+        return np.asarray(differs(rows.numbers, own.numbers).sum(axis=1))
+
+    def describe_change(self, before: Any, after: Any) -> list[str]:
+        """What to do to get from one row to the other: ["raise savings from 1,200 to 1,750 USD"].
+
+        Each row is a Series, a mapping from column to value, or a DataFrame with a single row. Columns and
+        values go by their labels.
+        """
+        frames = [row if isinstance(row, pd.DataFrame) else pd.DataFrame([dict(row)]) for row in (before, after)]
+        for frame in frames:
+            if len(frame) != 1:
+                raise InvalidInputError(f"expected one row, got {len(frame)}")
+        return describe.describe_change(self.features, self.notes, *(self.numbers(frame)[0] for frame in frames))
+
+    # ------------------------------------------------------------------ the space as a solver wants it
+
+    @cached_property
+    def bound_rules(self) -> tuple[RuleTerms, ...]:
+        """The rules by position of the features, ready to be evaluated."""
+        return bind_rules(self.rules, self.features)
+
+    @cached_property
+    def lower(self) -> Floats:
+        """The least value of each variable within the ranges."""
+        return self._ends(0)
+
+    @cached_property
+    def upper(self) -> Floats:
+        """The largest value of each variable within the ranges."""
+        return self._ends(1)
+
+    def _ends(self, side: int) -> Floats:
+        ends = np.empty(self.n_variables)
+        for feature in self.features:
+            ends[feature.places] = feature.hull[side]
+            for place, *both in feature.flags:
+                ends[place] = sorted(both)[side]
+        ends.setflags(write=False)
+        return ends
+
+    @cached_property
+    def groups(self) -> list[NDArray[np.intp]]:
+        """The one-hot groups: variables of which exactly one is 1 and the others are 0."""
+        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.one_hot and -1 not in f.cells]
+
+    @cached_property
+    def partial_groups(self) -> list[NDArray[np.intp]]:
+        """The one-hot groups without a variable for one of their labels: at most one is 1."""
+        return [np.array(f.variables, dtype=np.intp) for f in self.features if f.one_hot and -1 in f.cells]
+
+    @cached_property
+    def grids(self) -> tuple[VariableGrid, ...]:
+        """The grid of each single variable whose changed values are countable (steps, whole numbers, 0/1, ranks)."""
+        return variable_grids(self.features)
+
+    @cached_property
+    def integer_variables(self) -> NDArray[np.intp]:
+        """The variables with countable values: those with a grid and those that stand for labels."""
+        countable = [f.variables for f in self.features if f.listed or f.grid is not None]
+        return np.array(sorted(place for places in countable for place in places), dtype=np.intp)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The cost weight of each variable."""
+        weights = np.ones(self.n_variables)
+        for feature in self.features:
+            weights[feature.places] = feature.cost
+        weights.setflags(write=False)
+        return weights
+
+    def rule_rows(self) -> tuple[Floats, Floats]:
+        """The rules over the model's variables, A x <= b, up to rounding; `violations` checks them exactly."""
+        matrix, bounds = np.zeros((len(self.rules), self.n_variables)), np.zeros(len(self.rules))
+        for i, terms in enumerate(self.bound_rules):
+            bounds[i] = terms.bound
+            for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
+                feature = self.features[column]
+                # raw = slope * x + offset; of a one-hot flag the last variable, that of label 1, is its number.
+                slope, offset = feature.scaling.affine()
+                matrix[i, feature.variables[-1]] += coefficient * slope
+                bounds[i] -= coefficient * offset
+        return matrix, bounds
+
+    def bounds_for(self, factuals: Table) -> tuple[Floats, Floats]:
+        """Per row, the least and the largest value of each variable that this person can reach.
+
+        Immutable variables have both equal to the factual's, also the members of a one-hot group. The bounds enclose
+        the factual's own value, also where it is outside the range, and all that a change can lead to. A single row
+        (1-d) gives 1-d bounds.
+        """
+        single = not is_raw(factuals) and np.ndim(cast(ArrayLike, factuals)) == 1
+        own = self.rows(np.atleast_2d(np.asarray(factuals)) if single else factuals)
+        lower, upper = reachable_bounds(self.features, own)
+        return (lower[0], upper[0]) if single else (lower, upper)
 
     # ------------------------------------------------------------------ to look at, to keep
 
@@ -400,15 +587,23 @@ class FeatureSpace(Shown, MeasuredView):
 
         Without notes (`protected`, labels and reasons) it is what certificates and ledgers name a space by.
         """
-        return serial.to_dict(self.features, self.rules, self.notes if notes else Notes())
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "features": [feature_to_dict(feature) for feature in self.features],
+            "rules": [rule.text for rule in self.rules],
+        } | ({"notes": self.notes.to_list()} if notes and self.notes else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureSpace:
         """What `to_dict` wrote."""
-        parts = serial.from_dict(data)
+        if not isinstance(data, Mapping) or data.get("format") != FORMAT or data.get("version") != VERSION:
+            came = f"{data.get('format')} version {data.get('version')}" if isinstance(data, Mapping) else repr(data)
+            raise FileFormatError(f"expected {FORMAT} version {VERSION}, got {came}")
         try:
-            return cls(*parts)
-        except InvalidInputError as error:
+            features = tuple(feature_from_dict(entry) for entry in data["features"])
+            return cls(features, parse_rules(data["rules"]), Notes.from_list(data.get("notes", ())))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FileFormatError(
                 f"expected a feature space written by holdfast, got one with an error: {error}"
             ) from error
@@ -424,25 +619,34 @@ class FeatureSpace(Shown, MeasuredView):
         return Summary(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)
 
 
-def _constraints(
-    immutable: Names,
-    increasing: Names,
-    decreasing: Names,
-    allowed: Mapping[Name, Moves],
-    fillable: Names,
-    ranges: Mapping[Name, Range],
-    steps: Mapping[Name, float],
-    costs: Mapping[Name, float],
-    units: Mapping[Name, str],
-) -> dict[str, Any]:
-    return {
-        "immutable": immutable,
-        "increasing": increasing,
-        "decreasing": decreasing,
-        "allowed": allowed,
-        "fillable": fillable,
-        "ranges": ranges,
-        "steps": steps,
-        "costs": costs,
-        "units": units,
-    }
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """`decode` for a model that reads the caller's table: values that are known to occur come back to the last bit.
+
+    Several raw values can share an encoding; of two known ones that do, the first comes back.
+    """
+
+    space: FeatureSpace
+    known: Rows | None = None
+
+    def __call__(self, points: ArrayLike) -> pd.DataFrame:
+        rows = self.space.rows(points)
+        for i, encoded, numbers in self._known:
+            asked = rows.points[:, self.space.features[i].variables[0]]
+            at = np.searchsorted(encoded, asked).clip(max=encoded.size - 1)
+            same = (encoded[at] == asked) & ~np.isnan(rows.numbers[:, i])
+            rows.numbers[:, i] = np.where(same, numbers[at], rows.numbers[:, i])
+        return self.space.restore(rows.numbers)
+
+    @cached_property
+    def _known(self) -> list[tuple[int, Floats, Floats]]:
+        """By column of numbers, the encodings of known values in rising order, and the values."""
+        if self.known is None:
+            return []
+        result = []
+        for i, feature in enumerate(self.space.features):
+            there = ~np.isnan(self.known.numbers[:, i])
+            encoded, first = np.unique(self.known.points[there, feature.variables[0]], return_index=True)
+            if encoded.size and not feature.listed:
+                result.append((i, encoded, self.known.numbers[there, i][first]))
+        return result

@@ -22,7 +22,7 @@ from holdfast.features.codec import Rows, Table
 from holdfast.generators.base import Generator, Reason, ReasonKind, Task
 from holdfast.generators.moves import Move, change_table, moves
 from holdfast.generators.radii import Radii, radii_of
-from holdfast.generators.reading import own_variables
+from holdfast.generators.reading import own_variables, read_people
 from holdfast.given import given_floats, given_row
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
@@ -31,7 +31,6 @@ from holdfast.shown import HEAD, Shown, Summary, draw
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import Decider, decider_for
-from holdfast.verify.inputs import read_targets
 from holdfast.verify.radius import radius_of_points
 
 if TYPE_CHECKING:
@@ -137,11 +136,10 @@ class Recourse(Shown):
         loaded = load_model(model, threshold)
         space = own_variables(loaded, factuals) if space is None else space
         values = given_floats(points, "points").copy()
-        loaded = loaded.in_space(space)
-        if values.ndim != 2 or not values.shape[1] == space.n_variables == loaded.classifier.n_features:
+        if values.ndim != 2 or not values.shape[1] == space.n_variables == loaded.in_space(space).classifier.n_features:
             raise InvalidInputError(
-                f"points: expected a table with {loaded.classifier.n_features} columns, one for each variable of the "
-                f"model and of the space, got shape {values.shape}"
+                f"points: expected a table with {space.n_variables} columns, one for each variable of the model and of "
+                f"the space, got shape {values.shape}"
             )
         if np.shape(factuals)[0] != values.shape[0]:
             raise InvalidInputError(
@@ -153,11 +151,10 @@ class Recourse(Shown):
             raise InvalidInputError(
                 f"points: expected finite numbers, or a whole row of nan, got row {wrong[0]} otherwise"
             )
-        people = space.rows(factuals)
-        frame = factuals if isinstance(factuals, pd.DataFrame) else space.restore(people.numbers)
-        task = Task(loaded, space, people, read_targets(loaded.classifier, target, len(values)), None, frame)
+        frame = factuals if isinstance(factuals, pd.DataFrame) else space.decode(factuals)
         rows = np.flatnonzero(~missing.any(axis=1))
         answers = space.decode(values[rows], factuals=frame.iloc[rows])
+        task = read_people(loaded, frame, space, target=target)
         return cls.judged(task, values, answers, [""] * len(values))
 
     @classmethod

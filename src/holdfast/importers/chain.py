@@ -7,6 +7,7 @@ A chain refuses what a `Network` cannot say exactly, so the readers of all libra
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ from holdfast.given import given_floats
 from holdfast.network import Floats, Network
 
 Squash = Literal["sigmoid", "softmax"]
+# A size that is known only when the model is called.
+BATCH = "the number of rows"
 
 
 @dataclass(frozen=True)
@@ -116,16 +119,12 @@ class Chain:
 
     def relu(self, name: str) -> Chain:
         """Append max(v, 0); a second one in a row changes nothing."""
-        self._check_open(name)
         self._check_started(name)
-        self._check_folded(name)
         return replace(self, rectified=name)
 
     def squash(self, name: str, kind: Squash) -> Chain:
         """Append the sigmoid of one logit or the softmax of several, which must be the end."""
-        self._check_open(name)
         self._check_started(name)
-        self._check_folded(name)
         if kind == "sigmoid" and self.width != 1:
             raise UnsupportedModelError(
                 f"{name}: a sigmoid of {self.width} outputs is a multi-label model; expected one output, or a softmax"
@@ -134,11 +133,24 @@ class Chain:
             raise UnsupportedModelError(f"{name}: the softmax of one output is always 1; expected at least two outputs")
         return replace(self, squashed=name)
 
-    def reshape(self, name: str, width: int | None) -> Chain:
-        """Rows of `width` columns (None: as many as there are), which must be what the rows already are."""
-        if self.width is not None and width is not None and width != self.width:
-            raise UnsupportedModelError(f"{name}: expected rows of {self.width} columns to stay rows, got {width}")
-        return replace(self, width=self.width if width is None else width, flat=True)
+    def flatten(self) -> Chain:
+        """Rows of as many columns as there are."""
+        return replace(self, flat=True)
+
+    def reshape(self, name: str, shape: Sequence[object]) -> Chain:
+        """Another layout, -1 for what is left over, in which rows must stay rows."""
+        match list(shape):
+            case [-1]:
+                return self.squeeze(name)
+            case [first, -1] if first == BATCH:
+                return self.flatten()
+            case [first, int(width)] if first in (BATCH, -1) and width > 0:
+                if self.width not in (None, width):
+                    raise UnsupportedModelError(
+                        f"{name}: expected rows of {self.width} columns to stay rows, got {width}"
+                    )
+                return replace(self, width=width, flat=True)
+        raise UnsupportedModelError(f"{name}: expected rows to stay rows, got the shape {list(shape)}")
 
     def squeeze(self, name: str) -> Chain:
         """(n, 1) as (n,), which changes no number."""
@@ -159,8 +171,10 @@ class Chain:
         return Network([layer.weight for layer in self.affines], biases, self.classes, self.activations)
 
     def _check_started(self, name: str) -> None:
+        self._check_open(name)
         if not self.affines:
             raise UnsupportedModelError(f"{name} is applied to the input: expected an affine layer first")
+        self._check_folded(name)
 
     def _check_folded(self, name: str) -> None:
         if self.folding is not None:
@@ -179,3 +193,48 @@ def _bias(name: str, values: ArrayLike, size: int) -> Floats:
     if bias.size not in (1, size) or (bias.ndim > 0 and bias.shape[-1] != bias.size):
         raise UnsupportedModelError(f"{name}: expected a bias of {size} values, got shape {bias.shape}")
     return np.broadcast_to(bias.reshape(-1), (size,))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One step of a model as its library has it: its name for messages, and what it is applied to."""
+
+    label: str
+    inputs: Sequence[Any]
+
+    @property
+    def chain(self) -> Chain:
+        """The first input, which must have been computed from the model's input."""
+        value = self.inputs[0] if self.inputs else None
+        if not isinstance(value, Chain):
+            raise self.refused("expected its first input to be a table computed from the model's input")
+        return value
+
+    def check_axis(self, axis: object) -> None:
+        """Refuse to work along any other axis than the columns."""
+        if axis not in (None, 1, -1):
+            raise self.refused(f"expected axis 1, the columns, got axis {axis}")
+
+    def refused(self, reason: str) -> UnsupportedModelError:
+        """The error that names this operation."""
+        return UnsupportedModelError(f"{self.label}: {reason}")
+
+
+def relu(op: Operation) -> Chain:
+    """max(v, 0)."""
+    return op.chain.relu(op.label)
+
+
+def sigmoid(op: Operation) -> Chain:
+    """1 / (1 + exp(-v))."""
+    return op.chain.squash(op.label, "sigmoid")
+
+
+def ancestors(value: Any, before: Callable[[Any], Iterable[Any]]) -> set[Any]:
+    """The values that one is computed from, itself included."""
+    known, waiting = {value}, [value]
+    while waiting:
+        new = set(before(waiting.pop())) - known
+        known |= new
+        waiting += new
+    return known

@@ -26,8 +26,6 @@ from holdfast.importers.model import Model
 from holdfast.importers.objects import import_object
 from holdfast.network import Network
 
-_PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
-
 
 def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Model:
     """The model in a file.
@@ -60,18 +58,18 @@ def read_object(path: str | PathLike[str], *, trust_pickle: bool = False) -> Any
         came = "a folder" if file.is_dir() else "no such file"
         raise InvalidInputError(f"{path}: expected the path of a model file, got {came}")
     suffix = file.suffix.lower()
+    reader = _READERS.get(suffix)
     try:
         if _is_saved_network(file):
             return Network.load(file)
-        if suffix in _PICKLES and not trust_pickle:
+        if reader is None:
+            raise FileFormatError(f"{path}: expected a file named {', '.join(_READERS)}, got {suffix!r}")
+        if reader in (_read_pickle, _read_torch) and not trust_pickle:
             raise UntrustedFileError(
                 f"{path} is a pickle, and opening a pickle runs whatever code is in it. If you trust whoever wrote it, "
                 "pass trust_pickle=True (--trust-pickle on the command line); safer: save the model as .onnx, "
                 "as .skops (scikit-learn), or with holdfast's Network.save (.npz)"
             )
-        reader = _READERS.get(suffix)
-        if reader is None:
-            raise FileFormatError(f"{path}: expected a file named {', '.join(_READERS)}, got {suffix!r}")
         return reader(file)
     except OSError as error:
         raise FileFormatError(f"{path}: expected a file that can be read, got {error.strerror or error}") from error
@@ -134,17 +132,14 @@ def _read_torch(path: Path) -> Any:
     def load() -> Any:
         loaded = torch.load(path, map_location="cpu", weights_only=False)
         if isinstance(loaded, Mapping):
+            some = ", ".join(map(repr, [*loaded][:3])) + ", ..." * (len(loaded) > 3)
             raise UnsupportedModelError(
-                f"{path}: expected a whole torch module, got a dictionary ({_some(loaded)}): parameters alone do not "
+                f"{path}: expected a whole torch module, got a dictionary ({some}): parameters alone do not "
                 "say which activations lie between them; save the module, or export it to ONNX"
             )
         return loaded
 
     return _opened(path, load, "a whole torch module")
-
-
-def _some(names: Mapping[Any, Any]) -> str:
-    return ", ".join([repr(name) for name in names][:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _opened(path: Path, load: Callable[[], Any], expected: str) -> Any:

@@ -13,7 +13,7 @@ import pandas as pd
 from holdfast.classifier import Classifier
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
-from holdfast.features.codec import Decoder
+from holdfast.features.space import Decoder
 from holdfast.given import given_array, given_number, row_words
 from holdfast.importers.thresholds import HALF, Sigmoid, Threshold, at_threshold, check_threshold, lowered, offsets
 from holdfast.network import Floats, Network
@@ -219,8 +219,16 @@ class Model:
         if self.preprocess is not None:
             if self.feature_names is not None and not hasattr(X, "columns"):
                 X = _named(X, self.feature_names)
-            X = _preprocessed(X, self.preprocess)
-        points = _dense(X)
+            try:
+                X = self.preprocess(X)
+            except HoldfastError:
+                raise
+            # A pipeline step may be anyone's code and raise anything; to the caller it is the table that did not fit.
+            except Exception as error:
+                raise InvalidInputError(
+                    f"X: expected a table that the model's preprocessing accepts, got {type(error).__name__}: {error}"
+                ) from error
+        points = dense(X)
         if isinstance(table, pd.DataFrame):
             _refuse_gaps(table, points)
         return self.classifier.check_points(points)
@@ -250,18 +258,6 @@ def as_network(classifier: Classifier) -> Network:
     )
 
 
-def _preprocessed(X: Any, preprocess: Callable[[Any], Any]) -> Any:
-    try:
-        return preprocess(X)
-    except HoldfastError:
-        raise
-    # A pipeline step may be anyone's code and raise anything; to the caller it is the table that did not fit.
-    except Exception as error:
-        raise InvalidInputError(
-            f"X: expected a table that the model's preprocessing accepts, got {type(error).__name__}: {error}"
-        ) from error
-
-
 def _in_order(frame: Any, names: tuple[str, ...]) -> Any:
     """The columns `names` of the frame in that order; raises unless the frame has exactly those."""
     columns = list(frame.columns)
@@ -278,11 +274,17 @@ def _in_order(frame: Any, names: tuple[str, ...]) -> Any:
 
 def _named(X: Any, names: tuple[str, ...]) -> pd.DataFrame:
     """An array as the frame that the first step was fitted on: a column transformer looks columns up by name."""
-    values = given_array(_dense(X), "X")
+    values = given_array(dense(X), "X")
     if values.ndim != 2 or values.shape[1] != len(names):
         raise InvalidInputError(f"X: expected a table with the columns {list(names)}, got shape {values.shape}")
     return pd.DataFrame(values, columns=list(names))
 
 
-def _dense(X: Any) -> Any:
+def dense(X: Any) -> Any:
+    """A table that is not a sparse matrix."""
     return X.toarray() if hasattr(X, "toarray") else X
+
+
+def qualified_name(model: object) -> str:
+    """The class of an object as a reader of an error message would look it up."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"

@@ -15,12 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
-from holdfast.importers.chain import Chain
-from holdfast.importers.model import Model
-from holdfast.importers.objects import qualified_name
-from holdfast.importers.onnx_operators import LAYERS
-from holdfast.importers.onnx_outputs import OUTPUTS
-from holdfast.importers.onnx_values import Labels, Operation, Scores, Value
+from holdfast.importers.chain import Chain, ancestors
+from holdfast.importers.model import Model, qualified_name
+from holdfast.importers.onnx_operators import OPERATORS, AfterScores, Node, Value
 
 try:
     import onnx
@@ -106,70 +103,54 @@ def _classifier(graph: Any) -> Chain:
         raise UnsupportedModelError(
             f"expected an ONNX model with one input table, got {[value.name for value in inputs]}. {_WAY_OUT}"
         )
-    outputs = [value for value in graph.output if inputs[0].name in _ancestors(graph, value.name)]
+    origin = {output: node for node in graph.node for output in node.output}
+
+    def needed(name: str) -> set[str]:
+        """The values that one is computed from; an optional input that is left out has no name."""
+        return ancestors(name, lambda value: origin[value].input if value in origin else ()) - {""}
+
+    outputs = [value for value in graph.output if inputs[0].name in needed(value.name)]
     labels = [value for value in outputs if value.type.tensor_type.elem_type in _LABEL_TYPES]
     chosen = labels or outputs
     if len(chosen) != 1:
         names = [value.name for value in graph.output]
         raise UnsupportedModelError(f"expected one output of labels or of scores, got {names}")
-    value = _follow(graph, stored, inputs[0], chosen[0].name)
-    if isinstance(value, Labels | Scores):
-        return value.chain
-    if not isinstance(value, Chain):
-        raise UnsupportedModelError(f"{chosen[0].name}: expected an output of labels, probabilities or logits")
-    return value
+    match _follow(graph, stored, inputs[0], needed(chosen[0].name))[chosen[0].name]:
+        case (Chain() as chain) | AfterScores("labels" | "scores", chain):
+            return chain
+    raise UnsupportedModelError(f"{chosen[0].name}: expected an output of labels, probabilities or logits")
 
 
-def _ancestors(graph: Any, name: str) -> set[str]:
-    """The values that `name` is computed from, itself included."""
-    origin = {output: node for node in graph.node for output in node.output}
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        value = waiting.pop()
-        if value and value not in found:
-            found.add(value)
-            waiting.extend(origin[value].input if value in origin else ())
-    return found
-
-
-def _follow(graph: Any, stored: dict[str, Any], source: Any, target: str) -> Value:
-    """Walk through the nodes that `target` depends on; a checked graph lists them in the order of computation."""
-    needed = _ancestors(graph, target)
+def _follow(graph: Any, stored: dict[str, Any], source: Any, needed: set[str]) -> dict[str, Value]:
+    """The values that are needed, one after the other; a checked graph lists its nodes in the order of computation."""
     dimensions = source.type.tensor_type.shape.dim
     values: dict[str, Value] = {name: _array(tensor) for name, tensor in stored.items() if name in needed}
     # Without a stated shape the input is taken for what a table is: rows and columns.
     values[source.name] = Chain(flat=len(dimensions) in (0, 2))
     rows = dimensions[0].dim_value if len(dimensions) > 0 else 0
     for node in graph.node:
-        if needed.isdisjoint(node.output):
-            continue
-        operation = _operation(node, [values.get(name) for name in node.input], rows)
-        results = _handled(operation)
-        values.update(zip(node.output, results if isinstance(results, tuple) else (results,), strict=False))
-    return values[target]
+        if not needed.isdisjoint(node.output):
+            results = _result(node, [values.get(name) for name in node.input], rows)
+            values.update(zip(node.output, results if isinstance(results, tuple) else (results,), strict=False))
+    return values
 
 
-def _operation(node: Any, inputs: list[Value | None], rows: int) -> Operation:
+def _result(node: Any, inputs: list[Value | None], rows: int) -> Value | tuple[Value, ...]:
     kind = node.op_type if node.domain in _DEFAULT_DOMAINS else f"{node.domain}::{node.op_type}"
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     label = f"{kind} (node {node.name!r})" if node.name else f"{kind} (the node that gives {node.output[0]!r})"
-    return Operation(kind, label, inputs, attributes, rows)
-
-
-def _handled(operation: Operation) -> Value | tuple[Value, ...]:
-    if operation.kind == "Constant":
+    operation = Node(label, inputs, attributes, rows)
+    if kind == "Constant":
         return _constant(operation)
-    handler = (LAYERS | OUTPUTS).get(operation.kind)
-    if handler is None:
+    if kind not in OPERATORS:
         raise UnsupportedModelError(
-            f"{operation.label} cannot be represented exactly: supported are dense layers (Gemm, MatMul and Add, "
+            f"{label} cannot be represented exactly: supported are dense layers (Gemm, MatMul and Add, "
             f"LinearClassifier) with Relu between them, and Sigmoid, Softmax or LogSoftmax at the end. {_WAY_OUT}"
         )
-    return handler(operation)
+    return OPERATORS[kind](operation)
 
 
-def _constant(operation: Operation) -> NDArray[Any]:
+def _constant(operation: Node) -> NDArray[Any]:
     """A stored tensor, or numbers written out as an attribute."""
     for name, value in operation.attributes.items():
         if name == "value":

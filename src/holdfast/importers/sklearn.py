@@ -27,12 +27,9 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError, UnsupportedModelError
-from holdfast.features.pipeline import column_positions
 from holdfast.importers.chain import Chain
-from holdfast.importers.model import Model
-from holdfast.importers.objects import qualified_name
+from holdfast.importers.model import Model, dense, qualified_name
 from holdfast.importers.thresholds import Sigmoid
-from holdfast.network import Floats
 
 _PASSTHROUGH = (None, "passthrough")
 
@@ -54,46 +51,44 @@ class Steps:
         first, names = _first_step(self.transformers[0]), list(_columns(self.transformers[0]) or ())
         if not isinstance(first, ColumnTransformer):
             return frozenset()
-        parts = (columns for _, part, columns in first.transformers_ if part != "drop")
-        read = {place for columns in parts for place in column_positions(columns, names, len(names))}
+        parts = [name for name, part, _ in first.transformers_ if part != "drop"]
+        read = {place for name in parts for place in first._transformer_to_input_indices[name]}
         return frozenset(name for place, name in enumerate(names) if place not in read)
 
 
 def import_model(model: Any) -> Model:
     """The model of a fitted estimator."""
     transformers, estimator = unwrapped(model)
-    wrapped = _wrapped(estimator)
-    if wrapped is not None:
-        steps = (*transformers, *(wrapped.preprocess.transformers if isinstance(wrapped.preprocess, Steps) else ()))
-        first = _columns(steps[0] if steps else estimator)
-        return replace(wrapped, preprocess=Steps(steps) if steps else None, feature_names=first)
+    inner, threshold, first = own_threshold(estimator)
+    if threshold is not None:
+        # A threshold for the first class is one for the second from the other side.
+        classified = import_model(inner).at(1.0 - threshold if first else threshold)
+    elif isinstance(estimator, CalibratedClassifierCV):
+        classified = _calibrated(estimator)
+    else:
+        classified = _classified(estimator)
+    if isinstance(classified.preprocess, Steps):
+        transformers += classified.preprocess.transformers
+    return replace(
+        classified,
+        preprocess=Steps(transformers) if transformers else None,
+        feature_names=_columns((*transformers, estimator)[0]),
+        estimator=None if transformers else classified.estimator,
+    )
+
+
+def _classified(estimator: Any) -> Model:
+    """A classifier alone."""
     read = _CLASSIFIERS.get(type(estimator))
     if read is None:
         raise UnsupportedModelError(f"{qualified_name(estimator)} is not supported: expected {_SUPPORTED}")
     _check_fitted(estimator)
-    return Model(
-        read(estimator).network(),
-        preprocess=Steps(transformers) if transformers else None,
-        feature_names=_columns((*transformers, estimator)[0]),
-        estimator=None if transformers else estimator,
-        odds=_gives_odds(estimator),
-    )
+    return Model(read(estimator).network(), estimator=estimator, odds=_gives_odds(estimator))
 
 
 def _columns(estimator: Any) -> tuple[str, ...] | None:
     names = getattr(_first_step(estimator), "feature_names_in_", None)
     return None if names is None else tuple(str(name) for name in names)
-
-
-def _wrapped(estimator: Any) -> Model | None:
-    """A network inside a wrapper that moves its threshold, or maps its margin; None for anything else."""
-    inner, threshold, first = own_threshold(estimator)
-    if threshold is not None:
-        # A threshold for the first class is one for the second from the other side.
-        return import_model(inner).at(1.0 - threshold if first else threshold)
-    if isinstance(estimator, CalibratedClassifierCV):
-        return _calibrated(estimator)
-    return None
 
 
 def own_threshold(model: Any) -> tuple[Any, float | None, bool]:
@@ -102,7 +97,7 @@ def own_threshold(model: Any) -> tuple[Any, float | None, bool]:
         return model, None, False
     _check_fitted(model)
     inner, tuned = model.estimator_, isinstance(model, TunedThresholdClassifierCV)
-    if "predict_proba" not in (model.response_method, "predict_proba" if model.response_method == "auto" else ""):
+    if model.response_method not in ("auto", "predict_proba"):
         raise UnsupportedModelError(f"{type(model).__name__}: expected a threshold on probabilities, got one on scores")
     if not hasattr(inner, "predict_proba"):
         raise UnsupportedModelError(
@@ -212,7 +207,8 @@ def _check_fitted(estimator: Any) -> None:
 def _linear(estimator: Any) -> Chain:
     """z = W x + b: one row for two classes, one row for each of several."""
     chain = Chain(classes=estimator.classes_)
-    weights = np.atleast_2d(_dense(estimator.coef_))
+    # `LogisticRegression.sparsify` leaves a scipy matrix behind.
+    weights = np.atleast_2d(dense(estimator.coef_))
     biases = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), (weights.shape[0],))
     return chain.affine(type(estimator).__name__, weights, biases)
 
@@ -230,22 +226,12 @@ def _perceptron(estimator: Any) -> Chain:
         hidden = i + 1 < n_layers
         name = f"hidden layer {i + 1} (activation={estimator.activation!r})" if hidden else "the output layer"
         chain = chain.affine(name, weight.T, bias)
-        if hidden:
-            chain = _activated(chain, name, estimator.activation)
+        if hidden and estimator.activation not in ("relu", "identity"):
+            expected = "expected activation='relu' or 'identity'"
+            raise UnsupportedModelError(f"MLPClassifier: {name} is not piecewise linear: {expected}")
+        # An identity appends nothing: the chain takes note that nothing stands between two affine layers.
+        chain = chain.relu(name) if hidden and estimator.activation == "relu" else chain
     return chain
-
-
-def _activated(chain: Chain, name: str, activation: str) -> Chain:
-    """An identity appends nothing: the chain takes note that nothing stands between two affine layers."""
-    if activation not in ("relu", "identity"):
-        expected = "expected activation='relu' or 'identity'"
-        raise UnsupportedModelError(f"MLPClassifier: {name} is not piecewise linear: {expected}")
-    return chain.relu(name) if activation == "relu" else chain
-
-
-def _dense(coefficients: Any) -> Floats:
-    """`LogisticRegression.sparsify` leaves a scipy matrix behind."""
-    return np.asarray(coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients)
 
 
 # By exact class: a subclass may compute its scores in its own way.

@@ -16,10 +16,9 @@ import torch
 from torch import fx, nn
 
 from holdfast.errors import InvalidInputError, UnsupportedModelError
-from holdfast.importers.chain import Chain
-from holdfast.importers.model import Model
-from holdfast.importers.objects import qualified_name
-from holdfast.importers.torch_calls import FUNCTIONS, METHODS, MODULES, Call
+from holdfast.importers.chain import Chain, ancestors
+from holdfast.importers.model import Model, qualified_name
+from holdfast.importers.torch_calls import HANDLERS, Call
 
 SUPPORTED = (
     "Linear, ReLU, BatchNorm1d beside a Linear, Identity, Dropout, Flatten, and Sigmoid, Softmax or LogSoftmax at the "
@@ -92,13 +91,7 @@ def _follow(model: nn.Module, graph: fx.Graph) -> Chain:
 
 def _needed(graph: fx.Graph, output: fx.Node) -> list[fx.Node]:
     """The nodes that the output depends on, in order."""
-    needed: set[fx.Node] = set()
-    waiting = list(output.all_input_nodes)
-    while waiting:
-        node = waiting.pop()
-        if node not in needed:
-            needed.add(node)
-            waiting.extend(node.all_input_nodes)
+    needed = ancestors(output, lambda node: node.all_input_nodes) - {output}
     for node in graph.nodes:
         if node.op.startswith("call") and node not in needed and node.target not in _HARMLESS:
             raise UnsupportedModelError(
@@ -116,28 +109,19 @@ def _value(model: nn.Module, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
     if node.op == "placeholder":
         return Chain()
     if node.op == "get_attr":
-        return _attribute(model, str(node.target))
+        owner, _, name = str(node.target).rpartition(".")
+        return getattr(model.get_submodule(owner), name)
     module = model.get_submodule(str(node.target)) if node.op == "call_module" else None
     label = _label(str(node.target), module) if module is not None else f"{_target_name(node)} (node {node.name!r})"
     args: tuple[Any, ...]
     options: dict[str, Any]
     args, options = fx.node.map_arg((node.args, dict(node.kwargs)), values.__getitem__)
-    handler = {
-        "call_module": lambda: MODULES.get(type(module)),
-        "call_function": lambda: FUNCTIONS.get(node.target),
-        "call_method": lambda: METHODS.get(node.target),
-    }[node.op]()
-    subject = args[0] if args else options.pop("input", None)
-    several = any(isinstance(value, Chain) for value in (*args[1:], *options.values()))
+    handler = HANDLERS.get(node.target if module is None else type(module))
+    inputs = args or (options.pop("input", None),)
+    several = any(isinstance(value, Chain) for value in (*inputs[1:], *options.values()))
     if handler is None or several:
         raise UnsupportedModelError(f"{label} cannot be represented exactly: {_reason(module, several)}")
-    return handler(Call(label, subject, tuple(args[1:]), dict(options), module))
-
-
-def _attribute(model: nn.Module, target: str) -> Any:
-    """A parameter or buffer of the module, by its dotted path."""
-    owner, _, name = target.rpartition(".")
-    return getattr(model.get_submodule(owner), name)
+    return handler(Call(label, inputs, dict(options), module))
 
 
 def _label(path: str, module: nn.Module) -> str:

@@ -30,6 +30,7 @@ _BARS: dict[Status, dict[str, Any]] = {
     Status.KEPT: {"facecolor": LIGHT},
     Status.BROKEN: {"facecolor": "white", "hatch": "////"},
     Status.UNREADABLE: {"facecolor": "white", "hatch": "...."},
+    Status.ERASED: {"facecolor": "white"},
 }
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from holdfast.files import write_table, write_text
 from holdfast.shown import Shown, Summary, draw
 from holdfast.study.markdown import markdown_table
-from holdfast.study.store import StudyStore
 from holdfast.study.survival import Survival
 
 if TYPE_CHECKING:
@@ -116,22 +116,22 @@ class BenchmarkResult(Shown):
         )
 
 
-def write_result(result: BenchmarkResult, store: StudyStore) -> None:
+def write_result(result: BenchmarkResult, folder: Path) -> None:
     """Write the tables; all but timings.csv are the same, byte for byte, whenever the same study has been run."""
     keys = [name for name in result.results.columns if name not in (*METRICS, "error")]
     untimed = result.results.drop(columns="seconds")
-    write: dict[str, Callable[[Path], object]] = {
-        "results.csv": lambda path: untimed.to_csv(path, index=False, lineterminator="\n"),
-        "details.csv": lambda path: result.details.to_csv(path, index=False, lineterminator="\n"),
-        "models.csv": lambda path: result.models.to_csv(path, index=False, lineterminator="\n"),
-        "timings.csv": lambda path: result.results[[*keys, "seconds"]].to_csv(path, index=False, lineterminator="\n"),
-        "results.md": lambda path: path.write_text(result.to_markdown(), encoding="utf-8"),
+    tables = {
+        "results.csv": untimed,
+        "details.csv": result.details,
+        "models.csv": result.models,
+        "timings.csv": result.results[[*keys, "seconds"]],
     }
+    pages = {"results.md": result.to_markdown()}
     if result.survival is not None:
-        survival = result.survival
-        write["survival.csv"] = lambda path: survival.to_frame().to_csv(path, index=False, lineterminator="\n")
-        write["survival.md"] = lambda path: path.write_text(survival.to_markdown(), encoding="utf-8")
+        tables["survival.csv"], pages["survival.md"] = result.survival.to_frame(), result.survival.to_markdown()
     if importlib.util.find_spec("pyarrow") is not None:
-        write["results.parquet"] = lambda path: untimed.to_parquet(path, index=False)
-    for name, function in write.items():
-        store.write_file(name, function)
+        tables["results.parquet"] = untimed
+    for name, table in tables.items():
+        write_table(table, folder / name, index=False)
+    for name, page in pages.items():
+        write_text(page, folder / name)

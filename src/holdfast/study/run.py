@@ -161,7 +161,7 @@ def benchmark(
             advance(after)
     result = _gather(outcomes, store)
     if store.folder is not None:
-        write_result(result, store)
+        write_result(result, store.folder)
     return result
 
 

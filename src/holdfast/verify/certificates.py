@@ -87,7 +87,7 @@ class Certificates(Shown):
     @property
     def decided_by(self) -> NDArray[Any]:
         """Which stage of the cascade settled each row."""
-        return np.array([stage.value for stage in STAGES], dtype=object)[self.outcome.stage]
+        return np.array(STAGES, dtype=object)[self.outcome.stage]
 
     def witness(self, row: int) -> Any:
         """A model inside Δ that gives the row (counted from 0) another class; None where the row is not NOT_ROBUST.
@@ -115,8 +115,8 @@ class Certificates(Shown):
 
     def counts(self) -> dict[Verdict, int]:
         """How many rows got each verdict."""
-        found = np.bincount(self.outcome.verdict, minlength=3)
-        return {verdict: int(found[VERDICTS.index(verdict)]) for verdict in Verdict}
+        rows = np.bincount(self.outcome.verdict, minlength=3)
+        return {verdict: int(rows[VERDICTS.index(verdict)]) for verdict in Verdict}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Each point today and in the worst case over Δ, the most fragile first.
@@ -131,13 +131,13 @@ class Certificates(Shown):
     @property
     def stages(self) -> dict[str, int]:
         """How many rows each stage of the cascade settled, the commonest first."""
-        found = np.bincount(self.outcome.stage, minlength=len(STAGES))
-        return {STAGES[i].value: int(found[i]) for i in np.argsort(-found, kind="stable") if found[i]}
+        rows = np.bincount(self.outcome.stage, minlength=len(STAGES))
+        return {STAGES[i]: int(rows[i]) for i in np.argsort(-rows, kind="stable") if rows[i]}
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts().items())
+        verdicts = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts().items())
         stages = ", ".join(f"{count} by {stage}" for stage, count in self.stages.items())
-        return f"Certificates({len(self)} rows: {found}; {stages})"
+        return f"Certificates({len(self)} rows: {verdicts}; {stages})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""

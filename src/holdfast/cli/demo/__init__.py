@@ -6,7 +6,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 import holdfast as hf
@@ -34,8 +33,7 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     changes, space = hf.PlausibleChanges(delta), lender.space()
     before, after = make_promises(lender, promises)
     promised = recourse_from(lender.pipeline, before, after, target=1, changes=changes, space=space)
-    radius = promised.certified_radius(np.arange(len(promised))).lower
-    certificates = promised.certificates
+    radius, certificates = promised.radii.lower, promised.certificates
     assert certificates is not None
     pages.show_verdicts(certificates.to_frame(), delta)
     broken = pick_broken(promised)
@@ -47,7 +45,7 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     closest = advise(few, generator=hf.Closest(), time_limit=SECONDS_EACH)
     pages.show_advice(closest, neighbour, delta)
     out.mkdir(parents=True, exist_ok=True)
-    draw(promised, radius, calibrated.evidence["distance"].to_numpy(), delta, out / "demo.png")
+    draw(promised, calibrated.evidence["distance"].to_numpy(), delta, out / "demo.png")
     hf.report(
         advise(before, generator=neighbours), out / "report.html", title="Advice to rejected loan applicants",
         name="robust neighbour", outcome="a loan", others={"nearest neighbour": promised}, calibrated=calibrated,

@@ -10,12 +10,12 @@ from holdfast.presentation.pictures.drawing import new_figure
 from holdfast.shown import draw as draw_result
 
 
-def draw(promises: Recourse, radius: Floats, moved: Floats, delta: float, path: Path) -> None:
+def draw(promises: Recourse, moved: Floats, delta: float, path: Path) -> None:
     """Left: every promise, today and in the worst case. Right: for every delta, the share that survives; below it how
     far the updates moved that delta was calibrated on.
     """
     figure = new_figure("the demo's picture", (13.5, 5.2), w_pad=0.15, h_pad=0.1, wspace=0.04)
     left, right = figure.subplots(1, 2, width_ratios=[1.15, 1])
     draw_result(promises.certificates, left)
-    promises.plot("survival", right, radius=radius, delta=(delta / 2, delta, 2 * delta), moved=moved)
+    promises.plot("survival", right, delta=(delta / 2, delta, 2 * delta), moved=moved)
     figure.savefig(path, dpi=150)
