@@ -12,8 +12,7 @@ from holdfast.presentation.report.contents import (
     Contents,
     CounterModel,
     Curve,
-    Group,
-    Method,
+    Figures,
     Missing,
     Moves,
     ParameterChange,
@@ -143,7 +142,7 @@ def without_answers(n: int = 12) -> Contents:
         for p in plain.people
     )
     nothing = (None,) * n
-    method = Method("closest", 0, 0, 0, None, None, None, None, nothing)
+    method = Figures("closest", n, 0, 0, 0, None, None, None, None, nothing)
     return replace(
         plain,
         promise=(f"None of {n} people could be told what to change.",),
@@ -226,13 +225,14 @@ def _sentence(column: Column, old: Value, new: Value) -> str:
     return f"{'raise' if new > old else 'lower'} {column.label} from {old:,.10g} to {new:,.10g}{unit}"
 
 
-def _method(name: str, costs: list[float | None], radii: list[float | None], people: tuple[Person, ...]) -> Method:
+def _method(name: str, costs: list[float | None], radii: list[float | None], people: tuple[Person, ...]) -> Figures:
     cost = np.array([c for c in costs if c is not None])
     radius = np.sort([r for r in radii if r is not None])
     curve = Curve((0.0, *radius.tolist()), (1.0, *(1 - np.arange(1, radius.size + 1) / radius.size).tolist()))
     verdicts = [person.verdict for person in people]
-    return Method(
+    return Figures(
         name,
+        people=len(costs),
         found=int(cost.size),
         robust=verdicts.count("ROBUST"),
         unknown=verdicts.count("UNKNOWN"),
@@ -244,7 +244,7 @@ def _method(name: str, costs: list[float | None], radii: list[float | None], peo
     )
 
 
-def _other(k: int, first: Method, people: tuple[Person, ...], rng: np.random.Generator) -> Method:
+def _other(k: int, first: Figures, people: tuple[Person, ...], rng: np.random.Generator) -> Figures:
     names = [
         "closest",
         "RNCE",
@@ -288,11 +288,12 @@ def _slices(
         costs = [person.cost for person in some if person.cost is not None]
         radii = [person.radius for person in some if person.radius is not None]
         groups.append(
-            Group(
+            Figures(
                 name,
                 len(some),
                 len(costs),
                 sum(person.verdict == "ROBUST" for person in some),
+                sum(person.verdict == "UNKNOWN" for person in some),
                 float(np.mean(costs)) if costs else None,
                 float(np.median(costs)) if costs else None,
                 float(np.median(radii)) if radii else None,

@@ -44,17 +44,16 @@ from holdfast.presentation.report.contents import (
     Contents,
     CounterModel,
     Curve,
-    Method,
+    Figures,
     Missing,
     Moves,
     Refits,
     Slices,
 )
 from holdfast.presentation.report.counter import closest_counter_models
-from holdfast.presentation.report.groups import Groups, mean, median, slices_of
+from holdfast.presentation.report.groups import Groups, figures_of, slices_of
 from holdfast.presentation.report.words import capital, cost_of, facts_of, limits_of, promise_of
 from holdfast.progress import progress_bar
-from holdfast.verify import Verdict
 
 if TYPE_CHECKING:
     from holdfast.promises.ledger import Ledger
@@ -265,24 +264,14 @@ def _radii(recourse: Recourse, wanted: bool) -> Radii:
     return replace(radii, lower=np.minimum(radii.lower, FAR))
 
 
-def _method(name: str, recourse: Recourse, radii: Radii) -> Method:
+def _method(name: str, recourse: Recourse, radii: Radii) -> Figures:
     """What a method did, in figures."""
-    costs, lower = recourse.cost_l1[recourse.found], radii.lower[recourse.found]
-    curve = None
-    if radii.known and lower.size:
-        steps, shares = survival(np.where(lower < FAR, lower, np.inf))
-        curve = Curve(tuple(steps.tolist()), tuple(shares.tolist()))
-    return Method(
-        name=name,
-        found=costs.size,
-        robust=int(recourse.robust.sum()),
-        unknown=int((recourse.verdict == Verdict.UNKNOWN).sum()),
-        mean_cost=mean(costs),
-        median_cost=median(costs),
-        median_radius=median(lower),
-        survival=curve,
-        radii=tuple(finite(radii.lower)),
-    )
+    figures, lower = figures_of(name, recourse, np.ones(len(recourse), dtype=np.bool_), radii.lower), radii.lower
+    figures = replace(figures, radii=tuple(finite(lower)))
+    if not radii.known or not figures.found:
+        return figures
+    steps, shares = survival(np.where(lower < FAR, lower, np.inf)[recourse.found])
+    return replace(figures, survival=Curve(tuple(steps.tolist()), tuple(shares.tolist())))
 
 
 def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
