@@ -85,8 +85,8 @@ def _witness(recourse: Recourse, radii: Radii, row: int, place: int) -> tuple[Cl
             f"row {row}: a counter-model lies within a Δ that is proven safe; please report this as a bug"
         )
     if verdict is Verdict.NOT_ROBUST and not inside:
-        found = recourse.certificates.witness(place)
-        return found, _distance(recourse, radii, found, changes.size)
+        broken = recourse.certificates.witness(place)
+        return broken, _distance(recourse, radii, broken, changes.size)
     return near
 
 

@@ -193,15 +193,18 @@ def _counters(
     fragility = np.where(np.isnan(radii.upper[rows]), recourse.robust[rows], radii.upper[rows])
     chosen = np.sort(rows[np.argsort(fragility, kind="stable")[:most]])
     with progress_bar("report", chosen.size, wanted=progress, long=_LONG_TABLE) as advance:
-        found = closest_counter_models(recourse, radii, rows=chosen, advance=advance)
+        counters = closest_counter_models(recourse, radii, rows=chosen, advance=advance)
     said = []
     if most < rows.size:
-        which = f"the {most:,} most fragile promises only" if most else "no promise"
-        said.append(f"Counter-models were looked for for {which}.")
-    without = chosen.size - len(found)
+        said.append(
+            f"Counter-models were computed for the {most:,} most fragile promises only."
+            if most
+            else "No counter-models were computed."
+        )
+    without = chosen.size - len(counters)
     if without:
         said.append(f"For {without:,} of the promises no counter-model is known.")
-    return found, said
+    return counters, said
 
 
 def _column(space: FeatureSpace, feature: Feature) -> Column:

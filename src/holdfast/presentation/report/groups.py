@@ -39,12 +39,12 @@ def slices_of(recourse: Recourse, groups: Groups, *, needed: NDArray[np.bool_], 
     radii
         The certified radii, nan where there is none.
     """
-    found = []
+    result = []
     for attribute, values in _attributes(recourse, groups).items():
         label = recourse.space.label(attribute)
         labels, note = _labels(values, recourse.space, attribute)
-        found.append(_slices(recourse, str(attribute), label, labels, note, needed, radii))
-    return tuple(found)
+        result.append(_slices(recourse, str(attribute), label, labels, note, needed, radii))
+    return tuple(result)
 
 
 def _attributes(recourse: Recourse, groups: Groups) -> dict[Any, pd.Series]:

@@ -219,10 +219,10 @@ def limits_of(
             f"{touched:,} {_plural(touched, 'piece')} of advice {'changes' if touched == 1 else 'change'} a protected "
             "attribute. Nobody can be told that, and no letter says it: make it immutable."
         )
-    told_off = int(sum(bool(text) for text in recourse.reason[recourse.found]))
-    if told_off:
+    remarked = int(sum(bool(text) for text in recourse.reason[recourse.found]))
+    if remarked:
         limits.append(
-            f"{told_off:,} {_plural(told_off, 'piece')} of advice come with a remark, such as a constraint that "
+            f"{remarked:,} {_plural(remarked, 'piece')} of advice come with a remark, such as a constraint that "
             "the advice breaks; see the person's page."
         )
     return limits
