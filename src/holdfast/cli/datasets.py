@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich import box
+from typer import Argument, Option
 
 from holdfast.cli import tables
 from holdfast.cli.options import Out, command
@@ -28,13 +28,13 @@ _MOVES = {
 
 @command
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="One table: its columns, its source and its caveats.")] = None,
+    name: Annotated[str | None, Argument(help="One table: its columns, its source and its caveats.")] = None,
     out: Out = None,
     schema: Annotated[
-        Path | None, typer.Option(help="Where the feature space goes, as JSON: what `explain --schema` reads.")
+        Path | None, Option(help="Where the feature space goes, as JSON: what `explain --schema` reads.")
     ] = None,
     as_in_paper: Annotated[
-        bool, typer.Option("--as-in-paper", help="gmc: each row of class 0 three times, as in the paper's experiments.")
+        bool, Option("--as-in-paper", help="gmc: each row of class 0 three times, as in the paper's experiments.")
     ] = False,
 ) -> None:
     """The public tables: rows, classes, licence, where each is found; one of them in detail, or as a file."""

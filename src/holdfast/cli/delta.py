@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import holdfast as hf
 from holdfast.calibration import least_history
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, Drop, Index, Norm, Schema, TrustPickle, command
+from holdfast.cli.options import FILE, Drop, Index, Norm, Schema, TrustPickle, command, existing_file
 from holdfast.cli.screens import say
 from holdfast.cli.tables import read_schema
 from holdfast.errors import InvalidInputError
@@ -24,50 +24,42 @@ from holdfast.importers.objects import import_object
 def delta(
     history: Annotated[
         list[Path] | None,
-        typer.Argument(help="Models in the order of their use, each retrained from the one before.", **FILE),
+        Argument(help="Models in the order of their use, each retrained from the one before.", **FILE),
     ] = None,
     *,
     origin: Annotated[
-        Path | None, typer.Option(help="The model that all of those in the history were retrained from.", **FILE)
+        Path | None, existing_file("The model that all of those in the history were retrained from.")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(
-            help="Without a history: today's scikit-learn model, to be retrained: .skops or a pickle.", **FILE
-        ),
+        existing_file("Without a history: today's scikit-learn model, to be retrained: .skops or a pickle."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="With --model: the table that it is retrained on.", **FILE)] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="With --model: the column with the classes.")
-    ] = None,
+    data: Annotated[Path | None, existing_file("With --model: the table that it is retrained on.")] = None,
+    label: Annotated[str | None, Option(metavar="COLUMN", help="With --model: the column with the classes.")] = None,
     schema: Schema = None,
     how: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="incremental|complete|leave_one_out",
             help="With --model: a few more gradient steps, from scratch, or from scratch without a few of the rows.",
         ),
     ] = "incremental",
     runs: Annotated[
-        int | None, typer.Option(min=1, help="With --model: how many retrainings; by default as few as will do.")
+        int | None, Option(min=1, help="With --model: how many retrainings; by default as few as will do.")
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="With --model: passes over the rows; one if incremental.")
-    ] = None,
-    coverage: Annotated[float, typer.Option(help="How probable it is to be that the next model stays within.")] = 0.95,
+    epochs: Annotated[int | None, Option(min=1, help="With --model: passes over the rows; one if incremental.")] = None,
+    coverage: Annotated[float, Option(help="How probable it is to be that the next model stays within.")] = 0.95,
     confidence: Annotated[
         float | None,
-        typer.Option(help="How sure to be that this very history gives that coverage: it takes more."),
+        Option(help="How sure to be that this very history gives that coverage: it takes more."),
     ] = None,
     shape: Annotated[
         str,
-        typer.Option(
-            metavar="uniform|layer|parameter", help="One radius for all parameters, or each layer or parameter."
-        ),
+        Option(metavar="uniform|layer|parameter", help="One radius for all parameters, or each layer or parameter."),
     ] = "uniform",
     norm: Norm = math.inf,
-    seed: Annotated[int, typer.Option(help="For the rows that each retraining draws, and its start.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Where Δ goes, as JSON: what --changes reads.")] = None,
+    seed: Annotated[int, Option(help="For the rows that each retraining draws, and its start.")] = 0,
+    out: Annotated[Path | None, Option(help="Where Δ goes, as JSON: what --changes reads.")] = None,
     index: Index = None,
     drop: Drop = None,
     trust_pickle: TrustPickle = False,

@@ -9,11 +9,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import screens, tables
 from holdfast.cli.advice import Accepted, Advised
-from holdfast.cli.options import FILE, command, plain_errors
+from holdfast.cli.options import command, existing_file, plain_errors
 from holdfast.errors import InvalidInputError
 from holdfast.importers.files import read_model
 
@@ -41,42 +42,39 @@ def _write_templates(folder: Path | None) -> None:
 @command
 def letters(
     advised: Advised,
-    out: Annotated[Path, typer.Option(help="A new or empty folder for the letters and their manifest.csv.")],
+    out: Annotated[Path, Option(help="A new or empty folder for the letters and their manifest.csv.")],
     *,
     until: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Until when you commit to what is guaranteed: 2027-01-31.")
+        str | None, Option(metavar="DATE", help="Until when you commit to what is guaranteed: 2027-01-31.")
     ] = None,
     history: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A model that was in use before --model, the oldest first; repeat it. The letters then say through "
-            "how many retrainings a guarantee lasts.",
-            **FILE,
+        existing_file(
+            "A model that was in use before --model, the oldest first; repeat it. The letters then say through "
+            "how many retrainings a guarantee lasts."
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="With --history: how sure that is to be.")] = 0.95,
+    confidence: Annotated[float, Option(help="With --history: how sure that is to be.")] = 0.95,
     period: Annotated[
-        str, typer.Option(metavar="day|week|month|quarter|year", help="With --history: how often it is retrained.")
+        str, Option(metavar="day|week|month|quarter|year", help="With --history: how often it is retrained.")
     ] = "month",
-    language: Annotated[str, typer.Option(help="en, de, or one that --templates has.")] = "en",
+    language: Annotated[str, Option(help="en, de, or one that --templates has.")] = "en",
     templates: Annotated[
-        Path | None, typer.Option(help="A folder with templates of your own, see --write-templates.", **FOLDER)
+        Path | None, Option(help="A folder with templates of your own, see --write-templates.", **FOLDER)
     ] = None,
-    sender: Annotated[str | None, typer.Option(help="Who writes; \\n begins a new line.")] = None,
+    sender: Annotated[str | None, Option(help="Who writes; \\n begins a new line.")] = None,
     subject: Annotated[
-        str | None, typer.Option(help='What about: "your loan application"; in German "Ihren Kreditantrag".')
+        str | None, Option(help='What about: "your loan application"; in German "Ihren Kreditantrag".')
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of --data with people's names.")
-    ] = None,
-    date: Annotated[str | None, typer.Option(help="The letters' date, 2026-11-16; today if not given.")] = None,
+    name: Annotated[str | None, Option(metavar="COLUMN", help="The column of --data with people's names.")] = None,
+    date: Annotated[str | None, Option(help="The letters' date, 2026-11-16; today if not given.")] = None,
     accepted: Accepted = None,
     no_certificates: Annotated[
-        bool, typer.Option("--no-certificates", help="Do not make a certificate for each guarantee and quote its id.")
+        bool, Option("--no-certificates", help="Do not make a certificate for each guarantee and quote its id.")
     ] = False,
     write_templates: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             callback=_write_templates, is_eager=True, metavar="DIR", help="Copy our templates to a folder, and stop."
         ),
     ] = None,

@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_type_hints
 
 import pandas as pd
 import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.changes import Changes, changes_from_dict
@@ -26,27 +27,33 @@ from holdfast.importers import Model, read_model
 BAD_INPUT = 2
 BROKEN = 3
 
-FILE = {"exists": True, "dir_okay": False, "readable": True}
+FILE: dict[str, Any] = {"exists": True, "dir_okay": False, "readable": True}
+
+
+def existing_file(text: str) -> Any:
+    """An option that names a file to be read."""
+    return Option(help=text, **FILE)
+
+
 MODELS = ".onnx, .skops, a network saved by holdfast (.npz), or with --trust-pickle a pickle."
-ModelFile = Annotated[Path, typer.Option("--model", help=f"The classifier: {MODELS}", **FILE)]
-DataFile = Annotated[Path, typer.Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **FILE)]
+ModelFile = Annotated[Path, Option("--model", help=f"The classifier: {MODELS}", **FILE)]
+DataFile = Annotated[Path, Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **FILE)]
 Schema = Annotated[
     Path | None,
-    typer.Option(
-        help="How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
-        "FeatureSpace.to_dict() as JSON.",
-        **FILE,
+    existing_file(
+        "How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
+        "FeatureSpace.to_dict() as JSON."
     ),
 ]
-Norm = Annotated[float, typer.Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
-Index = Annotated[str | None, typer.Option(metavar="COLUMN", help="A key column, kept in the output.")]
-Columns = list[str] | None
-Drop = Annotated[Columns, typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
-Out = Annotated[Path | None, typer.Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
+Norm = Annotated[float, Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
+Index = Annotated[str | None, Option(metavar="COLUMN", help="A key column, kept in the output.")]
+Texts = list[str] | None
+Drop = Annotated[Texts, Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
+Out = Annotated[Path | None, Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
 TrustPickle = Annotated[
-    bool, typer.Option("--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds.")
+    bool, Option("--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds.")
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+Debug = Annotated[bool, Option("--debug", help="Show where an error came from.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +62,19 @@ class MayChange:
 
     delta: Annotated[
         list[float] | None,
-        typer.Option(help="How far each parameter may move; repeat it for one a layer. Or --margin or --changes."),
+        Option(help="How far each parameter may move; repeat it for one a layer. Or --margin or --changes."),
     ] = None
     margin: Annotated[
         float | None,
-        typer.Option(help="In place of --delta, for any model: how far the margin may fall below today's, in logits."),
+        Option(help="In place of --delta, for any model: how far the margin may fall below today's, in logits."),
     ] = None
     changes: Annotated[
-        Path | None, typer.Option("--changes", help="In place of --delta: what `holdfast delta --out` wrote.", **FILE)
+        Path | None, Option("--changes", help="In place of --delta: what `holdfast delta --out` wrote.", **FILE)
     ] = None
     norm: Norm = math.inf
-    no_biases: Annotated[bool, typer.Option("--no-biases", help="Only the weights move.")] = False
+    no_biases: Annotated[bool, Option("--no-biases", help="Only the weights move.")] = False
     threshold_range: Annotated[
-        str | None, typer.Option(metavar="LOW:HIGH", help="Between which probabilities the threshold may move, too.")
+        str | None, Option(metavar="LOW:HIGH", help="Between which probabilities the threshold may move, too.")
     ] = None
 
     def read(self) -> Changes | None:
@@ -117,8 +124,8 @@ class Deciding:
     """From which probability on the model's user says yes."""
 
     threshold: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        Option(
             metavar="PROBABILITY",
             help="Class 1 from this probability on; of several classes CLASS=PROBABILITY for each, repeated. "
             "By default as the model itself predicts.",
@@ -142,7 +149,7 @@ class Points(MayChange, Deciding):
 
     model: ModelFile
     data: DataFile
-    target: Annotated[str, typer.Option(help="The class that the points were promised.")]
+    target: Annotated[str, Option(help="The class that the points were promised.")]
     schema: Schema = None
     index: Index = None
     drop: Drop = None
@@ -174,26 +181,26 @@ class Points(MayChange, Deciding):
 
 
 def _column(text: str, metavar: str = "COLUMN") -> Any:
-    return typer.Option(metavar=metavar, help=f"{text}; may be repeated.")
+    return Option(metavar=metavar, help=f"{text}; may be repeated.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
     """What a person can change, on top of what a schema says."""
 
-    immutable: Annotated[Columns, _column("A column that cannot change")] = None
-    increasing: Annotated[Columns, _column("A column that can only go up")] = None
-    decreasing: Annotated[Columns, _column("A column that can only go down")] = None
+    immutable: Annotated[Texts, _column("A column that cannot change")] = None
+    increasing: Annotated[Texts, _column("A column that can only go up")] = None
+    decreasing: Annotated[Texts, _column("A column that can only go down")] = None
     order: Annotated[
-        Columns, _column("A column's labels from low to high, so that it can go up", "COLUMN=LABEL,LABEL,...")
+        Texts, _column("A column's labels from low to high, so that it can go up", "COLUMN=LABEL,LABEL,...")
     ] = None
     allowed: Annotated[
-        Columns, _column("A move between labels that is possible, and others are not", "COLUMN=FROM:TO")
+        Texts, _column("A move between labels that is possible, and others are not", "COLUMN=FROM:TO")
     ] = None
-    fillable: Annotated[Columns, _column("A column whose missing value a person can state")] = None
-    range: Annotated[Columns, _column("Where changes may lead; either end may be left out", "COLUMN=LOW:HIGH")] = None
-    step: Annotated[Columns, _column("Changed values are multiples of this", "COLUMN=NUMBER")] = None
-    rule: Annotated[Columns, _column('A linear rule between columns, "debt <= 2 * income"', "RULE")] = None
+    fillable: Annotated[Texts, _column("A column whose missing value a person can state")] = None
+    range: Annotated[Texts, _column("Where changes may lead; either end may be left out", "COLUMN=LOW:HIGH")] = None
+    step: Annotated[Texts, _column("Changed values are multiples of this", "COLUMN=NUMBER")] = None
+    rule: Annotated[Texts, _column('A linear rule between columns, "debt <= 2 * income"', "RULE")] = None
 
     def over(self, space: hf.FeatureSpace) -> hf.FeatureSpace:
         """The space with these constraints."""

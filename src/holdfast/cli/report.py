@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import screens, tables
 from holdfast.cli.advice import Accepted, Advised
-from holdfast.cli.options import FILE, command, named
+from holdfast.cli.options import Texts, command, existing_file, named
 from holdfast.errors import InvalidInputError
 from holdfast.files import check_place
 from holdfast.importers.files import read_model
@@ -20,41 +20,39 @@ from holdfast.importers.files import read_model
 @command
 def report(
     advised: Advised,
-    out: Annotated[Path, typer.Option(help="Where the page goes: one HTML file that needs nothing else.")],
+    out: Annotated[Path, Option(help="Where the page goes: one HTML file that needs nothing else.")],
     *,
-    name: Annotated[str | None, typer.Option(help="What the method is called that gave the advice.")] = None,
-    outcome: Annotated[
-        str | None, typer.Option(help='What the promised class gives people, in words: "a loan".')
-    ] = None,
+    name: Annotated[str | None, Option(help="What the method is called that gave the advice.")] = None,
+    outcome: Annotated[str | None, Option(help='What the promised class gives people, in words: "a loan".')] = None,
     compare: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="Another method's advice for the same people; may be repeated."),
+        Texts,
+        Option(metavar="NAME=FILE", help="Another method's advice for the same people; may be repeated."),
     ] = None,
     calibrated: Annotated[
-        float | None, typer.Option(metavar="DELTA", help="The delta that retraining was measured to stay within.")
+        float | None, Option(metavar="DELTA", help="The delta that retraining was measured to stay within.")
     ] = None,
     group: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column of the data to compare people by; may be repeated."),
+        Texts,
+        Option(metavar="COLUMN", help="A column of the data to compare people by; may be repeated."),
     ] = None,
     no_radius: Annotated[
-        bool, typer.Option("--no-radius", help="Do not compute certified radii, which takes long for large models.")
+        bool, Option("--no-radius", help="Do not compute certified radii, which takes long for large models.")
     ] = False,
     accepted: Accepted = None,
     retrained: Annotated[
         list[Path] | None,
-        typer.Option(help="A model retrained in fact, to say whether it keeps the promises; may be repeated.", **FILE),
+        existing_file("A model retrained in fact, to say whether it keeps the promises; may be repeated."),
     ] = None,
     certificates: Annotated[
         Path | None,
-        typer.Option(help="The promises' certificates, a folder or .jsonl: the page quotes ids.", exists=True),
+        Option(help="The promises' certificates, a folder or .jsonl: the page quotes ids.", exists=True),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The promises' ledger: the page states its head.", **FILE)] = None,
+    ledger: Annotated[Path | None, existing_file("The promises' ledger: the page states its head.")] = None,
     letters: Annotated[
-        Path | None, typer.Option(help="What `holdfast letters` wrote: the page leads to them.", exists=True)
+        Path | None, Option(help="What `holdfast letters` wrote: the page leads to them.", exists=True)
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
-    date: Annotated[str | None, typer.Option(help="When it was written, 2026-11-16; today if not given.")] = None,
+    title: Annotated[str | None, Option(help="The page's heading.")] = None,
+    date: Annotated[str | None, Option(help="When it was written, 2026-11-16; today if not given.")] = None,
 ) -> None:
     """What was promised and how sure it is, as one page; the advice is certified anew."""
     from holdfast.promises import Ledger

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import typer
+from typer import Argument, Option
 
 import holdfast as hf
 from holdfast.cli import tables
@@ -29,27 +29,27 @@ def risk(
     asked: Asked,
     retrained: Annotated[
         list[Path] | None,
-        typer.Argument(help="Models retrained as the next one will be, none of them used for anything else.", **FILE),
+        Argument(help="Models retrained as the next one will be, none of them used for anything else.", **FILE),
     ] = None,
     *,
     label: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN",
             help="Without such models: the column of --candidates with the classes. The model, a scikit-learn one, is "
             "then refitted to rows of that table drawn with replacement.",
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="With --label: how often.")] = 20,
-    broken: Annotated[float, typer.Option(help="The share of promises that the next model may break.")] = 0.1,
+    runs: Annotated[int, Option(min=1, help="With --label: how often.")] = 20,
+    broken: Annotated[float, Option(help="The share of promises that the next model may break.")] = 0.1,
     probability: Annotated[
-        float | None, typer.Option(help="With this probability at most that share, in place of on average.")
+        float | None, Option(help="With this probability at most that share, in place of on average.")
     ] = None,
     coverage: Annotated[
-        float, typer.Option(help="Of the people who have advice at the least setting, the share who must keep some.")
+        float, Option(help="Of the people who have advice at the least setting, the share who must keep some.")
     ] = 1.0,
-    out: Annotated[Path | None, typer.Option(help="Where the changes go, as JSON: what --changes reads.")] = None,
-    evidence: Annotated[Path | None, typer.Option(help="Where what was measured goes, as a table.")] = None,
+    out: Annotated[Path | None, Option(help="Where the changes go, as JSON: what --changes reads.")] = None,
+    evidence: Annotated[Path | None, Option(help="Where what was measured goes, as a table.")] = None,
 ) -> None:
     """How much margin does a promise need, so that the next model breaks at most a share of them? For any model.
 

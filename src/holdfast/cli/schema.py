@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, MODELS, Constraints, DataFile, Drop, Index, TrustPickle, command
+from holdfast.cli.options import MODELS, Constraints, DataFile, Drop, Index, Texts, TrustPickle, command, existing_file
 from holdfast.cli.screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Direction
@@ -24,26 +24,26 @@ from holdfast.importers.files import read_model
 @command
 def schema(
     data: DataFile,
-    out: Annotated[Path, typer.Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")],
+    out: Annotated[Path, Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")],
     limits: Constraints,
     *,
     model: Annotated[
         Path | None,
-        typer.Option(help=f"The classifier, whose preprocessing says how it reads the columns: {MODELS}", **FILE),
+        existing_file(f"The classifier, whose preprocessing says how it reads the columns: {MODELS}"),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column with the classes, which nobody reads.")
+        str | None, Option(metavar="COLUMN", help="The column with the classes, which nobody reads.")
     ] = None,
     scale: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="none|minmax|standard",
             help="Without preprocessing in the model: what is done to numbers before it reads them.",
         ),
     ] = "none",
     protected: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        Option(
             metavar="COLUMN",
             help="A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
         ),
