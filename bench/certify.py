@@ -140,7 +140,8 @@ def interval_bound(engine: Engine, points: Floats, *, nonnegative: bool) -> Floa
     lower = np.empty((points.shape[0], len(prepared.margins)))
     for start in range(0, points.shape[0], CHUNK):
         part = slice(start, start + CHUNK)
-        lower[part] = prepared.interval.lower(points[part], nonnegative=nonnegative)
+        plus = points[part] if nonnegative else np.maximum(points[part], 0.0)
+        lower[part] = prepared.interval[0](plus) if nonnegative else prepared.interval[1](plus, plus - points[part])
     return lower
 
 
@@ -154,8 +155,9 @@ def measure_tail(case: Case, engine: Engine, certificates: hf.Certificates, n: i
     for row in late:
         x = case.points[row : row + 1]
         error = np.asarray(layers.forward_error(np.abs(x).max(axis=1)))
-        search = Search(layers, layers.start(x), np.full(1, np.inf), error)
-        nodes.append(int(search.run(2**18, Deadline.after(limit)).nodes[0]))
+        search = Search(layers, x, np.full(1, np.inf), error)
+        search.run(2**18, Deadline.after(limit))
+        nodes.append(int(search.nodes[0]))
 
     ready = hf.prepare(case.network, engine.changes)
 

@@ -246,7 +246,7 @@ def _follow_up(document: dict[str, Any], network: hf.Network, name: str) -> None
     document["id"] = checker.sha256({**document, "id": ""})
 
 
-def _put_proof_right(document: dict[str, Any], model: checker.Model) -> None:
+def _put_proof_right(document: dict[str, Any], model: checker.PlainModel) -> None:
     changes = checker.read_changes(document["changes"], model)
     document["statement"] = checker.statement(document)
     proof, point, target = document["proof"], document["point"], document["target"]["index"]

@@ -25,9 +25,9 @@ from holdfast.features.scaling import Scaling
 from holdfast.promises import Ledger, Status, audit
 from holdfast.promises.audit_compare import compare, same_encoding
 from holdfast.promises.audit_fold import Fold
-from holdfast.promises.audit_judge import Judge
-from holdfast.promises.ledger_read import TermsReader
-from holdfast.promises.ledger_terms import Terms
+from holdfast.promises.auditor import Auditor
+from holdfast.promises.ledger_read import Overview
+from holdfast.promises.terms import Terms
 from ledger_cases import DELTA, make_lender, random_network, random_people, record
 
 runner = CliRunner()
@@ -107,6 +107,7 @@ def test_another_model_altogether_is_run_on_every_promise(path, lender):
     assert result.broken.tolist() == (~kept).tolist()
     assert result.totals == {
         Status.KEPT_FOR_CERTAIN: 0, Status.KEPT: kept.sum(), Status.BROKEN: (~kept).sum(), Status.UNREADABLE: 0,
+        Status.ERASED: 0,
     }  # fmt: skip
     assert result.contact_list()["key"].tolist() == lender.promised.index[~kept].tolist()
     assert result.to_frame()["status"].tolist() == result.status.tolist()
@@ -173,8 +174,8 @@ def test_inside_delta_no_promise_is_opened(tmp_path, lender, monkeypatch):
         def opened(*_):
             raise AssertionError("a promise was opened")
 
-        monkeypatch.setattr(TermsReader, "points", opened)
-        monkeypatch.setattr(TermsReader, "counterfactual_rows", opened)
+        monkeypatch.setattr(Overview, "points", opened)
+        monkeypatch.setattr(Overview, "counterfactuals", opened)
         result = audit(ledger, moved(lender.network, DELTA), batch=100)
         assert len(result) == len(ledger) == 50 * sure.sum()
         assert (result.status == "KEPT_FOR_CERTAIN").all()
@@ -183,18 +184,18 @@ def test_inside_delta_no_promise_is_opened(tmp_path, lender, monkeypatch):
 
 
 def test_outside_delta_no_more_than_a_batch_is_in_memory_and_raw_rows_are_not_read(tmp_path, lender, monkeypatch):
-    sizes, read = [], TermsReader.points
+    sizes, read = [], Overview.points
     with Ledger(tmp_path / "L") as ledger:
         for _ in range(30):
             record(ledger, lender, radius=False)
 
-        def counted(self, first, last):
-            points = read(self, first, last)
+        def counted(self, places):
+            points = read(self, places)
             sizes.append(len(points))
             return points
 
-        monkeypatch.setattr(TermsReader, "points", counted)
-        monkeypatch.setattr(TermsReader, "counterfactual_rows", lambda *_: pytest.fail("raw rows were read"))
+        monkeypatch.setattr(Overview, "points", counted)
+        monkeypatch.setattr(Overview, "counterfactuals", lambda *_: pytest.fail("raw rows were read"))
         result = audit(ledger, random_network(lender.space.n_variables, seed=5, hidden=(4, 3)), batch=100)
     n = len(lender.promised)
     kept = served(random_network(6, seed=5, hidden=(4, 3)), lender.space, lender.promised)
@@ -725,7 +726,7 @@ def new_reading(kind, seed):
 
 def read_again_only(monkeypatch):
     """An audit that goes through the raw rows, as if nothing could be folded."""
-    monkeypatch.setattr(Judge, "_run_folded", lambda *_: None)
+    monkeypatch.setattr(Auditor, "_run_folded", lambda *_: None)
 
 
 @pytest.mark.parametrize("hidden", [(), (12,), (10, 8)])
@@ -734,13 +735,13 @@ def test_a_refitted_scaler_outside_delta_gives_what_reading_every_row_again_give
     seed = 7 * len(kind) + len(hidden)
     lender = make_lender(seed=seed, scale=["minmax", "standard"][seed % 2])
     new_space = new_reading(kind, seed)
-    n_read, read = [], TermsReader.counterfactual_rows
+    n_read, read = [], Overview.counterfactuals
 
     def counted(self, numbers):
         n_read.append(len(numbers))
         return read(self, numbers)
 
-    monkeypatch.setattr(TermsReader, "counterfactual_rows", counted)
+    monkeypatch.setattr(Overview, "counterfactuals", counted)
     with Ledger(tmp_path / "L") as ledger:
         record(ledger, lender, radius=False, changes=None)
         for outputs, threshold in ((1, 0.5), (1, 0.47), (3, 0.5)):
@@ -850,9 +851,10 @@ def test_keys_that_are_no_keys_are_refused_when_they_are_asked_for(tmp_path, len
     with Ledger(tmp_path / "L") as ledger:
         record(ledger, lender, radius=False)
         result = audit(ledger, random_network(6, seed=5, hidden=(4, 3)))
-    for text in ("[1,", '["one"]', "7"):
-        odd = replace(result, labels=replace(result.labels, key_texts=(text,)))
-        with pytest.raises(FileFormatError, match="page 1: expected"):
+    (page,) = result.pages
+    for text in ("[1,", '"one"', "7\n8"):
+        odd = replace(result, pages=((*page[:3], text),))
+        with pytest.raises(FileFormatError, match="page of promise 1: expected"):
             odd.contact_list()
 
 

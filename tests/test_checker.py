@@ -315,7 +315,7 @@ def test_no_number_that_is_not_finite_is_read(example):
         assert "without NaN" in checker.check(json.dumps(changed).encode(), checker_model(network)).reason
     entry = {"weights": [[[1.0, float("nan")]]], "biases": [[0.0]], "activations": [], "classes": [0, 1]}
     with pytest.raises(checker.CheckError, match="finite"):
-        checker.Model.read(entry)
+        checker.PlainModel.read(entry)
 
 
 @pytest.mark.parametrize(
@@ -333,9 +333,9 @@ def test_no_number_that_is_not_finite_is_read(example):
 )
 def test_a_model_that_does_not_fit_together_is_refused(change, reason):
     entry = {"weights": [[[1.0]]], "biases": [[0.0]], "activations": [], "classes": [0, 1]}
-    assert checker.Model.read(entry).classes == [0, 1]
+    assert checker.PlainModel.read(entry).classes == [0, 1]
     with pytest.raises(checker.CheckError, match=reason):
-        checker.Model.read({**entry, **change})
+        checker.PlainModel.read({**entry, **change})
 
 
 def _numbers(node, path=()):

@@ -113,7 +113,7 @@ def _model(rng, sizes, kinds):
     weights = [(rng.integers(-12, 13, (b, a)) / 8).tolist() for a, b in itertools.pairwise(sizes)]
     biases = [(rng.integers(-6, 7, b) / 8).tolist() for b in sizes[1:]]
     classes = list(range(max(2, sizes[-1])))
-    return checker.Model.read({"weights": weights, "biases": biases, "activations": kinds, "classes": classes})
+    return checker.PlainModel.read({"weights": weights, "biases": biases, "activations": kinds, "classes": classes})
 
 
 def _entry(rng, model, size):
@@ -393,7 +393,7 @@ def test_forgeries_are_accepted_only_where_they_are_true():
 
 # --- witnesses and hostile radii --------------------------------------------------------------------------------------
 
-MODEL = checker.Model.read(
+MODEL = checker.PlainModel.read(
     {
         "weights": [[[1.0, -2.0], [0.5, 1.0]], [[1.0, 1.0]]], "biases": [[0.0, 0.25], [-0.5]],
         "activations": ["identity"], "classes": [0, 1],
@@ -487,7 +487,7 @@ def test_what_may_be_given_up_or_down_is_said_in_the_statement():
 
 # --- what a tree may not say ------------------------------------------------------------------------------------------
 
-DEEP = checker.Model.read(
+DEEP = checker.PlainModel.read(
     {
         "weights": [[[1.0], [-1.0]], [[1.0, 0.5], [0.5, -1.0]], [[1.0, 1.0]]],
         "biases": [[0.25, 0.0], [0.0, 0.125], [1.0]], "activations": ["identity", "identity"], "classes": [0, 1],

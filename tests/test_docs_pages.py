@@ -11,6 +11,7 @@ import pytest
 import holdfast as hf
 from holdfast.datasets import make_loans
 from holdfast.verify.engine import TABLE
+from holdfast.verify.verdict import STAGES
 from pages import DIRECTIVES, INSTALLS, RUN, SHOWN, Block, Page, blocks, commands, pages, same_output
 
 ROOT = Path(__file__).parents[1]
@@ -101,7 +102,7 @@ def test_the_cascade_page_has_the_table_of_stages():
     found = list(takewhile(lambda line: line.startswith("|"), lines[first:]))
     which, said = {None: "any", True: "p-norm", False: "box"}, {True: "yes", False: "no"}
     assert [tuple(line.strip("| ").split(" | ")) for line in found] == [
-        (step.stage.value, which[step.ball], said[step.proves], said[step.breaks], step.budget, step.does)
+        (STAGES[step.stage], which[step.ball], said[step.proves], said[step.breaks], step.budget, step.does)
         for step in TABLE
     ]
 

@@ -204,7 +204,7 @@ def test_robust_tests_the_bases_own_answer_first():
 def test_robust_needs_something_to_raise():
     with pytest.raises(InvalidInputError, match="RNCE has no parameter"):
         Robust(RNCE([[0.0]]))
-    with pytest.raises(InvalidInputError, match="at least 1, got 0"):
+    with pytest.raises(InvalidInputError, match="a whole number >= 1, got 0"):
         Robust(NNCE([[0.0]]), max_rounds=0)
 
 

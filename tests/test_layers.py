@@ -7,9 +7,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.bounds.layers import Layer, Layers, margins_for
-from holdfast.changes import LayerRadius
 from holdfast.verify.attack import sides
-from holdfast.verify.search import Relaxation, reach
+from holdfast.verify.search import Ranges, reach
 from holdfast.verify.witness import build_witness
 from random_networks import random_points
 
@@ -25,8 +24,7 @@ KINDS = [
 
 def _layer(rng: np.random.Generator, rectified: bool) -> Layer:
     weight, bias = rng.normal(size=(3, 2)), rng.normal(size=3)
-    radius = LayerRadius(rng.uniform(0.0, 0.8, (2, 3, 2)), rng.uniform(0.0, 0.5, (2, 3)))
-    return Layer.of(weight, bias, radius, rectified)
+    return Layer(weight, bias, *rng.uniform(0.0, 0.8, (2, 3, 2)), *rng.uniform(0.0, 0.5, (2, 3)), rectified)
 
 
 def _members(layer: Layer):
@@ -77,17 +75,17 @@ def test_no_network_leaves_the_ranges_or_undercuts_the_bounds(kinds, seed):
     points = random_points(rng, 5, 3)
     layers = Layers.of(network, changes, margins_for(network, 1)[0])
     least, start = layers.least(points), layers.start(points)
-    relaxation = Relaxation.of(layers, start) if layers.depth > 1 else None
+    ranges = Ranges.of(layers, start) if layers.depth > 1 else None
     for other in changes.sample(network, 200, seed=seed):
         values = points
         for i, kind in enumerate(kinds):
             z = values @ other.weights[i].T + other.biases[i]
             if i == 0:
                 assert ((start.low <= z) & (z <= start.high)).all()
-            elif i == 1 and relaxation is not None:
+            elif i == 1 and ranges is not None:
                 # The range is of U, which z does not exceed; without a ReLU it is of z itself.
                 above = layers.hidden[1].sides(values)[1] if kind == "relu" else z
-                assert ((relaxation.bottom <= above) & (above <= relaxation.top)).all()
+                assert ((ranges.bottom <= above) & (above <= ranges.top)).all()
             values = np.maximum(z, 0.0) if kind == "relu" else z
         assert (other.logits(points)[:, 0] >= least - 1e-12).all()
 

@@ -22,8 +22,8 @@ from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises import Ledger, audit
 from holdfast.promises.certificate import checker_model
-from holdfast.promises.ledger_entries import COLUMNS, Entry, Page
-from holdfast.promises.ledger_store import Store
+from holdfast.promises.ledger_file import LedgerFile
+from holdfast.promises.pages import Columns, Page
 from ledger_cases import DELTA, make_lender, random_network, record
 
 runner = CliRunner()
@@ -168,89 +168,174 @@ def tamper(path, statement, *arguments):
     connection.close()
 
 
+def rewritten_pages(path, change):
+    """Every page as `change` makes it of what it was."""
+    with sqlite3.connect(path) as connection:
+        pages = [Page(*row) for row in connection.execute("SELECT * FROM pages ORDER BY number")]
+    tamper(path, "DELETE FROM pages")
+    for page in map(change, pages):
+        tamper(path, f"INSERT INTO pages VALUES ({', '.join('?' * len(page))})", *page)
+
+
+def line(column, text, place=6):
+    """Another line for a promise in a column of text."""
+
+    def change(page):
+        lines = getattr(page, column).split("\n")
+        return page._replace(**{column: "\n".join([*lines[:place], text, *lines[place + 1 :]])})
+
+    return change
+
+
+def byte(column, place, value):
+    """Another byte in a column of numbers."""
+
+    def change(page):
+        content = bytearray(getattr(page, column))
+        content[place] = value
+        return page._replace(**{column: bytes(content)})
+
+    return change
+
+
+COPIED = ", ".join(Page._fields[1:])
 TAMPERING = {
-    "removed": ("DELETE FROM promises WHERE number = 7", "entry 7"),
-    "removed and closed up": ("UPDATE promises SET number = number - 1 WHERE number > 7", None),
-    "key": ("UPDATE promises SET key = 'someone else' WHERE number = 7", "entry 7"),
-    "date": ("UPDATE promises SET date = '2020-01-01' WHERE number = 7", "entry 7"),
-    "radius": ("UPDATE promises SET radius = radius * 2 + 1 WHERE number = 7", "entry 7"),
-    "verdict": ("UPDATE promises SET verdict = 'ROBUST!' WHERE number = 7", "entry 7"),
-    "raw row": ("UPDATE promises SET counterfactual = '[9000.0,0,\"full\",0.5]' WHERE number = 7", "entry 7"),
-    "factual": ("UPDATE promises SET factual = '[9000.0,0,\"full\",0.5]' WHERE number = 7", "entry 7"),
-    "points": ("UPDATE pages SET points = zeroblob(length(points))", "entry 1"),
-    "reach in the page": ("UPDATE pages SET reach = zeroblob(length(reach))", "page 1"),
-    "radius in the page": ("UPDATE pages SET radii = zeroblob(length(radii))", "page 1"),
-    "verdict in the page": ("UPDATE pages SET verdicts = zeroblob(length(verdicts))", "page 1"),
-    "keys in the page": ("UPDATE pages SET keys = replace(keys, 'p1', 'q1')", "page 1"),
-    "target of the page": ("UPDATE pages SET target = '0'", "page 1"),
-    "a key that is no text": ("UPDATE promises SET key = CAST(key AS BLOB) WHERE number = 7", "promises 7"),
-    "a hash that is no blob": ("UPDATE promises SET hash = 'none' WHERE number = 7", "promises 7"),
-    "a size that is no number": ("UPDATE pages SET size = 'many'", "pages 1"),
-    "size of the page": ("UPDATE pages SET size = size - 1", "page 1"),
-    "a page twice": ("INSERT INTO pages SELECT 2, 0, terms, date, target, '', '', '', '[]', '' FROM pages", "pages 2"),
-    "a radius without end": ("UPDATE promises SET radius = 9e999 WHERE number = 7", "entry 7"),
+    "key": (line("keys", '"someone"'), "promise 7"),
+    "raw row": (line("counterfactuals", '[9000.0,0,"full",0.5]'), "promise 7"),
+    "factual": (line("factuals", '[9000.0,0,"full",0.5]'), "promise 7"),
+    "a row that is none": (line("factuals", "[1]"), "promise 7"),
+    "date": ("UPDATE pages SET date = '2020-01-01'", "promise 7"),
+    "target": (byte("targets", 12, 0), "promise 7"),
+    "verdict": (byte("verdicts", 6, 3), "promise 7"),
+    "radius": (byte("radii", 50, 85), "promise 7"),
+    "salt": (byte("salts", 200, 85), "promise 7"),
+    "point": (byte("points", 6 * 48 + 6, 85), "promise 7"),
+    "points": ("UPDATE pages SET points = zeroblob(length(points))", "promise 1:"),
+    "reach": ("UPDATE pages SET reach = zeroblob(length(reach))", "its reach is wrong"),
+    "commitments": ("UPDATE pages SET commitments = zeroblob(length(commitments))", "page 1"),
+    "points that are too short": ("UPDATE pages SET points = x'00'", "page 1"),
+    "radii that are too short": ("UPDATE pages SET radii = x'00'", "page 1"),
+    "a byte from one column to the next": (
+        "UPDATE pages SET salts = substr(salts, 2), targets = CAST(x'00' || targets AS BLOB)",
+        "page 1",
+    ),
+    "a key too many": (lambda page: page._replace(keys=page.keys + '\n"q"'), "page 1"),
+    "size": ("UPDATE pages SET size = size - 1", "page 1"),
+    "number": ("UPDATE pages SET number = 2", "page 2"),
+    "first": ("UPDATE pages SET first = 2", "page 1"),
+    "hash": ("UPDATE pages SET hash = zeroblob(32)", "page 1"),
+    "terms of the page": ("UPDATE pages SET terms = (SELECT hash FROM objects WHERE hash != terms)", "page 1"),
+    "note": ("UPDATE pages SET note = 'x'", "page 1"),
+    "all pages removed": ("DELETE FROM pages", "the index of keys"),
     **{
-        f"an entry {number}": (
-            f"INSERT INTO promises SELECT {number}, 'forged', date, terms, target, verdict, radius, factual, "
-            "counterfactual, hash FROM promises WHERE number = 1",
-            f"entry {number}",
-        )
-        for number in (-(2**63), -(2**62) - 1, -1, 0, 2**62 + 1, 2**63 - 1)
+        f"a page {number}": (f"INSERT INTO pages SELECT {number}, {COPIED} FROM pages", f"page {number}")
+        for number in (-(2**63), -(2**62) - 1, -1, 0, 2, 1000, 2**63 - 1)
     },
-    **{
-        f"a page {number}": (
-            f"INSERT INTO pages SELECT {number}, size, terms, date, target, reach, verdicts, radii, keys, points "
-            "FROM pages WHERE first = 1",
-            f"page {number}",
-        )
-        for number in (-(2**63), -(2**62) - 1, 0, 1000, 2**63 - 1)
-    },
-    "pages removed": ("DELETE FROM pages", "entry 1"),
-    "target": ("UPDATE promises SET target = '0' WHERE number = 7", "entry 7"),
-    "hash": ("UPDATE promises SET hash = zeroblob(32) WHERE number = 7", "entry 7"),
-    "model": ("UPDATE objects SET content = replace(content, '0.', '1.') WHERE length(content) > 10", "object"),
+    "a verdict as if erased": (byte("verdicts", 6, 255), "something is left of a promise that is gone"),
+    "a promise blanked": (lambda page: page.blanked(np.array([6])), "promise 7: it is missing, and no entry says"),
+    "index": ("DELETE FROM people WHERE hash = (SELECT min(hash) FROM people)", "the index of keys"),
+    "index of someone else": ("INSERT INTO people VALUES (7, 1)", "the index of keys"),
+    "key of the index": ("UPDATE about SET value = 'x' WHERE name = 'index'", "the index of keys"),
+    "id": ("UPDATE about SET value = 'x' WHERE name = 'id'", "page 1"),
+    "pseudonyms": ("UPDATE about SET value = 'x' WHERE name = 'pseudonyms'", "page 1"),
+    "model": ("UPDATE objects SET content = CAST(replace(content, '0.', '1.') AS BLOB)", "object"),
+    "a blank in the model": ("UPDATE objects SET content = CAST(content || ' ' AS BLOB)", "object"),
     "terms": ("DELETE FROM objects", "expected an object"),
 }
 
 
 @pytest.mark.parametrize("name", TAMPERING)
 def test_what_was_tampered_with_is_named(path, lender, name):
-    statement, message = TAMPERING[name]
+    change, message = TAMPERING[name]
     with Ledger(path) as ledger:
         record(ledger, lender)
-    if name == "removed and closed up":
-        tamper(path, "DELETE FROM promises WHERE number = 7")
-    tamper(path, statement)
+    if callable(change):
+        rewritten_pages(path, change)
+    else:
+        tamper(path, change)
     with Ledger(path) as ledger:
         result = ledger.verify()
     assert not result.intact
-    if message is not None:
-        assert message in str(result)
+    assert message in str(result)
     shown = runner.invoke(app, ["ledger", "verify", "--ledger", str(path)])
     assert shown.exit_code == 3
     assert "NOT intact" in shown.output
 
 
-def test_entries_that_changed_places_show(path, lender):
+@pytest.mark.parametrize("column", ["keys = CAST(keys AS BLOB)", "size = 'many'", "hash = 7"])
+def test_a_value_of_another_type_is_refused_by_the_file(path, lender, column):
     with Ledger(path) as ledger:
         record(ledger, lender)
-    for old, new in ((3, -3), (8, 3), (-3, 8)):
-        tamper(path, "UPDATE promises SET number = ? WHERE number = ?", new, old)
+    with pytest.raises(sqlite3.IntegrityError, match="cannot store"):
+        tamper(path, f"UPDATE pages SET {column}")
+
+
+def swapped(page, i, j):
+    """A page in which two promises have changed places, salts and all."""
+    order = np.arange(page.size)
+    order[[i, j]] = j, i
+    texts = {name: "\n".join(page.lines(name)[order]) for name in ("keys", "counterfactuals", "factuals")}
+    columns = ("targets", "verdicts", "radii", "points", "salts")
+    return page._replace(**texts, **{name: moved(getattr(page, name), page.size, order) for name in columns})
+
+
+def moved(content, size, order):
+    return np.frombuffer(content, "u1").reshape(size, -1)[order].tobytes()
+
+
+def test_promises_that_changed_places_show(path, lender):
     with Ledger(path) as ledger:
-        assert "entry 3" in str(ledger.verify())
+        record(ledger, lender)
+    rewritten_pages(path, lambda page: swapped(page, 2, 7))
+    with Ledger(path) as ledger:
+        assert "promise 3: it is not what was written; promise 8: it is not" in str(ledger.verify())
+
+
+def test_a_promise_moved_to_another_page_shows(path, lender):
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+        record(ledger, lender, keys=[f"q{i}" for i in range(40)])
+        pages = ledger._file.pages(1, 2)
+    said = [page.columns(lender.space.n_variables) for page in pages]
+    places = np.arange(40)
+
+    def change(page):
+        mine, other = (page.number - 1), 2 - page.number
+        exchanged = Columns(*(np.where(
+            (places == 4).reshape(-1, *[1] * (own.ndim - 1)), theirs, own
+        ) for own, theirs in zip(said[mine], said[other], strict=True)))  # fmt: skip
+        made = Page.of(page.terms, page.date, exchanged)
+        salts = [np.frombuffer(one.salts, "u1").reshape(40, -1) for one in (page, pages[other])]
+        salts[0] = np.where((places == 4)[:, None], salts[1], salts[0])
+        return made._replace(
+            number=page.number, first=page.first, hash=page.hash, commitments=page.commitments,
+            salts=salts[0].tobytes(),
+        )  # fmt: skip
+
+    rewritten_pages(path, change)
+    with Ledger(path) as ledger:
+        ledger.reindex()
+        assert "promise 5: it is not what was written; promise 45: it is not" in str(ledger.verify())
+
+
+def test_pages_that_changed_places_show(path, lender):
+    with Ledger(path) as ledger:
+        record(ledger, lender)
+        record(ledger, lender)
+    rewritten_pages(path, lambda page: page._replace(number=3 - page.number))
+    with Ledger(path) as ledger:
+        assert "page 1: it, or the page before it, is not what was written" in str(ledger.verify())
 
 
 def test_entries_cut_off_at_the_end_show_against_a_head_that_was_noted_down(path, lender):
     with Ledger(path) as ledger:
         early = record(ledger, lender)
         late = record(ledger, lender)
-        found = ledger.verify(head=early.head)
-        assert (found.intact, found.known_head) == (True, early.total)
-    tamper(path, "DELETE FROM promises WHERE number > ?", early.total)
-    with Ledger(path) as ledger:
-        assert "page 41" in str(ledger.verify())
+        result = ledger.verify(head=early.head)
+        assert (result.intact, result.known_head) == (True, early.total)
     tamper(path, "DELETE FROM pages WHERE first > ?", early.total)
     with Ledger(path) as ledger:
+        ledger.reindex()
         # The chain alone cannot see it, as the documents say.
         assert ledger.verify().intact
         assert ledger.verify(head=early.head).intact
@@ -258,7 +343,7 @@ def test_entries_cut_off_at_the_end_show_against_a_head_that_was_noted_down(path
     assert "no entry has the head that was noted down" in str(result)
 
 
-@pytest.mark.parametrize("statement", ["UPDATE promises SET key = 'x'", "DELETE FROM promises", "DELETE FROM objects"])
+@pytest.mark.parametrize("statement", ["UPDATE pages SET hash = x''", "DELETE FROM pages", "DELETE FROM objects"])
 def test_the_file_refuses_mistakes(path, lender, statement):
     with Ledger(path) as ledger:
         record(ledger, lender)
@@ -514,7 +599,7 @@ def test_a_file_that_was_cut_off_is_refused(path, lender, size):
         audit(ledger, lender.network)
 
 
-@pytest.mark.parametrize("where", [b"CREATE TABLE promises", b"CREATE INDEX pages_by_terms"])
+@pytest.mark.parametrize("where", [b"CREATE TABLE pages", b"CREATE INDEX pages_by_terms"])
 def test_definitions_that_are_no_text_are_refused(path, lender, where):
     with Ledger(path) as ledger:
         record(ledger, lender, radius=False)
@@ -541,15 +626,15 @@ FOREIGN = {
         "ALTER TABLE pages RENAME TO hidden",
         "CREATE VIEW pages AS SELECT * FROM hidden WHERE datetime('now') < '2020-01-01'",
     ],
-    "a trigger": ["CREATE TRIGGER t AFTER INSERT ON promises BEGIN DELETE FROM pages; END"],
+    "a trigger": ["CREATE TRIGGER t AFTER INSERT ON pages BEGIN DELETE FROM people; END"],
     "a trigger by the name of statistics": [
-        "CREATE TRIGGER sqlitexstat1 BEFORE INSERT ON promises BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE TRIGGER sqlitexstat1 BEFORE INSERT ON people BEGIN SELECT RAISE(IGNORE); END",
         "CREATE TRIGGER sqlitexstat2 BEFORE INSERT ON pages BEGIN SELECT RAISE(IGNORE); END",
     ],
     "a guard that does something else": ["CREATE TRIGGER pages_UPDATE BEFORE UPDATE ON pages BEGIN SELECT 1; END"],
     "another table": ["CREATE TABLE more (x)"],
     "no table": ["DROP TABLE pages"],
-    "no constraint": ["ALTER TABLE terms RENAME TO old", "CREATE TABLE terms (id INTEGER PRIMARY KEY, hash TEXT)"],
+    "no constraint": ["DROP TABLE people", "CREATE TABLE people (hash INTEGER, page INTEGER)"],
 }
 
 
@@ -571,70 +656,45 @@ def test_what_analyze_leaves_is_no_fault(path, lender):
         assert ledger.verify().intact
 
 
-def test_a_ledger_that_grows_while_it_is_verified_is_intact(path, lender, monkeypatch):
+@pytest.mark.parametrize("erased", [False, True])
+def test_a_ledger_that_changes_while_it_is_verified_is_intact(path, lender, monkeypatch, erased):
     with Ledger(path) as ledger:
         record(ledger, lender, radius=False)
         size, head = len(ledger), ledger.head
-        ask = Store.query
+        ask = LedgerFile.query
 
-        def busy(self, statement, arguments=()):
-            if self is ledger._store and "ORDER BY first LIMIT 8" in statement:
+        def busy(self, statement, *arguments):
+            if self is ledger._file and "ORDER BY number LIMIT" in statement:
                 with monkeypatch.context() as patch, Ledger(path) as other:
-                    patch.setattr(Store, "query", ask)
+                    patch.setattr(LedgerFile, "query", ask)
                     record(other, lender, radius=False)
-            return ask(self, statement, arguments)
+                    if erased:
+                        other.erase(lender.promised.index[3])
+            return ask(self, statement, *arguments)
 
-        monkeypatch.setattr(Store, "query", busy)
+        monkeypatch.setattr(LedgerFile, "query", busy)
         result = ledger.verify()
         assert result.intact, str(result)
         assert (result.entries, result.head) == (size, head)
         assert len(ledger) > size
 
 
-def test_a_promise_hidden_under_a_second_copy_of_its_terms_shows(path, lender, monkeypatch):
-    with Ledger(path) as ledger:
-        for i in (0, 1):
-            rows = slice(i, i + 1)
-            ledger.add_frame(
-                lender.network, lender.people[rows], lender.promised[rows], target=1, space=lender.space, radius=False
-            )
-        head = ledger.head
-    rewritten(
-        path,
-        "CREATE TABLE copy AS SELECT * FROM terms",
-        "DROP TABLE terms",
-        "CREATE TABLE terms (id INTEGER PRIMARY KEY, hash TEXT NOT NULL)",
-        "INSERT INTO terms SELECT * FROM copy",
-        "INSERT INTO terms SELECT 2, hash FROM copy",
-        "DROP TABLE copy",
-        "UPDATE promises SET terms = 2 WHERE number = 1",
-        "UPDATE pages SET terms = 2 WHERE first = 1",
-    )
-    with pytest.raises(FileFormatError, match="the table terms is not what it was created as"):
-        Ledger(path)
-    # Each of the other two checks sees it by itself.
-    monkeypatch.setattr(Store, "foreign", lambda self: [])
-    with Ledger(path) as ledger:
-        assert "expected them once, got them 2 times" in str(ledger.verify(head=head))
-        with pytest.raises(FileFormatError, match="expected the promises 1 to 2, each once"):
-            audit(ledger, lender.network)
-
-
-def test_an_audit_notices_entries_without_pages(path, lender):
+def test_an_audit_notices_pages_that_are_missing(path, lender):
     with Ledger(path) as ledger:
         record(ledger, lender, radius=False)
-    tamper(path, "DELETE FROM pages")
-    with pytest.raises(FileFormatError, match="each once, got 0"):
+        record(ledger, lender, radius=False)
+    tamper(path, "DELETE FROM pages WHERE number = 1")
+    with pytest.raises(FileFormatError, match="each once, got 40 in 1 pages"):
         audit(path, lender.network)
 
 
 def test_a_first_write_that_fails_half_way_leaves_a_blank_file(path, lender, monkeypatch):
-    def fails(entries):
+    def fails(self, page):
         raise OSError("the disk is full")
 
     with Ledger(path) as ledger:
         with monkeypatch.context() as patch:
-            patch.setattr("holdfast.promises.ledger_store.pages_of", fails)
+            patch.setattr(LedgerFile, "_write", fails)
             with pytest.raises(OSError, match="full"):
                 record(ledger, lender, radius=False)
         assert (len(ledger), ledger.verify().intact) == (0, True)
@@ -663,19 +723,11 @@ def test_a_page_that_overlaps_another_shows(path, lender):
     with Ledger(path) as ledger:
         record(ledger, lender, radius=False)
         record(ledger, lender, radius=False)
-        (first, second) = ledger._store.query("SELECT * FROM pages ORDER BY first")
-    one = Entry._make((*_entry(path, len(lender.promised)), first[-1][-len(first[-1]) // first[1] :]))
-    tamper(path, f"INSERT INTO pages VALUES ({', '.join('?' * len(first))})", *Page.of([one]))
+    tamper(path, "UPDATE pages SET first = 40 WHERE number = 2")
     with Ledger(path) as ledger:
-        assert f"page {second[0]}" not in str(ledger.verify())
-        assert "expected it to go on after entry" in str(ledger.verify())
+        assert "page 2: expected page 2, from promise 41 on" in str(ledger.verify())
         with pytest.raises(FileFormatError, match="each once"):
             audit(ledger, lender.network)
-
-
-def _entry(path, number):
-    with sqlite3.connect(path) as connection:
-        return connection.execute(f"SELECT {', '.join(COLUMNS)} FROM promises WHERE number = ?", (number,)).fetchone()
 
 
 @pytest.mark.parametrize("change", ["size = size - 1", "size = size + 1", "points = x'00'", "radii = x'00'"])
@@ -742,10 +794,10 @@ def test_someones_promises_are_found_by_key(path, lender):
         whole = pd.concat([batch.to_frame() for batch in ledger.promises()], ignore_index=True)
         pd.testing.assert_frame_equal(found, whole[whole["key"] == person].reset_index(drop=True), check_dtype=False)
         assert ledger.find(7)["model"].tolist() == [checker_model(other.network).sha256]
-        nobody = ledger.find("p'; DROP TABLE promises")
+        nobody = ledger.find("p'; DROP TABLE pages")
         assert (len(nobody), list(nobody)) == (0, list(found))
-        plan = ledger._store.query("EXPLAIN QUERY PLAN SELECT * FROM promises WHERE key = ?", ("x",))
-        assert "promises_by_key" in plan[0][-1]
+        (plan,) = ledger._file.query("EXPLAIN QUERY PLAN SELECT page FROM people WHERE hash = ?", 7)
+        assert "USING PRIMARY KEY" in plan[-1]
 
 
 def test_the_commands_know_once_and_a_person(files, lender):
@@ -780,11 +832,11 @@ def test_missing_guards_are_named_beside_an_intact_chain(path, lender):
         record(ledger, lender, radius=False)
         assert ledger.verify().warnings == ()
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TRIGGER promises_DELETE")
+        connection.execute("DROP TRIGGER pages_DELETE")
     with Ledger(path) as ledger:
         result = ledger.verify()
         assert result.intact
-        assert "guards against UPDATE and DELETE are missing (promises_DELETE)" in result.warnings[0]
+        assert "guards against UPDATE and DELETE are missing (pages_DELETE)" in result.warnings[0]
         record(ledger, lender, radius=False)
         assert ledger.verify().warnings == result.warnings
     shown = runner.invoke(app, ["ledger", "verify", "--ledger", str(path)])

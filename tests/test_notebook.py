@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -11,9 +10,10 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from holdfast.presentation.notebook import HEAD, never_fails, show
+from holdfast.presentation.notebook import page
+from holdfast.shown import HEAD, Shown, Summary
 from holdfast.verify.certificates import Certificates
-from holdfast.verify.verdict import Evidence, Outcome
+from holdfast.verify.verdict import Outcome
 
 EVIL = "<script>alert('x')</script>&\"<img src=x onerror=y>"
 VOID = {"br"}
@@ -262,9 +262,7 @@ def _first(result, n):
     """The same result with its first n rows only."""
     if isinstance(result, Certificates):
         outcome = result.outcome
-        parts = Outcome(
-            *(part[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)), Evidence()
-        )
+        parts = Outcome(*(part[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)))
         return replace(
             result, points=result.points[:n], targets=result.targets[:n], index=result.index[:n], outcome=parts
         )
@@ -296,7 +294,6 @@ def test_a_million_rows_are_as_quick_to_look_at(results):
         index=pd.RangeIndex(n),
         outcome=Outcome(
             *(np.tile(part, times)[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)),
-            Evidence(),
         ),
     )
     radius = replace(results["radius"], lower=np.linspace(0, 1, n), upper=np.linspace(0, 1, n), index=pd.RangeIndex(n))
@@ -317,13 +314,12 @@ def test_looking_at_a_broken_object_does_not_fail(results):
     broken = replace(results["radius"], lower=None)
     assert "It cannot be shown: TypeError" in broken._repr_html_()
 
-    class Awkward:
-        def __str__(self) -> str:
+    class Awkward(Shown):
+        def overview(self) -> Summary:
             raise RuntimeError(EVIL)
 
-    draw: Callable[[Awkward], str] = never_fails(lambda self: show(str(self)))
-    assert "It cannot be shown: RuntimeError" in draw(Awkward())
-    assert "<script" not in draw(Awkward())
+    assert "It cannot be shown: RuntimeError" in Awkward()._repr_html_()
+    assert "<script" not in Awkward()._repr_html_()
 
 
 def test_cells_for_people():
@@ -338,7 +334,7 @@ def test_cells_for_people():
         },
         index=pd.Index([2024, 2025], name="year"),
     )
-    header, first, second = Page(show("", table=table)).rows
+    header, first, second = Page(page(Summary("", table=table))).rows
     assert header == ["year", "n", "x", "wide", "flag", "lines", "long"]
     assert first[:6] == ["2024", "1,234,567", "0.1235", "123,457", "yes", "ab"]
     assert first[6] == "y" * 299 + "…"

@@ -15,6 +15,7 @@ from holdfast.changes import parameter_distance
 from holdfast.cli.app import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.importers import load_network
+from holdfast.presentation.pictures.paper import draw
 from holdfast.retraining.trainers import quietly
 from holdfast.study.paper.claims import check_claims
 from holdfast.study.paper.compare import Comparison, Side, compare, side_of
@@ -22,7 +23,6 @@ from holdfast.study.paper.differences import differences_section
 from holdfast.study.paper.measure import FineTune, PaperModel, classifier
 from holdfast.study.paper.notes import NOTES, Note, explain_differences
 from holdfast.study.paper.page import render
-from holdfast.study.paper.pictures import draw
 from holdfast.study.paper.preface import Run
 from holdfast.study.paper.printed import Figure, Printed
 from holdfast.study.paper.results import METRICS, Results

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 import holdfast as hf
 from holdfast.errors import InvalidInputError, MissingExtraError
-from holdfast.presentation.drawing import CHOSEN, new_figure, plain
-from holdfast.verify.plots import draw_survival, survival
+from holdfast.presentation.pictures.certified import draw_survival, survival
+from holdfast.presentation.pictures.drawing import CHOSEN, new_figure, plain
 from random_networks import random_network
 
 DELTA = 0.03

@@ -23,7 +23,7 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.importers import Model
 from holdfast.promises import KeptShare, Ledger, Terms, audit, promise_expiry, save_witness
 from holdfast.promises.kept_share import least_mean
-from holdfast.promises.ledger_terms import fingerprint
+from holdfast.promises.terms import fingerprint
 from ledger_cases import random_people
 
 NAMES = ["income", "children", "debt"]
@@ -224,7 +224,7 @@ def test_statements_say_what_is_proven_and_what_was_measured(people, space, tmp_
         ledger.add(advice)
         frame = ledger.find(advice.factuals.index[advice.found][0])
         every = next(ledger.promises()).to_frame()
-    proven = "proven: every model whose margin at the promised point is at most 0.4 below today's accepts"
+    proven = "by its margin: every model whose margin at the promised point is at most 0.4 below today's accepts"
     measured = "measured, not proven: of such promises at most 1 in 10 is expected to be broken by the next model"
     assert set(every["verdict"]) == {"ROBUST", "NOT_ROBUST"}
     for verdict, statement in zip(every["verdict"], every["statement"], strict=True):
@@ -341,7 +341,7 @@ def test_commands_take_trees_and_margins(people, tmp_path):
     done = runner.invoke(app, [*add, "--margin", "0.2"])
     assert done.exit_code == 0, done.output
     done = runner.invoke(app, ["ledger", "show", "--ledger", ledger, "--key", str(denied.index[0])])
-    assert "proven: every model whose margin at the promised point is at most 0.2 below today's" in done.output
+    assert "by its margin: every model whose margin at the promised point is at most 0.2 below today's" in done.output
     assert runner.invoke(app, ["ledger", "show", "--ledger", ledger]).exit_code == 0
     report = tmp_path / "audit.json"
     done = runner.invoke(app, ["audit", "--ledger", ledger, "--model", str(models[2]), "--history", str(models[0]),

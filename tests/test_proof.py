@@ -130,7 +130,7 @@ def test_with_the_branches_forgotten_a_proof_is_searched_for(searches):
     targets = network.predict(X)
     certs = hf.certify(network, X, targets, hf.PlausibleChanges(0.02))
     row = int(np.flatnonzero(certs.robust & (certs.decided_by == "linear bound"))[0])
-    certs.outcome.evidence.leaves.clear()
+    certs.outcome.leaves.clear()
     searches.clear()
     (part,) = _assert_accepted(certs, row)
     assert part["method"] == "cases"

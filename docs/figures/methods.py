@@ -19,7 +19,7 @@ from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
 from holdfast.generators import GCE, MCE, NNCE, PROTO, RBR, RNCE, ROAR, STCE, Closest, Generator, Robust
-from holdfast.presentation.drawing import new_figure
+from holdfast.presentation.pictures.drawing import new_figure
 
 OUT = Path(__file__).resolve().parent.parent / "images" / "methods.png"
 DELTA = hf.PlausibleChanges(0.04)

@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from holdfast import datasets, metrics
+from holdfast import presentation as presentation
 from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation, risk_calibrated
 from holdfast.changes import Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift, parameter_distance
 from holdfast.errors import HoldfastError, HoldfastWarning

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import array_api_compat
 import array_api_compat.numpy as numpy_namespace
@@ -15,7 +16,17 @@ from holdfast.errors import InvalidInputError, MissingExtraError
 # An array of whatever library the caller chose, float64; numpy is the default.
 Array: TypeAlias = Any
 
-__all__ = ["Array", "array_namespace", "beside", "check_device", "dot_rows", "row_sum", "take_rows", "to_numpy"]
+__all__ = [
+    "Array",
+    "RowBatch",
+    "array_namespace",
+    "beside",
+    "check_device",
+    "dot_rows",
+    "row_sum",
+    "take_rows",
+    "to_numpy",
+]
 
 
 def array_namespace(array: Array) -> Any:
@@ -55,15 +66,24 @@ def take_rows(value: Array, rows: Array) -> Array:
     """The chosen rows of an array, or the value itself where it is one number for all rows."""
     if isinstance(value, float):
         return value
-    return array_namespace(value).take(value, rows, axis=0)
+    return array_namespace(value).take(value, beside(value, rows), axis=0)
 
 
-def beside(like: Array, rows: NDArray[Any]) -> Array:
-    """Row numbers, or other numbers of numpy's, as an array where `like` is."""
-    if isinstance(like, np.ndarray):
+def beside(like: Array, rows: Array) -> Array:
+    """Row numbers, or other numbers of numpy's, as an array where `like` is; what is not numpy's is there already."""
+    if isinstance(like, np.ndarray) or not isinstance(rows, np.ndarray):
         return rows
     array = array_namespace(like).asarray(rows)
     return array.to(like.device) if hasattr(like, "is_cuda") else array
+
+
+class RowBatch:
+    """A dataclass of arrays, and of other batches, that have a row for each point."""
+
+    def take(self, rows: Array) -> Self:
+        """Some of the rows."""
+        parts = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+        return type(self)(*(part.take(rows) if isinstance(part, RowBatch) else take_rows(part, rows) for part in parts))
 
 
 def row_sum(values: Array) -> Array:

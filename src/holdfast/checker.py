@@ -85,7 +85,7 @@ class Report(NamedTuple):
     not_checked: tuple[str, ...] = ()
 
 
-def check(certificate: Any, model: Model, *, space: Any = None, row: Any = None) -> Report:
+def check(certificate: Any, model: PlainModel, *, space: Any = None, row: Any = None) -> Report:
     """Whether the certificate (a value, or its JSON as bytes) holds for this model; was it made from `space`, `row`?"""
     given = {"space": space, "row": row}
     try:
@@ -97,7 +97,7 @@ def check(certificate: Any, model: Model, *, space: Any = None, row: Any = None)
     return Report(True, certificate["statement"], ("about", *(name for name in given if given[name] is None), *chance))
 
 
-def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
+def _check(certificate: Any, model: PlainModel, given: dict[str, Any]) -> None:
     moved = {"threshold": _THRESHOLD} if isinstance(certificate, dict) and "threshold" in certificate else {}
     parts = fit(certificate, {**_HEAD, **_BODY, **moved}, "certificate")
     hashes, point, index = parts["hashes"], parts["point"], parts["target"]["index"]
@@ -108,8 +108,8 @@ def _check(certificate: Any, model: Model, given: dict[str, Any]) -> None:
     same("hashes.point: the sha256 of the point", sha256(point), hashes["point"])
     for name, thing in given.items():
         if thing is not None:
-            found = space_sha256(thing) if name == "space" else sha256(thing)
-            same(f"hashes.{name}: the sha256 of the {name} that was given", found, hashes[name])
+            digest = space_sha256(thing) if name == "space" else sha256(thing)
+            same(f"hashes.{name}: the sha256 of the {name} that was given", digest, hashes[name])
         elif hashes[name] is not None and len(fit(hashes[name], str, f"hashes.{name}")) != 64:
             raise CheckError(f"hashes.{name}: expected a sha256 or null, got {hashes[name]!r:.80}")
     names = dict(enumerate(map(canonical, model.classes)))
@@ -201,7 +201,7 @@ def space_sha256(space: Any) -> str:
     return sha256({key: part for key, part in space.items() if key != "notes"} if isinstance(space, dict) else space)
 
 
-def read_changes(entry: Any, model: Model) -> Changes:
+def read_changes(entry: Any, model: PlainModel) -> Changes:
     """Δ as a certificate writes it, for this model."""
     delta, biases, layers = entry["delta"], entry["biases"], len(model.weights)
     norm = math.inf if entry["norm"] == "inf" else fit(entry["norm"], float, "changes.norm")
@@ -209,7 +209,7 @@ def read_changes(entry: Any, model: Model) -> Changes:
         biases = [[0.0] * len(bias) for bias in model.biases] if biases is False else biases
         sides = _sides(delta, model.weights, "changes.delta"), _sides(biases, model.biases, "changes.biases")
         # Down, then up, laid out like a model's parameters.
-        radii: Radii = tuple(zip(*(Model(*side, [], []).layers for side in zip(*sides, strict=True)), strict=True))
+        radii: Radii = tuple(zip(*(PlainModel(*side, [], []).layers for side in zip(*sides, strict=True)), strict=True))
         values = fit([v for pair in radii for rows in pair for row in rows for v in row], [float], "changes")
     else:
         values = fit(delta if isinstance(delta, list) else [delta] * layers, [float], "changes.delta")
@@ -236,7 +236,7 @@ def outline(value: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class PlainModel:
     """Affine layers, ReLU (or nothing) between them, logits at the end, as plain floats; weights[i] is (out, in)."""
 
     weights: list[list[list[float]]]
@@ -245,7 +245,7 @@ class Model:
     classes: list[Any]
 
     @classmethod
-    def read(cls, entry: Any, name: str = "model") -> Model:
+    def read(cls, entry: Any, name: str = "model") -> PlainModel:
         """The model in an object of JSON, shapes and numbers checked; it may say which format it is in."""
         parts = {"format": "holdfast-network", "version": 1, **fit(entry, dict, name)}
         same(f"{name}: format and version", ["holdfast-network", 1], [parts.pop("format"), parts.pop("version")])
@@ -265,7 +265,7 @@ class Model:
         pairs = zip(self.weights, self.biases, strict=True)
         return tuple(tuple((*row, b) for row, b in zip(*pair, strict=True)) for pair in pairs)
 
-    def at(self, threshold: Any) -> Model:
+    def at(self, threshold: Any) -> PlainModel:
         """The model that decides at a threshold, as a certificate states it: its logits less a constant."""
         if threshold is None:
             return self
@@ -279,7 +279,7 @@ class Model:
             if any(abs(a - b) > 1e-12 * (1.0 + abs(b)) for a, b in zip(offsets, logs, strict=True)):
                 raise CheckError(f"threshold.offsets: expected the logits {logs} of the probability, got {offsets}")
         last = [bias - offset for bias, offset in zip(self.biases[-1], offsets, strict=True)]
-        return Model(self.weights, [*self.biases[:-1], last], self.activations, self.classes)
+        return PlainModel(self.weights, [*self.biases[:-1], last], self.activations, self.classes)
 
     @cached_property
     def sha256(self) -> str:
@@ -287,21 +287,21 @@ class Model:
         return sha256({"activations": self.activations, "biases": self.biases, "weights": self.weights})
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path) -> PlainModel:
     """A model from a file that `Network.save` wrote (.npz), or from JSON with weights, biases, activations, classes."""
     try:
         if not zipfile.is_zipfile(path):
-            return Model.read(strict_json(path.read_bytes()))
+            return PlainModel.read(strict_json(path.read_bytes()))
         with zipfile.ZipFile(path) as archive:
             if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:
                 raise ValueError("expected parts that are not packed: a small file may hide a huge one")
-            found, header = archive.namelist(), strict_json(_npy(archive.read("header.npy")))
-            layers = min(header.pop("layers"), len(found))
+            members, header = archive.namelist(), strict_json(_npy(archive.read("header.npy")))
+            layers = min(header.pop("layers"), len(members))
             names = [f"{kind}_{i}.npy" for kind in ("weight", "bias") for i in range(layers)]
             # One part more, and numpy may read another model out of the same file.
-            same("the parts", sorted(["header.npy", *names]), sorted(found))
+            same("the parts", sorted(["header.npy", *names]), sorted(members))
             parts = [_npy(archive.read(name)) for name in names]
-        return Model.read({**header, "weights": parts[:layers], "biases": parts[layers:]})
+        return PlainModel.read({**header, "weights": parts[:layers], "biases": parts[layers:]})
     # Damaged bytes surface as BadZipFile, zlib.error, KeyError, SyntaxError, struct.error and others.
     except Exception as error:
         raise CheckError(f"{path}: expected a model that was saved by holdfast: {error}") from error
@@ -330,7 +330,7 @@ def whole(values: Iterable[float], shift: int) -> list[int]:
     return [above << (shift + 1 - below.bit_length()) for above, below in (v.as_integer_ratio() for v in values)]
 
 
-class Layer(NamedTuple):
+class IntegerLayer(NamedTuple):
     """Integers: the least and the greatest of each neuron's weights and then of its bias; and whether ReLU follows."""
 
     low: Rows
@@ -339,20 +339,20 @@ class Layer(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def integer_layers(model: Model, radii: Radii) -> tuple[list[Layer], int]:
+def integer_layers(model: PlainModel, radii: Radii) -> tuple[list[IntegerLayer], int]:
     """The model and its radii in units of 2**-shift, and the shift; kept, as many certificates share a model and Δ."""
     parts = []
     for layer, (down, up) in zip(model.layers, radii, strict=True):
         alike = isinstance(down, float) and [[down] * (len(layer[0]) - 1) + [up]]
         parts.append((layer, alike or down, alike or up))
-    shift, found = bits(v for part in parts for rows in part for row in rows for v in row), []
+    shift, layers = bits(v for part in parts for rows in part for row in rows for v in row), []
     for part, kind in zip(parts, (*model.activations, "identity"), strict=True):
         today, down, up = ([whole(row, shift) for row in rows] for rows in part)
         copies = len(today) // len(down)
         low = [list(map(sub, *rows)) for rows in zip(today, down * copies, strict=True)]
         high = [list(map(add, *rows)) for rows in zip(today, up * copies, strict=True)]
-        found.append(Layer(low, high, kind == "relu"))
-    return found, shift
+        layers.append(IntegerLayer(low, high, kind == "relu"))
+    return layers, shift
 
 
 def extremes(low: Rows, high: Rows, box: Box, norm: float = math.inf, count: int = 1) -> list[tuple[int, int]]:
@@ -392,7 +392,7 @@ def combine(multipliers: Row, rows: Rows) -> Row:
     return [sum(map(mul, factors, column)) for column in zip(*chosen, strict=True)]
 
 
-def _check_robust(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
+def _check_robust(proof: Any, model: PlainModel, changes: Changes, point: list[float], target: int) -> None:
     question, parts = Question(model, changes, point, target), fit(proof, {"parts": [dict]}, "proof")["parts"]
     rivals = [c for c in range(len(model.classes)) if c != target]
     same("proof.parts: one for each other class, in order", rivals, [part.get("rival") for part in parts])
@@ -407,7 +407,7 @@ def _check_robust(proof: Any, model: Model, changes: Changes, point: list[float]
 class Question:
     """Does the point keep the class `target` under Δ? Parameters are over 2**shift, ranges over 2**fine."""
 
-    def __init__(self, model: Model, changes: Changes, point: Sequence[float], target: int) -> None:
+    def __init__(self, model: PlainModel, changes: Changes, point: Sequence[float], target: int) -> None:
         radii, self.norm, _ = changes
         self.target, (self.layers, self.shift) = target, integer_layers(model, radii)
         # No fewer than 64 bits, for the square roots; the 1 at the end is for the bias, here and in every box.
@@ -420,8 +420,8 @@ class Question:
         if norm not in self._boxes:
             boxes = self._boxes[norm] = [(self.point, self.point)]
             for layer in self.layers[:-1]:
-                found, one = extremes(layer.low, layer.high, boxes[-1], norm), boxes[-1][0][-1] << self.shift
-                low, high = ([max(v, 0) if layer.relu else v for v in end] for end in zip(*found, strict=True))
+                ends, one = extremes(layer.low, layer.high, boxes[-1], norm), boxes[-1][0][-1] << self.shift
+                low, high = ([max(v, 0) if layer.relu else v for v in end] for end in zip(*ends, strict=True))
                 boxes.append(([*low, one], [*high, one]))
         return self._boxes[norm]
 
@@ -505,28 +505,30 @@ class Question:
     def ranges(self) -> Ranges:
         """The case before any split: a box for the first hidden layer, a walk back for each end of the later ranges."""
         low, high = ([value << self.shift for value in end[:-1]] for end in self.boxes(math.inf)[1])
-        found, digits = [list(zip(low, high, strict=True))], 64 + self.shift
+        case, digits = [list(zip(low, high, strict=True))], 64 + self.shift
         for i, layer in enumerate(self.layers[1:-1], 1):
             (*starts, _), (*ends, one) = self.boxes(math.inf)[i + 1]
             ranges = []
             for low, high, start, end in zip(layer.low, layer.high, starts, ends, strict=True):
-                bottom = self._walk(*((high, low) if layer.relu else (low, high)), found) >> digits
-                minus_top = self._walk(list(map(neg, high)), list(map(neg, low)), found) >> digits
+                bottom = self._walk(*((high, low) if layer.relu else (low, high)), case) >> digits
+                minus_top = self._walk(list(map(neg, high)), list(map(neg, low)), case) >> digits
                 # The same from intervals, which know U's least only from below by L's.
                 bottom = bottom if layer.relu else max(bottom, (start << self.fine) // one)
                 ranges.append((bottom, -max(minus_top, (-end << self.fine) // one)))
-            found.append(ranges)
-        return found
+            case.append(ranges)
+        return case
 
 
-def unmoved(model: Model, point: Sequence[float], target: int) -> tuple[Question, dict[int, Fraction]]:
+def unmoved(model: PlainModel, point: Sequence[float], target: int) -> tuple[Question, dict[int, Fraction]]:
     """The question without any change, and in it the target's margin over each other class."""
     question = Question(model, (((0.0, 0.0),) * len(model.weights), math.inf, True), point, target)
     rivals = [c for c in range(len(model.classes)) if c != target]
     return question, {c: question.bound({"method": "interval", "rival": c}) for c in rivals}
 
 
-def closed_form(changes: dict[str, Any], model: Model, point: list[float], target: int, threshold: Any = None) -> bool:
+def closed_form(
+    changes: dict[str, Any], model: PlainModel, point: list[float], target: int, threshold: Any = None
+) -> bool:
     """Whether no model that `changes` allows breaks the point; every kind but Δ. The threshold is in the model."""
     question, today = unmoved(model, point, target)
     size = Fraction(changes["radius" if changes["kind"] == "ellipsoid" else "margin"])
@@ -539,7 +541,7 @@ def closed_form(changes: dict[str, Any], model: Model, point: list[float], targe
     if changes["kind"] == "ensemble":
         others, ends = [], [len(model.weights[0][0]), len(model.biases[-1])]
         for i, entry in enumerate(changes["models"]):
-            one = Model.read({**entry, "classes": model.classes}, f"changes.models[{i}]")
+            one = PlainModel.read({**entry, "classes": model.classes}, f"changes.models[{i}]")
             same(f"changes.models[{i}]: variables and logits", ends, [len(one.weights[0][0]), len(one.biases[-1])])
             others.append(unmoved(one.at(threshold), point, target)[1])
         center = {c: sum((other[c] for other in others), Fraction(0)) / count for c in today}
@@ -548,7 +550,7 @@ def closed_form(changes: dict[str, Any], model: Model, point: list[float], targe
     return all(question.suffices(c, min(today[c], least)) for c in today)
 
 
-def squared_reach(shape: list[list[float]], model: Model, point: list[float], target: int) -> dict[int, Fraction]:
+def squared_reach(shape: list[list[float]], model: PlainModel, point: list[float], target: int) -> dict[int, Fraction]:
     """gᵀ H⁻¹ g for each other class, g the gradient of the margin over it: all weights, then all biases.
 
     With c the last entry of  [[H, g], [gᵀ, 0]]  after elimination, it is  -c / det H.
@@ -557,7 +559,7 @@ def squared_reach(shape: list[list[float]], model: Model, point: list[float], ta
     size = outputs * (width + 1)
     same("changes: a model without hidden layers", 1, len(model.weights))
     same("changes.shape: a row for each parameter", [size] * size, list(map(len, shape)))
-    (rows, shift), scale, found = eliminated(tuple(map(tuple, shape))), bits(point), {}
+    (rows, shift), scale, squares = eliminated(tuple(map(tuple, shape))), bits(point), {}
     x = whole(point, scale)
     for rival in (c for c in range(len(model.classes)) if c != target):
         signs = [(c == target) - (c == rival) for c in range(outputs)] if outputs > 1 else [1]
@@ -567,8 +569,8 @@ def squared_reach(shape: list[list[float]], model: Model, point: list[float], ta
             corner = (row[k] * corner - g[k] * g[k]) // before
             g[k + 1 :] = [(row[k] * v - w * g[k]) // before for v, w in zip(g[k + 1 :], row[k + 1 :], strict=True)]
             before = row[k]
-        found[rival] = Fraction(-corner << shift, before << 2 * scale)
-    return found
+        squares[rival] = Fraction(-corner << shift, before << 2 * scale)
+    return squares
 
 
 @lru_cache(maxsize=4)
@@ -591,12 +593,12 @@ def eliminated(shape: tuple[tuple[float, ...], ...]) -> tuple[Rows, int]:
     return rows, shift
 
 
-def _check_not_robust(proof: Any, model: Model, changes: Changes, point: list[float], target: int) -> None:
+def _check_not_robust(proof: Any, model: PlainModel, changes: Changes, point: list[float], target: int) -> None:
     part = fit(proof, _WITNESS if "weights" in proof else _PART, "proof")
     same("proof.method", "witness" if "weights" in proof else "today", part["method"])
     witness = model
     if part["method"] == "witness":
-        witness = Model.read({key: part.get(key, getattr(model, key)) for key in _MODEL}, "proof")
+        witness = PlainModel.read({key: part.get(key, getattr(model, key)) for key in _MODEL}, "proof")
         _check_inside(model, witness, changes)
     question, margins = unmoved(witness, point, target)
     if part["rival"] not in margins:
@@ -606,7 +608,7 @@ def _check_not_robust(proof: Any, model: Model, changes: Changes, point: list[fl
     same("proof.bound: the target's margin over the rival", float_below(margins[part["rival"]]), part["bound"])
 
 
-def _check_inside(model: Model, witness: Model, changes: Changes) -> None:
+def _check_inside(model: PlainModel, witness: PlainModel, changes: Changes) -> None:
     radii, norm, together = changes
     if norm not in (1, 2, math.inf):
         raise CheckError(f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {norm}")

@@ -88,6 +88,8 @@ def row_words(row: int, index: Any) -> str:
 
 def given_array(values: Any, name: str) -> NDArray[Any]:
     """Numbers or labels as an array; gaps of a masked array, and whole numbers that would be rounded, are refused."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
     try:
         masked = isinstance(values, list | tuple | np.ma.MaskedArray) and np.ma.is_masked(np.ma.array(values))
         array = np.asarray(values)

@@ -23,7 +23,7 @@ from holdfast.classifier import Classifier
 from holdfast.classifier import Floats as Floats
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.given import given_floats
-from holdfast.presentation.notebook import never_fails, show
+from holdfast.shown import Shown, Summary
 
 # Rows that keep a layer of some tens of neurons inside a core's own cache: up to 2.7 times faster than one big product.
 CHUNK = 1024
@@ -33,7 +33,7 @@ _FEW = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Network(Classifier):
+class Network(Shown, Classifier):
     """A feed-forward ReLU classifier, in float64 and read-only.
 
     Parameters
@@ -148,8 +148,8 @@ class Network(Classifier):
         sizes = " -> ".join(str(size) for size in (self.n_features, *self.hidden, self.n_outputs))
         return f"Network({sizes}, {self.n_parameters} parameters)"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         names = [f"hidden {i + 1}" for i in range(len(self.hidden))] + ["output"]
         parameters = [np.append(weight, bias) for weight, bias in zip(self.weights, self.biases, strict=True)]
         layers = pd.DataFrame(
@@ -167,7 +167,7 @@ class Network(Classifier):
             ("classes", ", ".join(str(label) for label in self.classes[:_FEW]) + ", …" * (len(self.classes) > _FEW)),
         ]
         sizes = " → ".join(str(size) for size in (self.n_features, *self.hidden, self.n_outputs))
-        return show(f"Network {sizes}", facts, layers, rows="layers")
+        return Summary(f"Network {sizes}", facts, layers, rows="layers")
 
     def logits(self, X: ArrayLike) -> Floats:
         """The network's outputs before any sigmoid or softmax, (n, n_outputs)."""

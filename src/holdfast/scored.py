@@ -117,12 +117,14 @@ class Scored(Classifier):
 
     def doubts(self, points: Floats, frame: pd.DataFrame, classes: NDArray[np.intp]) -> list[str]:
         """Why a point's class, as its scores have it, does not hold for this row of the caller's table, or \"\"."""
-        found = np.full(points.shape[0], "", dtype=object)
+        reasons = np.full(points.shape[0], "", dtype=object)
         if points.shape[0] and self.predict_labels is not None:
             theirs = np.asarray(self.predict_labels(self._table(points))).ravel().astype(str)
-            found[theirs != self.classes[classes].astype(str)] = "the model's own prediction is not what its scores say"
-        found[self.other_rows(points, frame)] = OTHER_ROW
-        return list(found)
+            reasons[theirs != self.classes[classes].astype(str)] = (
+                "the model's own prediction is not what its scores say"
+            )
+        reasons[self.other_rows(points, frame)] = OTHER_ROW
+        return list(reasons)
 
     def other_rows(self, points: Floats, frame: pd.DataFrame) -> NDArray[np.bool_]:
         """For which points the row that is scored is not, bit for bit, this one."""

@@ -243,9 +243,9 @@ def _least(network: Network, ball: _Ball, points: Floats, radii: Floats, margins
         today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
         away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
         moved = away @ np.abs(margin.row) + radii[:, -1] * _up(ball.root(margin.count) * values.size, 1)
-        found = [_around(today, _up(moved[:, None] + residual, away.shape[1] + 4))[0]]
-        found += [_priced(ball, layers, values, radii, margin, joint) for joint in kinds if layers]
-        bounds.append(np.concatenate(found, axis=1).max(axis=1))
+        tried = [_around(today, _up(moved[:, None] + residual, away.shape[1] + 4))[0]]
+        tried += [_priced(ball, layers, values, radii, margin, joint) for joint in kinds if layers]
+        bounds.append(np.concatenate(tried, axis=1).max(axis=1))
     return np.stack(bounds, axis=1)
 
 
@@ -352,8 +352,8 @@ class _Descent:
     def least(self, goal: float | None) -> tuple[float, _Steps]:
         """The best of several descents, which take inactive neurons for inactive, half and fully active at first."""
         still = [np.zeros((1, *layer.shape)) for layer in self.today]
-        found = [self.run(self.steepest(still, leak), goal) for leak in (0.0, 0.3, 1.0)]
-        return min(found, key=lambda pair: pair[0])
+        descents = [self.run(self.steepest(still, leak), goal) for leak in (0.0, 0.3, 1.0)]
+        return min(descents, key=lambda pair: pair[0])
 
     def run(self, steps: _Steps, goal: float | None) -> tuple[float, _Steps]:
         """The least margin met, or one clearly below the goal, and the change that leads to it."""
@@ -495,7 +495,7 @@ class _OneHidden:
         return np.where(np.isfinite(bounds), bounds, -np.inf), shifts
 
 
-class _Node(NamedTuple):
+class _BallPart(NamedTuple):
     """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
 
     bound: float
@@ -505,14 +505,14 @@ class _Node(NamedTuple):
     shifts: Floats
 
 
-class _Search:
+class _ShiftSearch:
     """Branch and bound over the shifts of one hidden layer, until the bound or a change is beyond the goal."""
 
     def __init__(self, problem: _OneHidden, descent: _Descent, goal: float | None) -> None:
         self.problem, self.descent, self.goal = problem, descent, math.inf if goal is None else goal
         self.least, self.shifts = math.inf, np.zeros_like(problem.centre)
 
-    def node(self, low: Floats, high: Floats, prices: Floats, widths: Sequence[float] = _WIDTHS) -> _Node:
+    def node(self, low: Floats, high: Floats, prices: Floats, widths: Sequence[float] = _WIDTHS) -> _BallPart:
         """Search the prices from rough to fine; every bound holds, the last ones over the finest cells."""
         problem, near = self.problem, np.empty((low.size, 0))
         shared = problem.ball.shared < math.inf
@@ -528,7 +528,7 @@ class _Search:
                 self.least, self.shifts = value, shifts[best]
             if bounds[best] > self.goal:
                 break
-        return _Node(float(bounds[best]), low, high, prices, shifts)
+        return _BallPart(float(bounds[best]), low, high, prices, shifts)
 
     def run(self, rounds: int) -> float:
         """The least bound over all parts, after at most `rounds` splits."""
@@ -606,7 +606,7 @@ def refine(
     value, steps = descent.least(goal)
     if network.hidden and (goal is None or lower <= goal <= value):
         if len(network.hidden) == 1:
-            search = _Search(_OneHidden.of(network, changes, x, margin), descent, goal)
+            search = _ShiftSearch(_OneHidden.of(network, changes, x, margin), descent, goal)
             lower = max(lower, search.run(rounds))
             again = descent.run(descent.with_shifts(search.shifts), goal)
             value, steps = min((value, steps), again, key=lambda pair: pair[0])

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.arrays import Array, array_namespace, dot_rows, row_sum, take_rows
-from holdfast.changes import LayerRadius, PlausibleChanges, Radius, down_up
+from holdfast.arrays import Array, RowBatch, array_namespace, dot_rows, row_sum, take_rows
+from holdfast.changes import PlausibleChanges, Radius, down_up
 from holdfast.network import Floats, Network
 
 # A sum of n products is off by n units of the last place of their absolute values, in whatever order it is taken, and
@@ -49,11 +49,6 @@ class Layer:
     bias_up: Array
     rectified: bool
     scale: Array = 1.0
-
-    @classmethod
-    def of(cls, weight: Floats, bias: Floats, radius: LayerRadius, rectified: bool) -> Layer:
-        """A layer of a network with how far its parameters may move."""
-        return cls(weight, bias, *down_up(radius.weight), *down_up(radius.bias), rectified)
 
     def on(self, convert: Any) -> Layer:
         """The same layer with its arrays converted, to another library or device."""
@@ -90,6 +85,15 @@ class Layer:
             below = _at(values, self.down)
             above = below if even else _at(values, self.up)
         return center - self.scale * (below + self.bias_down), center + self.scale * (above + self.bias_up)
+
+    def on_side(self, values: Array, side: Array) -> Array:
+        """The preactivations on one side each: low (True) or high; or as a number from -1 to 1, how far on which."""
+        xp = array_namespace(values)
+        center = self.today(values)
+        below, above = self.sides(values, today=center)
+        if side.dtype == xp.bool:
+            return xp.where(side, below, above)
+        return center + side * xp.where(side < 0.0, center - below, above - center)
 
     def pull(self, lower: Array, upper: Array) -> tuple[Array | None, Array, Array]:
         """c (None for 0), d and the constant of  lower L + upper U  for the layer before; multipliers (n, ..., out)."""
@@ -145,6 +149,11 @@ class Layer:
         return norm, float(xp.max(xp.abs(self.bias))) + self.scale * (edges[0] + edges[1])
 
 
+def activated(values: Array, relu: bool) -> Array:
+    """What a layer hands on of its preactivations."""
+    return array_namespace(values).maximum(values, 0.0) if relu else values
+
+
 def _by(rows: Array, radius: Array) -> Array:
     """rows @ radius; one number stands for a matrix full of it."""
     return row_sum(rows) * radius if isinstance(radius, float) else rows @ radius
@@ -198,21 +207,18 @@ class Margin:
         ends = [logits[:, output] if output >= 0 else 0.0 for output in (self.above, self.below)]
         return np.asarray(ends[0] - ends[1])
 
-    def layer(self, network: Network, radius: LayerRadius) -> Layer:
-        """The margin as a layer of one neuron whose L is wanted."""
-        rectified = bool(network.hidden) and network.activations[-1] == "relu"
-        row, offset = self.row[None, :], np.array([self.offset])
-        (down, up), (bias_down, bias_up) = (self._reach(part) for part in radius)
-        return Layer(row, offset, down, up, bias_down, bias_up, rectified)
-
-    def _reach(self, radius: Radius) -> tuple[Array, ...]:
+    def reach(self, radius: Radius) -> tuple[Array, Array]:
+        """How far down and how far up it goes where the output layer's parameters have these radii."""
         down, up = down_up(radius)
-        if isinstance(down, float):
+        if isinstance(down, float) or isinstance(up, float):
             return (self.count * down,) * 2
-        ends: list[Array] = [down, up]
+        below: Array = 0.0
+        above: Array = 0.0
         # The logit that is taken off moves the margin down where it goes up.
-        moves = [(side, output) for side, output in ((0, self.above), (1, self.below)) if output >= 0]
-        return tuple(sum(ends[abs(way - side)][output : output + 1] for side, output in moves) for way in (0, 1))
+        for output, fall, rise in ((self.above, down, up), (self.below, up, down)):
+            if output >= 0:
+                below, above = below + fall[output : output + 1], above + rise[output : output + 1]
+        return below, above
 
 
 def margins_for(network: Network, target: int) -> list[Margin]:
@@ -224,7 +230,7 @@ def margins_for(network: Network, target: int) -> list[Margin]:
 
 
 @dataclass(frozen=True)
-class Layers:
+class Layers(RowBatch):
     """The hidden layers under a box Δ, and one margin after them."""
 
     hidden: tuple[Layer, ...]
@@ -234,11 +240,20 @@ class Layers:
     @classmethod
     def of(cls, network: Network, changes: PlausibleChanges, margin: Margin) -> Layers:
         """The picture of `network` under `changes`, whose norm is taken to be inf, with a margin at its end."""
-        radii = changes.layer_radii(network)
-        relus = tuple(activation == "relu" for activation in network.activations)
-        before = (False, *relus)
-        parameters = zip(network.weights[:-1], network.biases[:-1], radii[:-1], before[:-1], strict=True)
-        return cls(tuple(Layer.of(*parts) for parts in parameters), relus, margin.layer(network, radii[-1]))
+        *radii, last = changes.layer_radii(network)
+        hidden: list[Layer] = []
+        relus: list[bool] = []
+        for weight, bias, radius, kind in zip(
+            network.weights, network.biases, radii, network.activations, strict=False
+        ):
+            rectified = bool(relus) and relus[-1]
+            hidden.append(Layer(weight, bias, *down_up(radius.weight), *down_up(radius.bias), rectified))
+            relus.append(kind == "relu")
+        down, up = margin.reach(last.weight)
+        bias_down, bias_up = margin.reach(last.bias)
+        row, offset = margin.row[None, :], np.array([margin.offset])
+        output = Layer(row, offset, down, up, bias_down, bias_up, bool(relus) and relus[-1])
+        return cls(tuple(hidden), tuple(relus), output)
 
     def on(self, convert: Any) -> Layers:
         """The same layers with their arrays converted."""
@@ -270,26 +285,22 @@ class Layers:
         ends = [0, *accumulate(layer.weight.shape[0] for layer in self.hidden[1:])]
         return [(i, slice(ends[i - 1], ends[i])) for i in range(self.depth - 1, 0, -1)]
 
-    def start(self, points: Array) -> Start:
+    def start(self, points: Array) -> Box:
         """What the points determine: the box of the first hidden layer's preactivations, rounding included."""
         xp = array_namespace(points)
         first = self.hidden[0]
         low, high = first.sides(points)
         slack = first.slack(first.size(xp.abs(points)))
-        return Start(low - slack, high + slack)
+        return Box(low - slack, high + slack)
 
     @cached_property
-    def _norms(self) -> list[tuple[Array, Array, float]]:
+    def norms(self) -> list[tuple[Array, Array, float]]:
+        """For each layer and the margin: what `Layer.norms` says, and how many roundings a sum takes."""
         return [(*layer.norms(), layer.weight.shape[1] + 8.0) for layer in (*self.hidden, self.margin)]
 
     def forward_error(self, magnitude: Array) -> Array:
         """How far rounding may carry a network's margin, or an interval bound, for points with |x| <= magnitude."""
-        error = 0.0 * magnitude
-        for norm, edge, terms in self._norms:
-            bulk = norm * magnitude + edge
-            error = norm * error + terms * (_UNIT * bulk + _TINY)
-            magnitude = bulk + error
-        return error
+        return forward_error(self.norms, magnitude)
 
     @cached_property
     def wanted(self) -> tuple[Array | None, Array, Array]:
@@ -330,24 +341,28 @@ class Layers:
         """The interval bound of the margin, (n,), before any allowance for rounding."""
         if not self.hidden:
             return self.reached(points)
-        xp = array_namespace(points)
         low, high = self.hidden[0].sides(points)
         for layer, relu in zip((*self.hidden[1:], self.margin), self.relus, strict=True):
-            low, high = (xp.maximum(low, 0.0), xp.maximum(high, 0.0)) if relu else (low, high)
-            low, _, high = layer.over(low, high)
+            low, _, high = layer.over(activated(low, relu), activated(high, relu))
         return low[:, 0]
 
 
+def forward_error(norms: Sequence[tuple[Array, Array, float]], magnitude: Array) -> Array:
+    """How far rounding may carry a pass through layers with these norms, for points with |x| <= magnitude."""
+    error = 0.0 * magnitude
+    for norm, edge, terms in norms:
+        bulk = norm * magnitude + edge
+        error = norm * error + terms * (_UNIT * bulk + _TINY)
+        magnitude = bulk + error
+    return error
+
+
 @dataclass(frozen=True)
-class Start:
-    """The box [low, high] of the first hidden layer's preactivations, (n, H) each."""
+class Box(RowBatch):
+    """The box [low, high] of a layer's preactivations, (n, H) each."""
 
     low: Array
     high: Array
-
-    def take(self, rows: Array) -> Start:
-        """The box of some rows."""
-        return Start(take_rows(self.low, rows), take_rows(self.high, rows))
 
     def least(self, c: Array | None, d: Array) -> tuple[Array, Array]:
         """The least of  c z + d z⁺  over the box summed over the neurons, (n, ...), and z where it is met."""
@@ -357,52 +372,73 @@ class Start:
             corner = xp.where(d > 0.0, low, high)
             return dot_rows(d, xp.maximum(corner, 0.0)), corner
         at_low, at_high = (c * end + d * xp.maximum(end, 0.0) for end in (low, high))
-        found, corner = xp.minimum(at_low, at_high), xp.where(at_low < at_high, low, high)
-        inside = (low < 0.0) & (high > 0.0) & (found > 0.0)
-        return xp.sum(xp.where(inside, 0.0, found), axis=-1), xp.where(inside, 0.0, corner)
+        least, corner = xp.minimum(at_low, at_high), xp.where(at_low < at_high, low, high)
+        inside = (low < 0.0) & (high > 0.0) & (least > 0.0)
+        return xp.sum(xp.where(inside, 0.0, least), axis=-1), xp.where(inside, 0.0, corner)
 
 
-class IntervalPass:
-    """The interval bound of several margins of a network with ReLU everywhere as one plain pass of twice the width.
+@dataclass(frozen=True)
+class Pass:
+    """Affine functions one after the other, each with whether a ReLU comes before it: as fast as a pass can be."""
 
-    The values are the lower and upper ends side by side, v = [low | high]:
+    matrices: list[tuple[Array, bool]]
 
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> Pass:
+        """From matrices, turned, their biases, and whether a ReLU comes before them."""
+        matrices = [(with_bias(matrix, bias), relu) for matrix, bias, relu in parts]
+        last, relu = matrices.pop()
+        matrices.append((last[:, :-1].copy(), relu))
+        return cls([(convert(matrix), relu) for matrix, relu in matrices])
+
+    def __call__(self, *columns: Array) -> Array:
+        """What the last function makes of the columns side by side."""
+        values = _with_one(*columns)
+        for matrix, relu in self.matrices:
+            values = (_rectify(values) if relu else values) @ matrix
+        return values
+
+
+def forward_pass(network: Network, margins: Sequence[Margin], convert: Any = np.asarray) -> Pass:
+    """Today's margins."""
+    rows, offsets = np.stack([margin.row for margin in margins]).T, np.array([margin.offset for margin in margins])
+    weights = [*(weight.T for weight in network.weights[:-1]), rows]
+    relus = [False, *(activation == "relu" for activation in network.activations)]
+    return Pass.of(list(zip(weights, [*network.biases[:-1], offsets], relus, strict=True)), convert)
+
+
+def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tuple[Pass, Pass]:
+    """The interval bounds of several margins of a network with ReLU everywhere, each one plain pass of twice the width.
+
+    The first reads points x >= 0, the second x⁺ and x⁻ of any. The values are the lower and upper ends side by side:
+
+        first layer     L = low x⁺ - high x⁻,  U = high x⁺ - low x⁻
         later layers    low  <- low⁺ low + low⁻ high      with low⁺, low⁻ the positive and negative entries
                         high <- high⁺ high + high⁻ low
         margin          low⁺ low + low⁻ high
 
     Columns that no margin looks at are left out; with a single margin that is half of the last layer's.
     """
+    hidden = layers[0].hidden
+    output = _signed(np.concatenate([one.margin.ends[0] for one in layers]))
+    used = np.flatnonzero(np.any(output != 0.0, axis=0))
+    last = output[:, used].T, np.concatenate([one.margin.bias_ends[0] for one in layers]), True
+    low, high = hidden[0].ends
+    matrices = [np.block([[low, -high], [high, -low]])]
+    matrices += [np.concatenate([_signed(layer.ends[0]), -_signed(-layer.ends[1])]) for layer in hidden[1:]]
+    parts = [(matrix.T, np.concatenate(layer.bias_ends), True) for matrix, layer in zip(matrices, hidden, strict=True)]
+    matrix, bias, _ = parts[-1]
+    parts[-1] = matrix[:, used], bias[used], True
+    general, edge, _ = parts[0]
+    first, second = (
+        Pass.of([(matrix, edge, False), *parts[1:], last], convert) for matrix in (general[: low.shape[1]], general)
+    )
+    return first, second
 
-    def __init__(self, layers: Sequence[Layers], convert: Any = np.asarray) -> None:
-        hidden = layers[0].hidden
-        rows = np.concatenate([one.margin.ends[0] for one in layers])
-        output = np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1).T
-        low, high = hidden[0].ends
-        matrices = [np.concatenate([low, high]).T, *(_stacked(layer) for layer in hidden[1:])]
-        biases = [np.concatenate(layer.bias_ends) for layer in hidden]
-        used = np.flatnonzero(np.any(output != 0.0, axis=1))
-        # L = low x⁺ - high x⁻ and U = high x⁺ - low x⁻.
-        general = np.concatenate([matrices[0], -np.concatenate([high, low]).T])
-        if len(hidden) == 1:
-            general = general[:, used]
-        matrices[-1], biases[-1] = matrices[-1][:, used], biases[-1][used]
-        offsets = np.concatenate([one.margin.bias_ends[0] for one in layers])
-        self.general = convert(with_bias(general, biases[0]))
-        self.matrices = [convert(with_bias(*pair)) for pair in zip(matrices, biases, strict=True)]
-        self.matrices.append(convert(with_bias(output[used], offsets)[:, :-1].copy()))
 
-    def lower(self, points: Array, *, nonnegative: bool) -> Array:
-        """A lower bound on each margin, (n, margins), before any allowance for rounding."""
-        xp = array_namespace(points)
-        if nonnegative:
-            values = with_one(points) @ self.matrices[0]
-        else:
-            plus = xp.maximum(points, 0.0)
-            values = with_one(plus, plus - points) @ self.general
-        for matrix in self.matrices[1:]:
-            values = rectify(values) @ matrix
-        return values
+def _signed(rows: Floats) -> Floats:
+    """[rows⁺ | rows⁻]: what multiplies lower ends and upper ends in the least of the rows."""
+    return np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1)
 
 
 def with_bias(matrix: Floats, bias: Floats) -> Floats:
@@ -412,7 +448,7 @@ def with_bias(matrix: Floats, bias: Floats) -> Floats:
     return np.concatenate([np.pad(matrix, ((0, 0), (0, 1))), one])
 
 
-def with_one(*columns: Array) -> Array:
+def _with_one(*columns: Array) -> Array:
     """The columns side by side and a column of ones."""
     if isinstance(columns[0], np.ndarray):
         return np.concatenate([*columns, _filled((columns[0].shape[0], 1), 1.0)], axis=1)
@@ -420,7 +456,7 @@ def with_one(*columns: Array) -> Array:
     return xp.concat([*columns, xp.ones_like(columns[0][:, :1])], axis=1)
 
 
-def rectify(values: Array) -> Array:
+def _rectify(values: Array) -> Array:
     """max(v, 0), in the memory that is there: fresh memory costs more than the sums, and a number more than zeros."""
     if isinstance(values, np.ndarray):
         return np.maximum(values, _filled(values.shape, 0.0), out=values)
@@ -430,11 +466,3 @@ def rectify(values: Array) -> Array:
 @lru_cache(maxsize=16)
 def _filled(shape: tuple[int, ...], value: float) -> Floats:
     return np.full(shape, value)
-
-
-def _stacked(layer: Layer) -> Floats:
-    """The matrix that takes [low | high] of the layer before to [low | high] of this one."""
-    below, above = layer.ends
-    low = np.concatenate([np.maximum(below, 0.0), np.minimum(below, 0.0)], axis=1)
-    high = np.concatenate([np.minimum(above, 0.0), np.maximum(above, 0.0)], axis=1)
-    return np.concatenate([low, high]).T

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,16 +28,16 @@ import pandas as pd
 from scipy.stats import binom
 
 from holdfast.calibration.incremental import IncrementalDelta
-from holdfast.calibration.result import PICTURE, SINGLE_STEP, ChosenDelta, Delta, outward
+from holdfast.calibration.result import SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.changes import p_norm, parameter_distance
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_share
 from holdfast.importers import load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
-from holdfast.presentation.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.retraining import RetrainedModels, layer_distances
 from holdfast.retraining.result import SAME_PREPROCESSING
+from holdfast.shown import draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,25 +81,8 @@ class CalibratedDelta(ChosenDelta):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The share of retrainings within every distance, and delta."""
-        ax = axes_to_draw_on(ax, PICTURE)
-        measure, lines = "distance from today's parameters", {"distance": float(self)}
-        if isinstance(self.biases, tuple):
-            measure, lines = "largest move relative to its parameter's radius", {"ratio": 1.0}
-        elif isinstance(self.delta, tuple):
-            lines = {f"layer_{i + 1}": radius for i, radius in enumerate(map(float, self.delta))}
-        for (column, radius), style in zip(lines.items(), cycle(("-", "--", ":", "-.")), strict=False):
-            distances = np.sort(self.evidence[column].to_numpy())
-            share = 100 * np.arange(1, distances.size + 1) / distances.size
-            ax.step(np.append(0.0, distances), np.append(0.0, share), where="post", color=DARK, linestyle=style)
-            name = column.replace("_", " ") if column.startswith("layer") else self.name
-            ax.axvline(radius, color=CHOSEN, linestyle=style, label=f"{name}: {radius:.3g}")
-        ax.axhline(100 * self.coverage, color=INK, linestyle=(0, (1, 3)), linewidth=1)
-        ax.set_xlabel(measure)
-        ax.set_ylabel("per cent of the retrainings")
-        ax.set_xlim(left=0)
-        ax.set_ylim(0, 103)
-        legend_below(ax)
-        return ax
+        picture: Axes = draw(self, ax)
+        return picture
 
     @property
     def name(self) -> str:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from holdfast.calibration.result import PICTURE, SINGLE_STEP, ChosenDelta, Delta, outward
+from holdfast.calibration.result import SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.network import Floats
-from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below
 from holdfast.retraining import Retrain, RetrainedModels, retrain
+from holdfast.shown import draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ class IncrementalDelta(ChosenDelta):
     @property
     def name(self) -> str:
         """What a picture calls it."""
-        return f"{_in_words(self.statistic)} of the fine-tuned models"
+        return f"{in_words(self.statistic)} of the fine-tuned models"
 
     @property
     def inside(self) -> int:
@@ -63,20 +63,8 @@ class IncrementalDelta(ChosenDelta):
 
         Each retrained model is a dot. `also` draws deltas found in other ways as lines, to compare.
         """
-        ax = axes_to_draw_on(ax, PICTURE)
-        curve = self.curve()
-        ax.plot(100 * self.evidence["share"], self.evidence["distance"], "o", color=LIGHT, markersize=3)
-        ax.plot(100 * curve.index, curve, color=DARK, label=f"{_in_words(self.statistic)} distance")
-        label = f"chosen at {100 * self.share:.3g}%: {self.shown}"
-        ax.plot([100 * self.share], [float(self)], "o", color=CHOSEN, markersize=7, label=label)
-        for style, other in zip(("--", ":", "-."), also, strict=False):
-            ax.axhline(float(other), color=INK, linestyle=style, linewidth=1, label=f"{other.name}: {other.shown}")
-        ax.set_xlabel("per cent of the new data that retraining sees")
-        ax.set_ylabel("delta: distance from today's parameters")
-        ax.set_xlim(left=0)
-        ax.set_ylim(bottom=0)
-        legend_below(ax)
-        return ax
+        picture: Axes = draw(self, ax, also)
+        return picture
 
     def __str__(self) -> str:
         n = len(self.retrained)
@@ -84,7 +72,7 @@ class IncrementalDelta(ChosenDelta):
         where = f"{models} fine-tuned on {self.share:.0%} of the new data ({self.retrained.n_rows} rows)"
         held = f"; {self.inside} of them lie{'s' * (self.inside == 1)} within it" if float(self) > 0.0 else ""
         held += f"; {SINGLE_STEP}" if self.retrained.steps == 1 else ""
-        return f"delta = {self.shown}: the {_in_words(self.statistic)} distance from today's of {where}{held}"
+        return f"delta = {self.shown}: the {in_words(self.statistic)} distance from today's of {where}{held}"
 
 
 def delta_incremental(
@@ -202,7 +190,8 @@ def _radius(distances: Floats, statistic: Statistic, norm: float) -> float:
     return value if statistic == "mean" else float(outward(value, norm))
 
 
-def _in_words(statistic: Statistic) -> str:
+def in_words(statistic: Statistic) -> str:
+    """What the statistic is called."""
     if isinstance(statistic, str):
         return {"mean": "mean", "max": "largest"}[statistic]
     return f"{statistic:g}-quantile"

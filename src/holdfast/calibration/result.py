@@ -13,13 +13,12 @@ import pandas as pd
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats
-from holdfast.presentation.notebook import never_fails, show
+from holdfast.shown import Shown, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Delta = float | tuple[float, ...] | tuple[Floats, ...]
-PICTURE = "a picture of how delta was chosen"
 
 # What to know about runs that saw fewer rows than a batch has.
 SINGLE_STEP = (
@@ -28,7 +27,7 @@ SINGLE_STEP = (
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenDelta(ABC):
+class ChosenDelta(Shown, ABC):
     """A delta and where it comes from.
 
     Attributes
@@ -75,12 +74,12 @@ class ChosenDelta(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         chosen, _, known = str(self).partition("; ")
         # Seeds are names, not quantities.
         table = self.evidence.astype({name: str for name in self.evidence.columns if name == "seed"})
-        return show(chosen, [("what is known", known), ("norm", self.norm)], table, rows="measurements")
+        return Summary(chosen, [("what is known", known), ("norm", self.norm)], table, rows="measurements")
 
     @property
     def shown(self) -> str:

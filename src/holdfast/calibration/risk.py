@@ -41,10 +41,9 @@ from holdfast.given import given_number, given_share
 from holdfast.importers import load_model
 from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
-from holdfast.presentation.drawing import CHOSEN, DARK, INK, LIGHT, axes_to_draw_on, legend_below, percent, tidy
-from holdfast.presentation.notebook import never_fails, show
 from holdfast.progress import progress_bar
 from holdfast.retraining import RetrainedModels, each_model
+from holdfast.shown import Shown, Summary, draw
 from holdfast.verify.inputs import check_reading
 from holdfast.verify.radius import radius_of_points
 
@@ -62,7 +61,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibratedRisk:
+class CalibratedRisk(Shown):
     """What `risk_calibrated` found.
 
     Attributes
@@ -117,29 +116,8 @@ class CalibratedRisk:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The share of promises broken against the setting, by each model and on average, and what they cost."""
-        ax = axes_to_draw_on(ax, "a picture of how the setting was chosen")
-        # What is far beyond the setting chosen is of no interest.
-        near = (self.evidence["setting"] <= 3.0 * self.size).to_numpy() if self.size > 0.0 else slice(None)
-        rows, losses = self.evidence[near], 100 * self.losses[:, near]
-        each = ax.plot(rows["setting"], losses.T, color=LIGHT, linewidth=0.6)
-        each[0].set_label("broken, by each retrained model")
-        ax.plot(rows["setting"], 100 * rows["loss"], "o-", color=DARK, ms=3, label="broken, mean of the models")
-        ax.axhline(100 * self.broken, color=INK, linestyle="--", linewidth=1, label=f"asked for: {share(self.broken)}")
-        if self.reached:
-            ax.axvline(self.size, color=CHOSEN, label=f"chosen: {self.size:.3g}")
-        ax.set_xlabel(f"{self.unit} that promises are made for")
-        ax.set_ylabel("promises broken")
-        percent(ax)
-        ax.set_ylim(0, min(100.0, 1.1 * max(200 * self.broken, float(np.nanmax(losses)))))
-        ax.locator_params(axis="y", integer=True)
-        beside = tidy(ax.twinx())
-        beside.plot(rows["setting"], rows["times"], ":", color=INK)
-        beside.spines["right"].set_visible(True)
-        beside.set_ylabel("cost, times that of the least setting")
-        beside.set_ylim(0, 1.1 * float(np.nanmax([2.0, *rows["times"]])))
-        ax.plot([], [], ":", color=INK, label="cost (right)")
-        legend_below(ax)
-        return ax
+        picture: Axes = draw(self, ax)
+        return picture
 
     def __str__(self) -> str:
         condition = f"if that model is drawn as these {self.chance.models} were and asked about people like these"
@@ -172,10 +150,10 @@ class CalibratedRisk:
     def __repr__(self) -> str:
         return f"CalibratedRisk({self})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         statement, _, known = str(self).partition("; ")
-        return show(statement, [("what is known", known)], self.evidence, rows="settings", most=40)
+        return Summary(statement, [("what is known", known)], self.evidence, rows="settings", most=40)
 
 
 def risk_calibrated(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.calibration.result import PICTURE, ChosenDelta
+from holdfast.calibration.result import ChosenDelta
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -21,9 +21,9 @@ from holdfast.generators.reading import read_question
 from holdfast.given import given_share, positive_number
 from holdfast.importers import Model, load_model
 from holdfast.metrics.rows import valid_rows
-from holdfast.presentation.drawing import CHOSEN, DARK, INK, axes_to_draw_on, legend_below
 from holdfast.progress import progress_bar
 from holdfast.retraining import each_model
+from holdfast.shown import draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,18 +61,8 @@ class ValidationDelta(ChosenDelta):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The share of recourse that survives, and of people with recourse, against delta."""
-        ax = axes_to_draw_on(ax, PICTURE)
-        deltas = self.evidence["delta"]
-        ax.plot(deltas, 100 * self.evidence["validity"], "o-", color=DARK, label="recourse that survives every model")
-        ax.plot(deltas, 100 * self.evidence["coverage"], "s--", color=INK, mfc="white", label="people with recourse")
-        if self.reached:
-            ax.axvline(float(self), color=CHOSEN, label=f"{self.name}: {self.shown}")
-        ax.set_xlabel("delta that recourse is made for")
-        ax.set_ylabel("per cent")
-        ax.set_xscale("log")
-        ax.set_ylim(0, 103)
-        legend_below(ax)
-        return ax
+        picture: Axes = draw(self, ax)
+        return picture
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from holdfast._numbers import at_most
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number, given_share
-from holdfast.presentation.notebook import never_fails, show
+from holdfast.shown import Shown, Summary
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Chance:
         return f"{sure} the next model breaks at most {self.share} of such promises {evidence}"
 
 
-class Changes(ABC):
+class Changes(Shown, ABC):
     """What may become of today's model: a frozen value that goes wherever `changes=` is asked for."""
 
     kind: ClassVar[str]
@@ -160,9 +160,9 @@ class Changes(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.words})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
-        return show(f"Plausible changes: {self.words}", self._table())
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        return Summary(f"Plausible changes: {self.words}", self._table())
 
     def _table(self) -> list[tuple[str, object]]:
         return [(self.unit, self.size), ("chance", None if self.chance is None else str(self.chance))]

@@ -64,9 +64,9 @@ def paper(
 
     The tables of data are looked for in $HOLDFAST_DATA, then in the cache, and downloaded otherwise.
     """
+    from holdfast.presentation.pictures.paper import draw
     from holdfast.study.paper.claims import check_claims
     from holdfast.study.paper.page import render
-    from holdfast.study.paper.pictures import draw
     from holdfast.study.paper.preface import Run
     from holdfast.study.paper.printed import Printed
     from holdfast.study.paper.run import run_paper

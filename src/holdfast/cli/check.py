@@ -82,7 +82,7 @@ def check(
         raise typer.Exit(BROKEN)
 
 
-def _parameters(path: Path, *, trust_pickle: bool) -> tuple[checker.Model, str]:
+def _parameters(path: Path, *, trust_pickle: bool) -> tuple[checker.PlainModel, str]:
     """The model as the checker itself reads it, or through the importers where it cannot, and what is left aside."""
     try:
         if path.suffix.lower() in (".npz", ".hfn", ".json"):

@@ -1,8 +1,9 @@
-"""The commands ``ledger add``, ``ledger show``, ``ledger verify`` and ``ledger export``."""
+"""The commands below ``ledger``: add, show, verify, erase, export and migrate."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -34,14 +35,26 @@ from holdfast.cli.options import (
 from holdfast.cli.tables import read_people
 from holdfast.importers.files import read_model
 from holdfast.promises.ledger import Ledger
-from holdfast.promises.ledger_read import BATCH
-from holdfast.promises.ledger_terms import Terms
+from holdfast.promises.migrate import migrate as migrate_ledger
 
 app = typer.Typer(
     help="Every promise that was made, in a file that shows when it was tampered with.", no_args_is_help=True
 )
 
 LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger.", **FILE)]
+# The secret itself is no option: what is typed in a shell is kept, and shown to others.
+SECRET = "HOLDFAST_LEDGER_SECRET"
+SecretFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret-file", help=f"A file with the secret behind pseudonyms; else ${SECRET} is looked at.", **FILE
+    ),
+]
+
+
+def read_secret(path: Path | None) -> str | None:
+    """The secret of a ledger whose keys are pseudonyms: in a file, or in the environment."""
+    return (os.environ.get(SECRET) or None) if path is None else path.read_text(encoding="utf-8").strip()
 
 
 @app.command()
@@ -68,6 +81,7 @@ def add(
     ] = False,
     index: Index = None,
     drop: Drop = None,
+    secret: SecretFile = None,
     trust_pickle: TrustPickle = False,
     debug: Debug = False,
 ) -> None:
@@ -80,7 +94,7 @@ def add(
         answered = advice if found is None else advice[found.astype(bool)]
         if space is None and classifier.preprocess is None:
             answered = answered[[name for name in people.columns if name in answered.columns]]
-        with Ledger(ledger) as book:
+        with Ledger(ledger, secret=read_secret(secret)) as book:
             receipt = book.add_frame(
                 classifier,
                 tables.rows_by_key(people, answered, data, "the recourse"),
@@ -102,40 +116,45 @@ def add(
         console.print("Keep the head elsewhere: with it, `ledger verify --head` also sees entries cut off at the end.")
 
 
-def _threshold(terms: Terms) -> str:
-    parts = terms.threshold if isinstance(terms.threshold, tuple) else (terms.threshold,)
-    return ", ".join(f"{part:g}" for part in parts)
-
-
 @app.command()
 def show(
     ledger: LedgerFile,
     key: Annotated[str | None, typer.Option(help="Show the promises made to this person instead.")] = None,
+    secret: SecretFile = None,
     debug: Debug = False,
 ) -> None:
     """How many promises there are, under which models and Δ; or, with --key, someone's promises one by one."""
-    with plain_errors(debug), Ledger(ledger, create=False) as book:
+    with plain_errors(debug), Ledger(ledger, create=False, secret=read_secret(secret)) as book:
         console = Console(highlight=False)
         if key is not None:
             _show_person(console, key, book.find(key))
             return
         table = Table()
-        for heading in ("model", "delta", "threshold", "promises", "robust", "from", "to"):
-            table.add_column(heading, justify="right" if heading in ("promises", "robust") else "left", no_wrap=True)
-        last = len(book)
-        for terms in book.terms:
-            reading = book.under(terms)
-            count, robust, dates = 0, 0, ["none"]
-            for part in reading.overview(reading.pages(last), BATCH):
-                days = [*part.labels.dates, *(dates if count else ())]
-                count, robust, dates = count + len(part), robust + int(part.robust.sum()), [min(days), max(days)]
+        for heading in ("model", "delta", "threshold", "promises", "robust", "erased", "from", "to"):
+            right = heading in ("promises", "robust", "erased")
+            table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+        last, chances = len(book), {}
+        for terms, spans in book.spans(last):
+            counts, dates = np.zeros(3, dtype=np.int64), set[str]()
+            for part in book.overviews(terms, spans):
+                counts += (len(part), part.robust.sum(), part.erased.sum())
+                dates |= {page.date for page in part.pages if page.date.strip()}
             words = "none" if terms.changes is None else terms.changes.words.removeprefix("delta = ")
+            if terms.changes is not None and terms.changes.chance is not None:
+                chances[words] = terms.changes.chance
+            thresholds = terms.threshold if isinstance(terms.threshold, tuple) else (terms.threshold,)
             table.add_row(
-                terms.model_hash[:12], escape(words), _threshold(terms), f"{count:,}", f"{robust:,}",
-                dates[0], dates[-1],
-            )  # fmt: skip
+                terms.model_hash[:12],
+                escape(words),
+                ", ".join(f"{part:g}" for part in thresholds),
+                *(f"{count:,}" for count in counts),
+                min(dates, default="none"),
+                max(dates, default="none"),
+            )
         console.print(f"{last:,} promises")
         console.print(table)
+        for words, chance in chances.items():
+            console.print(escape(f"{words}: measured, not proven: {chance}"), soft_wrap=True)
         console.print(f"head {book.head}", soft_wrap=True)
 
 
@@ -179,3 +198,37 @@ def export(
         tables.check_output(out)
         count = book.export(out)
         Console(highlight=False).print(f"{count:,} promises: {escape(str(out))}", soft_wrap=True)
+
+
+@app.command()
+def erase(
+    key: Annotated[str, typer.Argument(help="Whose promises; a pseudonym as it is, without the secret.")],
+    ledger: LedgerFile,
+    why: Annotated[str, typer.Option(help="A reason to put on record. It cannot be erased: name nobody.")] = "",
+    secret: SecretFile = None,
+    debug: Debug = False,
+) -> None:
+    """Take everything that the ledger says of someone's promises out of the file; their place in the chain remains.
+
+    Exports, backups, letters and certificates are not reached.
+    """
+    with plain_errors(debug), Ledger(ledger, create=False, secret=read_secret(secret)) as book:
+        erased = book.erase(key, why=why)
+        console = Console(highlight=False)
+        console.print(f"{len(erased):,} promise{'' if len(erased) == 1 else 's'} erased")
+        console.print(f"head {book.head}", soft_wrap=True)
+
+
+@app.command()
+def migrate(
+    old: Annotated[Path, typer.Argument(help="A ledger that an earlier version wrote.", **FILE)],
+    new: Annotated[Path, typer.Argument(dir_okay=False, help="The file to write; it must not be there yet.")],
+    secret: SecretFile = None,
+    debug: Debug = False,
+) -> None:
+    """Write a ledger of version 1 as a new file, after its whole chain was verified; the old file stays as it is."""
+    with plain_errors(debug):
+        count, head = migrate_ledger(old, new, secret=read_secret(secret))
+        console = Console(highlight=False)
+        console.print(f"{count:,} promises: {escape(str(new))}", soft_wrap=True)
+        console.print(f"head of the old ledger {head}", soft_wrap=True)

@@ -35,11 +35,11 @@ from holdfast.features.serial import FORMAT, VERSION, feature_from_dict, feature
 from holdfast.features.variables import VariableGrid, reachable_bounds, variable_grids
 from holdfast.given import given_array, given_floats
 from holdfast.network import Floats
-from holdfast.presentation.notebook import never_fails, show
+from holdfast.shown import Shown, Summary
 
 
 @dataclass(frozen=True)
-class FeatureSpace:
+class FeatureSpace(Shown):
     """The columns of a table, what each may change to, and the model's variables that stand for them.
 
     Build one with `from_frame`, `from_schema` or `from_pipeline`. A value of a column may always stay as it is. A value
@@ -612,11 +612,11 @@ class FeatureSpace:
         sizes = f"{len(self.features)} features, {self.n_variables} variables, {len(self.rules)} rules"
         return f"FeatureSpace({sizes})\n{self.to_frame().to_string(max_colwidth=24)}"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         sizes = f"{len(self.features)} features, {self.n_variables} variables of the model"
         rules = [(f"rule {i + 1}", rule.text) for i, rule in enumerate(self.rules)]
-        return show(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)
+        return Summary(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)
 
 
 @dataclass(frozen=True, eq=False)

@@ -178,7 +178,7 @@ class EveryModel(Judge):
             reached = np.array([min(self.margin(worst, x) for worst in self.critics(x, still)) for x in points])
         else:
             layers = self.engine.prepared(self.target).layers
-            reached = np.min([attack(one, points).margin for one in layers], axis=0)
+            reached = np.min([attack(one, points)[0] for one in layers], axis=0)
         return np.asarray(reached > _HAIRLINE * rounding_of_margins(self.network, points))
 
     def critics(self, point: Floats, upper: Floats) -> list[Network]:
@@ -192,7 +192,7 @@ class EveryModel(Judge):
                 continue
             chosen = np.zeros(0)
             if layers.hidden:
-                chosen = attack(layers, point[None, :], _RESPONSES).sides(layers, point[None, :])[0].astype(np.float64)
+                chosen = attack(layers, point[None, :], _RESPONSES)[1][0].astype(np.float64)
             critics.append(build_witness(self.network, self.engine.radii, margin, point, chosen, signs))
         return critics
 

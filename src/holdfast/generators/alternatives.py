@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -67,41 +66,25 @@ def alternatives(
     if not isinstance(X, pd.DataFrame):
         raise InvalidInputError(f"X: expected a DataFrame, got {type(X).__name__}")
     fixed = {"target": target, "changes": changes, "generator": generator, **options}
-    frozen: list[tuple[Any, ...]] = [()] * len(X)
-    waiting = np.arange(len(X))
+    # The rows that wait for their next answer, by the columns that it has to leave alone.
+    waiting: dict[tuple[Any, ...], list[int]] = {(): list(range(len(X)))}
     parts = []
     for answer in range(1, n_answers + 1):
-        still_waiting = []
-        for columns in dict.fromkeys(frozen[row] for row in waiting):
-            rows = np.array([row for row in waiting if frozen[row] == columns])
-            found = explain(model, X.iloc[rows], space=space.constrained(immutable=columns), **fixed)
-            kept = found.found if answer > 1 else np.ones(rows.shape[0], dtype=np.bool_)
-            parts.append(_table(found, rows, kept, answer, columns))
-            for row, column in zip(rows[found.found], _leaned_on(found), strict=True):
-                frozen[row] = (*columns, column)
-            still_waiting.extend(rows[found.found].tolist())
-        waiting = np.array(sorted(still_waiting), dtype=np.intp)
-        if not waiting.size:
-            break
+        asked, waiting = waiting, {}
+        for columns, rows in asked.items():
+            result = explain(model, X.iloc[rows], space=space.constrained(immutable=columns), **fixed)
+            table = result.to_frame().assign(answer=answer, left_alone=", ".join(map(str, columns)), _row=rows)
+            parts.append(table if answer == 1 else table[result.found])
+            for row, column in zip(np.array(rows)[result.answered].tolist(), _leaned_on(result), strict=True):
+                waiting.setdefault((*columns, column), []).append(row)
     joined = pd.concat(parts)
     order = np.lexsort((joined["answer"].to_numpy(), joined["_row"].to_numpy()))
     return joined.iloc[order].drop(columns="_row")
 
 
-def _table(
-    found: Recourse, rows: NDArray[np.intp], kept: NDArray[np.bool_], answer: int, columns: tuple[Any, ...]
-) -> pd.DataFrame:
-    table = found.to_frame()
-    table["answer"] = answer
-    table["left_alone"] = ", ".join(map(str, columns))
-    table["_row"] = rows
-    return table[kept]
-
-
-def _leaned_on(found: Recourse) -> list[Any]:
+def _leaned_on(result: Recourse) -> list[Any]:
     """For each row that has an answer, the column whose change costs most."""
-    space, rows = found.space, found.found
-    change = np.abs(found.points[rows] - space.encode(found.factuals[rows])) * space.weights
-    names = list(space.names)
+    space, rows = result.space, result.answered
+    change = np.abs(result.points[rows] - result.people.points[rows]) * space.weights
     costs = np.stack([change[:, list(feature.variables)].sum(axis=1) for feature in space.features], axis=1)
-    return [names[place] for place in costs.argmax(axis=1)]
+    return [space.names[place] for place in costs.argmax(axis=1)]

@@ -7,7 +7,7 @@ the class, and certifies the very point that is handed out: no generator can dec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
@@ -219,6 +219,14 @@ class Proposals:
     def found(self) -> NDArray[np.bool_]:
         """Which rows have a point."""
         return np.asarray(np.isfinite(self.points).all(axis=1))
+
+    def fill(self, rows: NDArray[np.intp], points: Mapping[int, Floats], none: str) -> None:
+        """Take over the points that were found for these rows; `none` says why the others have none."""
+        for row in rows.tolist():
+            if row in points:
+                self.points[row] = points[row]
+            else:
+                self.reason[row] = none
 
     def put(self, rows: NDArray[np.intp], others: Proposals) -> None:
         """Take over the proposals that were made for these rows."""

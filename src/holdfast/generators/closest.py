@@ -16,7 +16,7 @@ from holdfast.generators.acceptance import Judge, judge_of
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, check_candidates, read_candidates
 from holdfast.generators.exact import RowAnswer, answer_rows, search_row
-from holdfast.milp.people import Limits
+from holdfast.milp.people import PointLimits
 from holdfast.network import Floats
 from holdfast.verify.margins import least_margins
 
@@ -85,7 +85,7 @@ class Closest(Generator):
         return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, table))
 
     def _answer(self, judges: Mapping[int, Judge], plausible: Candidates | None, task: Task, row: int) -> RowAnswer:
-        judge, limits = judges[int(task.targets[row])], Limits(max_changed=self.max_features_changed)
+        judge, limits = judges[int(task.targets[row])], PointLimits(max_changed=self.max_features_changed)
         if plausible is None:
             return search_row(task, row, judge, limits)
         person = task.people.take(np.array([row]))

@@ -24,9 +24,9 @@ from holdfast.generators.acceptance import Judge
 from holdfast.generators.descent import Descent
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain
-from holdfast.milp.people import Limits
+from holdfast.milp.people import PointLimits
 from holdfast.milp.recourse import RecourseProgram
-from holdfast.milp.relaxation import Relaxed
+from holdfast.milp.relaxation import SolvedProgram
 from holdfast.network import Floats
 
 # A gap below this, relatively, is none.
@@ -47,14 +47,8 @@ _MUCH_CHEAPER = 0.8
 _DECIDED = 1e-9
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A part of the domain: its parent's, with one variable's range narrowed."""
-
-    parent: _Part | None
-    column: int
-    lower: float
-    upper: float
+# A part of the domain: the variables whose ranges are narrowed in it, and to what.
+_Part = dict[int, tuple[float, float]]
 
 
 @dataclass
@@ -64,7 +58,7 @@ class CuttingPlanes:
     judge: Judge
     space: FeatureSpace
     person: Rows
-    limits: Limits
+    limits: PointLimits
     deadline: Deadline
     any_will_do: bool = False
 
@@ -120,7 +114,7 @@ class CuttingPlanes:
         self.region = self.domain.within(self.limit)
         self.program = RecourseProgram(self.region, self.limits, self.cuts, self.demand)
         serial = itertools.count()
-        heap: list[tuple[float, int, _Part | None]] = [(self.bound, next(serial), None)]
+        heap: list[tuple[float, int, _Part]] = [(self.bound, next(serial), {})]
         # The least bound of the parts that are given up undecided.
         undecided = np.inf
         while heap:
@@ -130,8 +124,8 @@ class CuttingPlanes:
             if self.cost < _MUCH_CHEAPER * self.limit:
                 self.demand = 0.0
                 return True
-            bound, _, node = heapq.heappop(heap)
-            bound, children = self._look(bound, node)
+            bound, _, part = heapq.heappop(heap)
+            bound, children = self._look(bound, part)
             if bound < min(self.cost, self.limit):
                 for child in children:
                     heapq.heappush(heap, (bound, next(serial), child))
@@ -155,20 +149,19 @@ class CuttingPlanes:
         self.radius *= 4.0
         return self.radius <= _LAST_RADIUS and not self._done()
 
-    def _look(self, bound: float, node: _Part | None) -> tuple[float, list[_Part | None]]:
+    def _look(self, bound: float, part: _Part) -> tuple[float, list[_Part]]:
         """A better bound for a part of the domain, and the parts to split it into; none where it is done with."""
         lower, upper = self.program.program.lower.copy(), self.program.program.upper.copy()
-        up = node
-        while up is not None:
-            lower[up.column], upper[up.column] = max(lower[up.column], up.lower), min(upper[up.column], up.upper)
-            up = up.parent
+        for column, ends in part.items():
+            lower[column], upper[column] = ends
         solved = self.program.solve(lower, upper)
         bound = max(bound, solved.bound)
         if bound >= min(self.cost, self.limit):
             return bound, []
         if solved.values is None:
-            open_ = [int(j) for j in self.program.binaries if lower[j] < upper[j]]
-            return bound, [_Part(node, j, side, side) for j in open_[:1] for side in (0.0, 1.0)]
+            binaries = self.program.binaries
+            undecided = binaries[lower[binaries] < upper[binaries]][:1].tolist()
+            return bound, [{**part, column: (side, side)} for column in undecided for side in (0.0, 1.0)]
         columns = self.program.columns
         point = np.clip(solved.values[columns], lower[columns], upper[columns])
         fits = bool(self.program.fits(point[None, :])[0])
@@ -177,19 +170,19 @@ class CuttingPlanes:
             self._offer(self._settled(point))
         if split is None and not self._closed(bound):
             if self._consider(point, bound):
-                return bound, [node]
+                return bound, [part]
             split = self._split(solved, point, lower, upper, fits, apart=True)
         if split is None or self._closed(bound):
             return bound, []
         column, below, above = split
-        return bound, [_Part(node, column, lower[column], below), _Part(node, column, above, upper[column])]
+        return bound, [{**part, column: ends} for ends in ((lower[column], below), (above, upper[column]))]
 
     def _closed(self, bound: float) -> bool:
         """Whether the best answer is as cheap as a bound allows."""
         return self.cost * (1.0 - PROVEN) <= bound
 
     def _split(
-        self, solved: Relaxed, point: Floats, lower: Floats, upper: Floats, fits: bool, apart: bool = False
+        self, solved: SolvedProgram, point: Floats, lower: Floats, upper: Floats, fits: bool, apart: bool = False
     ) -> tuple[int, float, float] | None:
         """The variable whose doubt matters most, and the values on either side of it; None where there is no doubt.
 

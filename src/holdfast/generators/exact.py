@@ -20,7 +20,7 @@ from holdfast.features.kinds import Direction, Name
 from holdfast.generators.acceptance import Judge
 from holdfast.generators.base import Proposals, Reason, ReasonKind, Task
 from holdfast.generators.cutting import CuttingPlanes
-from holdfast.milp.people import Limits
+from holdfast.milp.people import PointLimits
 from holdfast.network import Floats
 
 # Seconds for each kind of constraint left out: an explanation is a courtesy.
@@ -50,7 +50,7 @@ def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
     return proposals
 
 
-def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
+def search_row(task: Task, row: int, judge: Judge, limits: PointLimits) -> RowAnswer:
     """The search for one row of a task, and what it proves about cost_l1."""
     deadline, person = task.deadline(1), task.people.take(np.array([row]))
     point, bound = CuttingPlanes(judge, task.space, person, limits, deadline).run()
@@ -63,7 +63,9 @@ def search_row(task: Task, row: int, judge: Judge, limits: Limits) -> RowAnswer:
     return point, reason, bound / task.space.n_variables
 
 
-def _what_is_in_the_way(judge: Judge, space: FeatureSpace, person: Rows, limits: Limits, deadline: Deadline) -> str:
+def _what_is_in_the_way(
+    judge: Judge, space: FeatureSpace, person: Rows, limits: PointLimits, deadline: Deadline
+) -> str:
     """What would have to give, as the end of a sentence; "" where time ran out before anything was certain."""
     ways, all_proven = [], True
     lower, upper = (end[0] for end in space.bounds_for(person))
@@ -87,7 +89,9 @@ def _what_is_in_the_way(judge: Judge, space: FeatureSpace, person: Rows, limits:
     return f"; leaving out any one kind of constraint{apart} does not help" if all_proven and not any(kept) else ""
 
 
-def _relaxations(space: FeatureSpace, limits: Limits) -> Iterator[tuple[str, FeatureSpace, Limits, list[Name]]]:
+def _relaxations(
+    space: FeatureSpace, limits: PointLimits
+) -> Iterator[tuple[str, FeatureSpace, PointLimits, list[Name]]]:
     """The question with one kind of constraint left out: how to say so, and the columns that it binds."""
     open_to_all = space.unprotected
     fixed = [f.name for f in open_to_all if f.direction is Direction.IMMUTABLE]

@@ -195,6 +195,17 @@ def _fista(aim: Aim, relaxed: Relaxed, loss: Loss, rows: Rows, x: Floats, c: Flo
     return x
 
 
+def halved(
+    holds: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, times: int
+) -> tuple[Floats, Floats]:
+    """Each pair of ends closer to where it begins to hold, so many times by half: it holds at `high`, not at `low`."""
+    for _ in range(times):
+        middle = (low + high) / 2.0
+        there = holds(middle)
+        low, high = np.where(there, low, middle), np.where(there, middle, high)
+    return low, high
+
+
 def _onto_simplex(points: Floats) -> Floats:
     """The nearest weights >= 0 that sum to 1, row by row."""
     ordered = -np.sort(-points, axis=1)

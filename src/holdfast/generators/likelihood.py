@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,7 @@ _ZOOMS = 8
 _KNOTS = 257
 
 
-@dataclass(frozen=True)
-class Extreme:
+class Extreme(NamedTuple):
     """A log-likelihood at some distances, and its slope there: by the envelope theorem that at the best b and a."""
 
     value: Floats
@@ -117,8 +117,10 @@ class Odds:
         """For kernels of width sigma and distances up to `reach`; epsilon of the unfavourable and of the favourable."""
         # Closer together where distances are small: that is where the kernels weigh.
         knots = reach * np.linspace(0.0, 1.0, _KNOTS) ** 2
-        tables = (greatest(knots, sigma, epsilon[0], dimension), least(knots, sigma, epsilon[1], dimension))
-        return cls(*(CubicHermiteSpline(knots, table.value, table.slope) for table in tables))
+        return cls(
+            CubicHermiteSpline(knots, *greatest(knots, sigma, epsilon[0], dimension)),
+            CubicHermiteSpline(knots, *least(knots, sigma, epsilon[1], dimension)),
+        )
 
     def log_odds(self, distance: Floats, favourable: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """log of sum greatest / sum least for each row, and its slope in each distance; (n, m) distances and marks.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
-from holdfast.generators.gradient import Aim, Loss, Relaxed, descend
+from holdfast.generators.gradient import Aim, Loss, Relaxed, descend, halved
 from holdfast.network import Floats
 from holdfast.verify.margins import Rows, rounding_of_margins
 
@@ -218,11 +218,9 @@ class Polish:
 
     def _furthest(self, here: Floats, way: Floats, rows: Rows) -> Floats:
         """By bisection, the greatest share of the way that keeps the margin."""
-        aim = self.aim
-        whole = aim.margins(here + way, rows) >= 0.0
-        low, high = np.where(whole, 1.0, 0.0), np.ones(rows.size)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            kept = aim.margins(here + middle[:, None] * way, rows) >= 0.0
-            low, high = np.where(kept, middle, low), np.where(kept, high, middle)
-        return low
+
+        def lost(share: Floats) -> NDArray[np.bool_]:
+            return np.asarray(~(self.aim.margins(here + share[:, None] * way, rows) >= 0.0))
+
+        whole = np.ones(rows.size)
+        return halved(lost, np.where(lost(whole), 0.0, 1.0), whole, _HALVINGS)[0]

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.candidates import Candidates, accepted_candidates, check_candidates, read_candidates
+from holdfast.generators.gradient import halved
 from holdfast.generators.likelihood import Odds
 from holdfast.generators.nearest import why_none
 from holdfast.generators.walk import walk
 from holdfast.network import Floats
+from holdfast.verify.margins import Rows
 
 # The way to each of so many neighbours is looked at for the nearest point of the boundary.
 _NEIGHBOURS = 200
@@ -99,142 +101,118 @@ class RBR(Generator):
     def propose(self, task: Task) -> Proposals:
         """The least worst odds near each row."""
         points = read_candidates(self.candidates, task.space, task.network)
-        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        proposals = task.nothing()
         for target in np.unique(task.targets).tolist():
             rows = np.flatnonzero(task.targets == target)
             candidates = accepted_candidates(points, task.space, task.network, target)
             nearest = walk(replace(task, advance=None), rows, candidates, task.deadline(rows.size))
-            for row in rows.tolist():
-                if row not in nearest:
-                    reason[row] = why_none(task, len(points), len(candidates), target)
-            with_neighbour = np.array(sorted(nearest), dtype=np.intp)
-            task.report(rows.size - with_neighbour.size)
-            for start in range(0, with_neighbour.size, _ROWS):
-                part = with_neighbour[start : start + _ROWS]
-                neighbours = np.stack([nearest[row] for row in part.tolist()])
-                result[part] = _Search(self, task, part, candidates, neighbours).run()
+            proposals.fill(rows, nearest, why_none(task, len(points), len(candidates), target))
+            task.report(rows.size - len(nearest))
+            served = np.array(sorted(nearest), dtype=np.intp)
+            for part in (served[start : start + _ROWS] for start in range(0, served.size, _ROWS)):
+                proposals.points[part] = _OddsDescent(self, task, part, candidates, proposals.points[part]).run()
                 task.report(part.size)
-        return Proposals.of(result, reason)
+        return proposals
 
     def harder(self, step: float) -> RBR:
         """A larger ball: half of `delta_plus` more for each step."""
         return replace(self, delta_plus=self.delta_plus * (1.0 + 0.5 * step))
 
 
-class _Search:
-    """Projected gradient steps for some rows at once."""
+class _OddsDescent:
+    """Projected gradient steps for some rows at once; all points are moves from where the people are."""
 
-    def __init__(
-        self, settings: RBR, task: Task, rows: NDArray[np.intp], candidates: Candidates, neighbours: Floats
-    ) -> None:
-        self.settings, self.task, self.rows, self.neighbours = settings, task, rows, neighbours
-        self.own = task.factuals[rows]
-        lower, upper = task.space.bounds_for(task.frame.iloc[rows])
-        self.lower, self.upper = lower - self.own, upper - self.own
-        self.weights = task.space.weights
+    def __init__(self, settings: RBR, task: Task, rows: Rows, candidates: Candidates, neighbours: Floats) -> None:
+        self.settings, self.task, self.rows = settings, task, rows
+        self.own, self.weights = task.factuals[rows], task.space.weights
+        self.neighbours = neighbours - self.own
+        self.bounds = [end - self.own for end in task.space.bounds_for(task.people.take(rows))]
         self.boundary = self._nearest_boundary(candidates)
         self.offsets = _in_a_ball(settings.samples, task.space.n_variables, settings.radius, task.seed)
-        self.favourable = self._labels()
-        self.odds = self._tabulate()
+        # The boundary point itself, the first of the samples, is favourable, and the person, the last one, never is.
+        samples = (self.boundary[:, None, :] + self.offsets).reshape(-1, self.own.shape[1])
+        favourable = self._has_class(samples, np.repeat(np.arange(rows.size), len(self.offsets)))
+        self.favourable = np.pad(favourable.reshape(rows.size, -1), ((0, 0), (0, 1)))
+        # The kernels' extremes up to the largest distance that can occur: a move of the neighbour's cost and more.
+        far = np.abs(self.neighbours).sum(axis=1) + np.abs(self.boundary).sum(axis=1)
+        reach = 2.0 * float(far.max(initial=0.0)) + settings.radius + settings.delta_plus
+        epsilon = settings.epsilon_unfavourable, settings.epsilon_favourable
+        self.odds = Odds.of(settings.sigma, epsilon, self.own.shape[1], reach)
         self.best = np.full_like(self.own, np.nan)
 
     def run(self) -> Floats:
         """The best points; in the ball around the boundary, else in that of the nearest accepted neighbour."""
         deadline = self.task.deadline(self.rows.size)
-        reach = self._cost(self.boundary - self.own) + self.settings.delta_plus
-        everybody = np.arange(self.rows.size)
-        self._keep_best(everybody, [self.neighbours, *self._iterates(everybody, self.boundary, reach, deadline)], reach)
+        reach = np.abs(self.boundary) @ self.weights + self.settings.delta_plus
+        self._keep_best(np.arange(self.rows.size), self.boundary, reach, deadline)
         left = np.flatnonzero(np.isnan(self.best).any(axis=1))
         if left.size:
-            start = self.neighbours[left]
             # The neighbour is on the edge of its ball, up to rounding.
-            reach = self._cost(start - self.own[left]) * (1.0 + 1e-9)
-            self._keep_best(left, [start, *self._iterates(left, start, reach, deadline)], reach)
+            reach = np.abs(self.neighbours[left]) @ self.weights * (1.0 + 1e-9)
+            self._keep_best(left, self.neighbours[left], reach, deadline)
         return self.best
 
-    def _iterates(self, people: NDArray[np.intp], start: Floats, reach: Floats, deadline: Deadline) -> Iterator[Floats]:
-        """Where the gradient of the odds leads to within the ball, step by step."""
-        own, lower, upper, points = self.own[people], self.lower[people], self.upper[people], start
-        for step in range(self.settings.steps):
-            yield points
-            if deadline.over:
-                return
-            length = _FIRST_STEP * self.settings.delta_plus / math.sqrt(step + 1.0)
-            slope = self._worst_odds(people, points)[1]
-            norm = np.linalg.norm(slope, axis=1, keepdims=True)
-            slope = np.divide(slope, norm, where=norm > 0.0, out=np.zeros_like(slope))
-            points = own + _into_ball(points - length * slope - own, lower, upper, self.weights, reach)
-        yield points
-
-    def _keep_best(self, people: NDArray[np.intp], iterates: list[Floats], reach: Floats) -> None:
+    def _keep_best(self, people: Rows, start: Floats, reach: Floats, deadline: Deadline) -> None:
         """For each person the iterate with the least odds that obeys the constraints and has the class."""
-        people = np.tile(people, len(iterates))
-        points = self.task.project(self.rows[people], np.concatenate(iterates))
-        inside = self._cost(points - self.own[people]) <= np.tile(reach, len(iterates))
-        fine = np.flatnonzero(self.task.allowed(inside, self.rows[people], points))
-        people, points = people[fine], points[fine]
-        order = np.lexsort([self._worst_odds(people, points)[0], people])
+        iterates = [self.neighbours[people], *self._iterates(people, start, reach, deadline)]
+        people, reach = np.tile(people, len(iterates)), np.tile(reach, len(iterates))
+        points = self.task.project(self.rows[people], self.own[people] + np.concatenate(iterates))
+        moves = points - self.own[people]
+        fine = self.task.allowed(np.abs(moves) @ self.weights <= reach, self.rows[people], points)
+        people, points, moves = people[fine], points[fine], moves[fine]
+        order = np.lexsort([self._worst_odds(people, moves)[0], people])
         served, first = np.unique(people[order], return_index=True)
         self.best[served] = points[order[first]]
 
-    def _worst_odds(self, people: NDArray[np.intp], points: Floats) -> tuple[Floats, Floats]:
+    def _iterates(self, people: Rows, moves: Floats, reach: Floats, deadline: Deadline) -> Iterator[Floats]:
+        """Where the gradient of the odds leads to within the ball, step by step."""
+        lower, upper = (end[people] for end in self.bounds)
+        for step in range(self.settings.steps):
+            yield moves
+            if deadline.over:
+                return
+            slope = self._worst_odds(people, moves)[1]
+            norm = np.linalg.norm(slope, axis=1, keepdims=True)
+            slope = np.divide(slope, norm, where=norm > 0.0, out=np.zeros_like(slope))
+            length = _FIRST_STEP * self.settings.delta_plus / math.sqrt(step + 1.0)
+            moves = _into_ball(moves - length * slope, lower, upper, self.weights, reach)
+        yield moves
+
+    def _worst_odds(self, people: Rows, moves: Floats) -> tuple[Floats, Floats]:
         """log of the worst odds at points for these people, and its gradient."""
-        beside, moved = points - self.boundary[people], points - self.own[people]
-        # |y - o|² for all pairs at once; the last column is the person, who is unfavourable.
+        beside = moves - self.boundary[people]
+        # |y - o|² for all pairs at once; the last column is the person.
         squares = (beside**2).sum(axis=1)[:, None] - 2.0 * beside @ self.offsets.T + (self.offsets**2).sum(axis=1)
-        squares = np.column_stack([np.maximum(squares, 0.0), (moved**2).sum(axis=1)])
-        distance = np.sqrt(squares)
+        distance = np.sqrt(np.column_stack([np.maximum(squares, 0.0), (moves**2).sum(axis=1)]))
         value, slope = self.odds.log_odds(distance, self.favourable[people])
         slope = np.divide(slope, distance, where=distance > 0.0, out=np.zeros_like(slope))
         towards = slope[:, :-1].sum(axis=1)[:, None] * beside - slope[:, :-1] @ self.offsets
-        return value, towards + slope[:, -1:] * moved
+        return value, towards + slope[:, -1:] * moves
 
-    def _labels(self) -> NDArray[np.bool_]:
-        """Which samples are favourable: the boundary point itself, the first, always is, and the person never."""
-        samples = (self.boundary[:, None, :] + self.offsets).reshape(-1, self.own.shape[1])
-        classes = self.task.network.predict_index(samples).reshape(self.rows.size, -1)
-        favourable = classes == self.task.targets[self.rows][:, None]
-        return np.column_stack([favourable, np.zeros(self.rows.size, dtype=np.bool_)])
-
-    def _tabulate(self) -> Odds:
-        """The kernels' extremes up to the largest distance that can occur: a move of the neighbour's cost and more."""
-        far = np.abs(self.neighbours - self.own).sum(axis=1) + np.abs(self.boundary - self.own).sum(axis=1)
-        settings = self.settings
-        reach = 2.0 * float(far.max(initial=0.0)) + settings.radius + settings.delta_plus
-        epsilon = (settings.epsilon_unfavourable, settings.epsilon_favourable)
-        return Odds.of(settings.sigma, epsilon, self.own.shape[1], reach)
+    def _has_class(self, moves: Floats, people: Rows) -> NDArray[np.bool_]:
+        """Which moves take these people to their target class."""
+        classes = self.task.network.predict_index(self.own[people] + moves)
+        return np.asarray(classes == self.task.targets[self.rows[people]])
 
     def _nearest_boundary(self, candidates: Candidates) -> Floats:
         """The cheapest accepted point on the straight ways to the nearest accepted neighbours."""
         orders = candidates.first(self.own, _NEIGHBOURS)
-        lengths = np.array([order.size for order in orders])
-        ends = self.task.project(np.repeat(self.rows, lengths), candidates.points(np.concatenate(orders)))
-        person = np.concatenate([np.arange(self.rows.size), np.repeat(np.arange(self.rows.size), lengths)])
-        ways = np.concatenate([self.neighbours, ends]) - self.own[person]
-        targets = self.task.targets[self.rows][person]
-
-        def accepted(fraction: Floats, which: Any = slice(None)) -> NDArray[np.bool_]:
-            points = self.own[person][which] + fraction[:, None] * ways[which]
-            return np.asarray(self.task.network.predict_index(points) == targets[which])
-
-        high = np.full(person.size, np.inf)
+        people = np.repeat(np.arange(self.rows.size), [order.size for order in orders])
+        ends = self.task.project(self.rows[people], candidates.points(np.concatenate(orders))) - self.own[people]
+        people, ends = np.append(np.arange(self.rows.size), people), np.concatenate([self.neighbours, ends])
+        high = np.full(people.size, np.inf)
         for fraction in _FRACTIONS:
             left = np.flatnonzero(np.isinf(high))
-            high[left[accepted(np.full(left.size, fraction), left)]] = fraction
+            high[left[self._has_class(fraction * ends[left], people[left])]] = fraction
         # A candidate that is refused once it is projected leads nowhere; a person's own nearest neighbour is accepted.
         leads = np.flatnonzero(np.isfinite(high))
-        high, low = high[leads], high[leads] - _FRACTIONS[0]
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            yes = accepted(middle, leads)
-            high, low = np.where(yes, middle, high), np.where(yes, low, middle)
-        points = self.own[person[leads]] + high[:, None] * ways[leads]
-        order = np.lexsort([self._cost(points - self.own[person[leads]]), person[leads]])
-        first = order[np.unique(person[leads][order], return_index=True)[1]]
-        return np.asarray(points[first])
-
-    def _cost(self, move: Floats) -> Floats:
-        return np.asarray(np.abs(move) @ self.weights)
+        people, ends, high = people[leads], ends[leads], high[leads]
+        _, high = halved(
+            lambda share: self._has_class(share[:, None] * ends, people), high - _FRACTIONS[0], high, _HALVINGS
+        )
+        moves = high[:, None] * ends
+        order = np.lexsort([np.abs(moves) @ self.weights, people])
+        return np.asarray(moves[order[np.unique(people[order], return_index=True)[1]]])
 
 
 def _in_a_ball(n: int, dimension: int, radius: float, seed: int) -> Floats:
@@ -246,25 +224,21 @@ def _in_a_ball(n: int, dimension: int, radius: float, seed: int) -> Floats:
     return np.concatenate([np.zeros((1, dimension)), offsets])
 
 
-def _into_ball(move: Floats, lower: Floats, upper: Floats, weights: Floats, reach: Floats) -> Floats:
+def _into_ball(moves: Floats, lower: Floats, upper: Floats, weights: Floats, reach: Floats) -> Floats:
     """The nearest moves between the bounds whose weighted sum of absolute values is at most `reach`.
 
     By its optimality conditions clip(soft threshold of the move at θ times the weights) for one θ >= 0.
     """
-    low = np.zeros(move.shape[0])
-    ratio = np.divide(np.abs(move), weights, where=weights > 0.0, out=np.zeros_like(move))
-    high = ratio.max(axis=1, initial=0.0)
 
     def shrunk(theta: Floats) -> Floats:
-        softened = np.sign(move) * np.maximum(np.abs(move) - theta[:, None] * weights, 0.0)
+        softened = np.sign(moves) * np.maximum(np.abs(moves) - theta[:, None] * weights, 0.0)
         return np.asarray(np.clip(softened, lower, upper))
 
-    plain = shrunk(low)
+    none = np.zeros(moves.shape[0])
+    plain = shrunk(none)
     outside = np.abs(plain) @ weights > reach
     if not outside.any():
         return plain
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        fits = np.abs(shrunk(middle)) @ weights <= reach
-        low, high = np.where(fits, low, middle), np.where(fits, middle, high)
-    return np.where(outside[:, None], shrunk(high), plain)
+    most = np.divide(np.abs(moves), weights, where=weights > 0.0, out=np.zeros_like(moves)).max(axis=1, initial=0.0)
+    _, theta = halved(lambda theta: np.abs(shrunk(theta)) @ weights <= reach, none, most, 40)
+    return np.where(outside[:, None], shrunk(theta), plain)

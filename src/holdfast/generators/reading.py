@@ -41,7 +41,7 @@ def read_question(
         raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
     loaded = load_model(model, threshold)
     space = find_space(loaded, X, space, generator.example_table())
-    task = read_people(loaded, _as_frame(X, space), space, target=target, changes=changes)
+    task = read_people(loaded, as_frame(X, space), space, target=target, changes=changes)
     return replace(
         task,
         seed=whole_number(seed, "seed", least=0),
@@ -56,7 +56,7 @@ def read_people(
     space: FeatureSpace,
     *,
     target: Any,
-    changes: Changes | None,
+    changes: Changes | None = None,
     known: pd.DataFrame | None = None,
 ) -> Task:
     """The people in the model's variables, and what they want; `known` are rows that the model will be asked about."""
@@ -143,22 +143,22 @@ def own_variables(loaded: Model, X: Any) -> FeatureSpace:
     return FeatureSpace(tuple(features))
 
 
-def _as_frame(X: Any, space: FeatureSpace) -> pd.DataFrame:
+def as_frame(X: Any, space: FeatureSpace, argument: str = "X") -> pd.DataFrame:
     """The caller's table, or the caller's array with the names of the features."""
     if not isinstance(X, pd.DataFrame):
-        values = given_array(X, "X")
+        values = given_array(X, argument)
         if values.ndim != 2 or values.shape[1] != len(space.features):
             raise InvalidInputError(
-                f"X: expected a table with {len(space.features)} columns, one for each feature, "
+                f"{argument}: expected a table with {len(space.features)} columns, one for each feature, "
                 f"got shape {values.shape}"
             )
         return pd.DataFrame(values, columns=list(space.names))
     missing = [name for name in space.names if name not in X.columns]
     if missing:
-        raise InvalidInputError(f"X: expected the column {missing[0]!r}, got {list(X.columns)}")
+        raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(X.columns)}")
     twice = [] if X.columns.is_unique else [name for name in space.names if int((X.columns == name).sum()) > 1]
     if twice:
-        raise InvalidInputError(f"X: expected each column once, got {twice[0]!r} more than once")
+        raise InvalidInputError(f"{argument}: expected each column once, got {twice[0]!r} more than once")
     return X
 
 

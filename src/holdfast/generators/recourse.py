@@ -22,16 +22,15 @@ from holdfast.features.codec import Rows, Table
 from holdfast.generators.base import Generator, Reason, ReasonKind, Task
 from holdfast.generators.moves import Move, change_table, moves
 from holdfast.generators.radii import Radii, radii_of
-from holdfast.generators.reading import own_variables
+from holdfast.generators.reading import own_variables, read_people
 from holdfast.given import given_floats, given_row
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.scored import Tally
+from holdfast.shown import HEAD, Shown, Summary, draw
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import Decider, decider_for
-from holdfast.verify.inputs import read_targets
 from holdfast.verify.radius import radius_of_points
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ _NO_LIMIT = Deadline.after(None)
 
 
 @dataclass(frozen=True, eq=False)
-class Recourse:
+class Recourse(Shown):
     """What each person could change, in the order and with the index of the table that was asked about.
 
     Attributes
@@ -137,11 +136,10 @@ class Recourse:
         loaded = load_model(model, threshold)
         space = own_variables(loaded, factuals) if space is None else space
         values = given_floats(points, "points").copy()
-        loaded = loaded.in_space(space)
-        if values.ndim != 2 or not values.shape[1] == space.n_variables == loaded.classifier.n_features:
+        if values.ndim != 2 or not values.shape[1] == space.n_variables == loaded.in_space(space).classifier.n_features:
             raise InvalidInputError(
-                f"points: expected a table with {loaded.classifier.n_features} columns, one for each variable of the "
-                f"model and of the space, got shape {values.shape}"
+                f"points: expected a table with {space.n_variables} columns, one for each variable of the model and of "
+                f"the space, got shape {values.shape}"
             )
         if np.shape(factuals)[0] != values.shape[0]:
             raise InvalidInputError(
@@ -153,11 +151,10 @@ class Recourse:
             raise InvalidInputError(
                 f"points: expected finite numbers, or a whole row of nan, got row {wrong[0]} otherwise"
             )
-        people = space.rows(factuals)
-        frame = factuals if isinstance(factuals, pd.DataFrame) else space.restore(people.numbers)
-        task = Task(loaded, space, people, read_targets(loaded.classifier, target, len(values)), None, frame)
+        frame = factuals if isinstance(factuals, pd.DataFrame) else space.decode(factuals)
         rows = np.flatnonzero(~missing.any(axis=1))
         answers = space.decode(values[rows], factuals=frame.iloc[rows])
+        task = read_people(loaded, frame, space, target=target)
         return cls.judged(task, values, answers, [""] * len(values))
 
     @classmethod
@@ -342,9 +339,8 @@ class Recourse:
         most
             So many columns are drawn by "changes".
         """
-        from holdfast.generators.plots import draw_recourse
-
-        return draw_recourse(self, kind, ax, radius=radius, delta=delta, moved=moved, most=most)
+        picture: Axes = draw(self, kind, ax, radius=radius, delta=delta, moved=moved, most=most)
+        return picture
 
     def __repr__(self) -> str:
         found = int(self.found.sum())
@@ -352,8 +348,8 @@ class Recourse:
         cost = f", mean cost_l1 {np.nanmean(self.cost_l1):.4g}" if found else ""
         return f"Recourse({len(self)} rows: {found} found{robust}{cost})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         answers = [
             f"no answer: {self.reason[i]}" if not self.found[i] else getattr(self.verdict[i], "words", "found")
             for i in range(min(HEAD, len(self)))
@@ -370,7 +366,7 @@ class Recourse:
             ("model", repr(self.classifier)),
             ("asked of the model", str(self.calls) if self.calls.calls else None),
         ]
-        return show(
+        return Summary(
             f"{found:,} of {len(self):,} people have an answer{robust}", facts, table, total=len(self), rows="people"
         )
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.explain import finish
-from holdfast.generators.recourse import Recourse
 
 # Where a whole step is more than the base can do, smaller ones are tried, down to this.
 _FINEST = 1.0 / 16.0
@@ -63,16 +61,34 @@ class Robust(Generator):
         """For each row the first of the base's answers that is Δ-robust, or its last answer and a reason."""
         if task.changes is None:
             raise InvalidInputError("changes: expected PlausibleChanges(delta) for Robust to test against, got None")
-        rounds = _Rounds(task)
+        kept, n = task.nothing(), len(task)
+        open_, step = np.ones(n, dtype=np.bool_), np.zeros(n)
+        # The demand that the last answer met, and the least that none met.
+        met, unmet = np.full(n, -1.0), np.full(n, np.inf)
         for n_rounds in range(1, self.max_rounds + 1):
-            for step, rows in rounds.due():
+            for demand in np.unique(step[open_]).tolist():
+                rows = np.flatnonzero(open_ & (step == demand))
                 part = replace(task.take(rows), advance=None)
-                proposals = (self.base.harder(step) if step else self.base).propose(part)
-                rounds.take(rows, finish(part, proposals), n_rounds)
-            if not rounds.open.any():
+                judged = finish(part, (self.base.harder(demand) if demand else self.base).propose(part))
+                kept.points[rows[judged.found]] = judged.points[judged.found]
+                met[rows[judged.found]] = demand
+                unmet[rows[~judged.found & (met[rows] >= 0.0)]] = demand
+                proven = (met[rows] < 0.0) & [reason.kind.proven for reason in judged.reason]
+                ended = unmet[rows] - met[rows] <= _FINEST
+                for i, row in enumerate(rows.tolist()):
+                    kept.reason[row] = judged.reason[i]
+                    if met[row] >= 0.0:
+                        kept.reason[row] = "" if judged.robust[i] else f"not robust after {_counted(n_rounds)}"
+                    if ended[i] and not judged.robust[i] and not proven[i]:
+                        kept.reason[row] += ", and the method can be asked for no more"
+                open_[rows] = ~(judged.robust | proven | ended)
+                between = (met[rows] + unmet[rows]) / 2.0
+                step[rows] = np.where(np.isinf(between), demand + 1.0, between)
+                task.report(int((~open_[rows]).sum()))
+            if not open_.any():
                 break
-        task.report(int(rounds.open.sum()))
-        return rounds.kept
+        task.report(int(open_.sum()))
+        return kept
 
     def harder(self, step: float) -> Robust:
         """So many rounds more."""
@@ -83,40 +99,5 @@ class Robust(Generator):
         return self.base.example_table()
 
 
-class _Rounds:
-    """Where each row stands: its last answer, the demand it met, the least that nothing met, and the next to try."""
-
-    def __init__(self, task: Task) -> None:
-        n = len(task)
-        self.task = task
-        self.kept = Proposals.of(np.full(task.factuals.shape, np.nan), [""] * n)
-        self.open = np.ones(n, dtype=np.bool_)
-        self.step, self.met, self.unmet = np.zeros(n), np.full(n, -1.0), np.full(n, np.inf)
-
-    def due(self) -> list[tuple[float, NDArray[np.intp]]]:
-        """What to ask in this round, and of which rows."""
-        steps = np.unique(self.step[self.open]).tolist()
-        return [(step, np.flatnonzero(self.open & (self.step == step))) for step in steps]
-
-    def take(self, rows: NDArray[np.intp], judged: Recourse, n_rounds: int) -> None:
-        """Keep a round's answers to these rows; close those that are robust, or of which no more can be asked."""
-        found, robust = judged.found, judged.robust
-        self.kept.points[rows[found]] = judged.points[found]
-        after = "1 round" if n_rounds == 1 else f"{n_rounds} rounds"
-        for i, row in enumerate(rows.tolist()):
-            if found[i]:
-                self.met[row] = self.step[row]
-                self.kept.reason[row] = "" if robust[i] else f"not robust after {after}"
-            elif self.met[row] >= 0.0:
-                self.unmet[row] = self.step[row]
-                self.kept.reason[row] = f"not robust after {after}"
-            else:
-                self.kept.reason[row] = judged.reason[i]
-            impossible = self.met[row] < 0.0 and judged.reason[i].kind.proven
-            if robust[i] or impossible or self.unmet[row] - self.met[row] <= _FINEST:
-                self.open[row] = False
-                if not robust[i] and not impossible:
-                    self.kept.reason[row] += ", and the method can be asked for no more"
-        between = (self.met[rows] + self.unmet[rows]) / 2.0
-        self.step[rows] = np.where(np.isinf(between), self.step[rows] + 1.0, between)
-        self.task.report(int((~self.open[rows]).sum()))
+def _counted(rounds: int) -> str:
+    return "1 round" if rounds == 1 else f"{rounds} rounds"

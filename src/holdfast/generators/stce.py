@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,82 +50,62 @@ class Stability:
 
     def __call__(self, points: Floats) -> Floats:
         """The stability of each point."""
-        parts = range(0, points.shape[0], _POINTS)
-        means = [self._terms(points[i : i + _POINTS], slice(None)).mean(axis=1) for i in parts]
-        return np.concatenate([*means, np.empty(0)])
+        return np.asarray(self._terms(points, slice(None)).mean(axis=1))
+
+    def at_most(self, points: Floats) -> Floats:
+        """An upper bound that asks for no neighbours: m - gamma |m - m(x)| is greatest at m = 1, or at m(x)."""
+        own = self._probability(self.classifier.logits(points))
+        return np.asarray(1.0 - min(self.gamma, 1.0) * (1.0 - own))
 
     def reaches(self, points: Floats, tau: float) -> NDArray[np.bool_]:
         """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
-        enough = self.at_most(points) >= tau
-        hopeful = np.flatnonzero(enough)
+        k, enough = self.noise.shape[0], np.zeros(points.shape[0], dtype=np.bool_)
+        hopeful = np.flatnonzero(self.at_most(points) >= tau)
         for start in range(0, hopeful.size, _POINTS):
-            part = hopeful[start : start + _POINTS]
-            enough[part] = self._reaches(points[part], tau)
-        return enough
-
-    def _reaches(self, points: Floats, tau: float) -> NDArray[np.bool_]:
-        k = self.noise.shape[0]
-        left = np.arange(points.shape[0])
-        terms = np.empty((points.shape[0], 0))
-        for seen in (k // 16, k // 4):
-            if seen >= _FEWEST:
+            left = hopeful[start : start + _POINTS]
+            terms = np.empty((left.size, 0))
+            for seen in [part for part in (k // 16, k // 4) if part >= _FEWEST] + [k]:
                 terms = np.hstack([terms, self._terms(points[left], slice(terms.shape[1], seen))])
-                hopeful = terms.mean(axis=1) + _HOPELESS * terms.std(axis=1) / math.sqrt(seen) >= tau
-                left, terms = left[hopeful], terms[hopeful]
-        terms = np.hstack([terms, self._terms(points[left], slice(terms.shape[1], k))])
-        enough = np.zeros(points.shape[0], dtype=np.bool_)
-        enough[left] = terms.mean(axis=1) >= tau
+                spare = _HOPELESS * terms.std(axis=1) / math.sqrt(seen) if seen < k else 0.0
+                still = terms.mean(axis=1) + spare >= tau
+                left, terms = left[still], terms[still]
+            enough[left] = True
         return enough
 
     def _terms(self, points: Floats, which: slice) -> Floats:
         """What these neighbours add to the mean, (points, neighbours)."""
-        starts, moves, rest = points, self.noise[which], self.classifier
-        if isinstance(rest, Network):
-            # The first layer is linear: W (x + e) + b = (W x + b) + W e, and the noise is the same for every point.
-            starts, moves = points @ rest.weights[0].T + rest.biases[0], self._first_layer_of_noise[which]
-        own = self.probability(points)[:, None]
+        to_sums, noise, to_logits = self._layers
+        starts, moves = to_sums(points), noise[which]
+        own = self._probability(self.classifier.logits(points))[:, None]
         terms = np.empty((points.shape[0], moves.shape[0]))
         size = max(1, _BLOCK // max(moves.shape[0], 1))
         for start in range(0, points.shape[0], size):
             around = (starts[start : start + size, None, :] + moves).reshape(-1, moves.shape[1])
-            logits = self._after_first_layer(around) if isinstance(rest, Network) else rest.logits(around)
-            terms[start : start + size] = self._probability_of(logits).reshape(-1, moves.shape[0])
-        deviation = np.abs(terms - own)
-        deviation *= self.gamma
-        terms -= deviation
+            terms[start : start + size] = self._probability(to_logits(around)).reshape(-1, moves.shape[0])
+        terms -= self.gamma * np.abs(terms - own)
         return terms
 
     @cached_property
-    def _first_layer_of_noise(self) -> Floats:
-        assert isinstance(self.classifier, Network)
-        return np.asarray(self.noise @ self.classifier.weights[0].T)
+    def _layers(self) -> tuple[Callable[[Floats], Floats], Floats, Callable[[Floats], Floats]]:
+        """From points to what noise is added to, that noise, and from there to logits, overwriting.
 
-    @cached_property
-    def _later_layers(self) -> Network | None:
+        The first layer of a network is linear: W (x + e) + b = (W x + b) + W e, and the noise is the same for all.
+        """
         network = self.classifier
-        assert isinstance(network, Network)
-        if not network.hidden:
-            return None
-        return Network(network.weights[1:], network.biases[1:], network.classes, network.activations[1:])
+        if not isinstance(network, Network):
+            return np.asarray, self.noise, network.logits
+        weight, bias = network.weights[0], network.biases[0]
+        later, relu = None, "relu" in network.activations[:1]
+        if network.hidden:
+            later = Network(network.weights[1:], network.biases[1:], network.classes, network.activations[1:])
 
-    def _after_first_layer(self, sums: Floats) -> Floats:
-        """The logits, given what the first layer's neurons add up to; overwrites it."""
-        assert isinstance(self.classifier, Network)
-        if self._later_layers is None:
-            return sums
-        if self.classifier.activations[0] == "relu":
-            np.maximum(sums, 0.0, out=sums)
-        return self._later_layers.logits(sums)
+        def to_logits(sums: Floats) -> Floats:
+            sums = np.maximum(sums, 0.0, out=sums) if relu else sums
+            return sums if later is None else later.logits(sums)
 
-    def at_most(self, points: Floats) -> Floats:
-        """An upper bound that asks for no neighbours: m - gamma |m - m(x)| is greatest at m = 1, or at m(x)."""
-        return np.asarray(1.0 - min(self.gamma, 1.0) * (1.0 - self.probability(points)))
+        return lambda points: points @ weight.T + bias, self.noise @ weight.T, to_logits
 
-    def probability(self, points: Floats) -> Floats:
-        """The model's probability of the class."""
-        return self._probability_of(self.classifier.logits(points))
-
-    def _probability_of(self, logits: Floats) -> Floats:
+    def _probability(self, logits: Floats) -> Floats:
         if self.classifier.n_outputs == 1:
             return np.asarray(expit(logits[:, 0] if self.target == 1 else -logits[:, 0]))
         return np.asarray(softmax(logits, axis=1)[:, self.target])
@@ -186,46 +167,41 @@ class STCE(Generator):
         """The nearest stable neighbour of each row."""
         points = read_candidates(self.candidates, task.space, task.classifier)
         noise = self.sigma * np.random.default_rng(task.seed).standard_normal((self.k, task.space.n_variables))
-        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        proposals = task.nothing()
         for target in np.unique(task.targets).tolist():
             rows = np.flatnonzero(task.targets == target)
             candidates = accepted_candidates(points, task.space, task.classifier, target)
-            test = _StableUntilFirst(Stability(task.classifier, target, noise, self.gamma), self.tau)
-            found = walk(task, rows, candidates, task.deadline(rows.size), test=test)
-            for row in rows.tolist():
-                if row in found:
-                    result[row] = found[row]
-                else:
-                    stable = f"of stability {self.tau:g} or more"
-                    reason[row] = why_none(task, len(points), len(candidates), target, holds=stable)
-        return Proposals.of(result, reason)
+            test = partial(stable_until_first, Stability(task.classifier, target, noise, self.gamma), self.tau)
+            nearest = walk(task, rows, candidates, task.deadline(rows.size), test=test)
+            none = why_none(task, len(points), len(candidates), target, holds=f"of stability {self.tau:g} or more")
+            proposals.fill(rows, nearest, none)
+        return proposals
 
     def harder(self, step: float) -> STCE:
         """A higher tau, ever closer to 1."""
         return replace(self, tau=1.0 - (1.0 - self.tau) * (1.0 - _RAISE) ** step)
 
 
-@dataclass(frozen=True)
-class _StableUntilFirst:
+def stable_until_first(
+    stability: Stability,
+    tau: float,
+    task: Task,
+    fine: NDArray[np.bool_],
+    rows: NDArray[np.intp],
+    points: Floats,
+    begin: NDArray[np.intp],
+) -> NDArray[np.bool_]:
     """Which points are stable, for each person at least up to the first: what comes after it is not asked."""
-
-    stability: Stability
-    tau: float
-
-    def __call__(
-        self, task: Task, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats, begin: NDArray[np.intp]
-    ) -> NDArray[np.bool_]:
-        stable = np.zeros(fine.size, dtype=np.bool_)
-        hopeful = fine.copy()
-        hopeful[fine] = self.stability.at_most(points[fine]) >= self.tau
-        asked = np.flatnonzero(for_the_first_time(hopeful, rows, points))
-        size = 1
-        while asked.size:
-            # The next few of each person, ever more at a time.
-            turn = np.arange(asked.size) - np.searchsorted(begin[asked], begin[asked])
-            now = asked[turn < size]
-            stable[now] = self.stability.reaches(points[now], self.tau)
-            served = np.isin(begin[asked], begin[now[stable[now]]])
-            asked = asked[~served & (turn >= size)]
-            size *= 2
-        return stable
+    stable, hopeful = np.zeros(fine.size, dtype=np.bool_), fine.copy()
+    hopeful[fine] = stability.at_most(points[fine]) >= tau
+    asked = np.flatnonzero(for_the_first_time(hopeful, rows, points))
+    size = 1
+    while asked.size:
+        # The next few of each person, ever more at a time.
+        turn = np.arange(asked.size) - np.searchsorted(begin[asked], begin[asked])
+        now = asked[turn < size]
+        stable[now] = stability.reaches(points[now], tau)
+        served = np.isin(begin[asked], begin[now[stable[now]]])
+        asked = asked[~served & (turn >= size)]
+        size *= 2
+    return stable

@@ -105,15 +105,15 @@ class Acceptor:
         that only harms must not be understated, which is convex.
         """
         helps, harms = np.asarray((self.rows > 0.0).any(axis=0)), np.asarray((self.rows < 0.0).any(axis=0))
-        found = [(helps, harms)]
+        needed = [(helps, harms)]
         for weight in self.weights[:0:-1]:
             positive, negative = weight > 0.0, weight < 0.0
             helps, harms = (
                 np.asarray(positive[helps].any(axis=0) | negative[harms].any(axis=0)),
                 np.asarray(positive[harms].any(axis=0) | negative[helps].any(axis=0)),
             )
-            found.append((helps, harms))
-        return found[::-1]
+            needed.append((helps, harms))
+        return needed[::-1]
 
 
 # A sum of a few numbers, element by element, rounded once: the worst of a difference may be far smaller than its terms.

@@ -241,13 +241,13 @@ def _groups(space: FeatureSpace, numbers: Floats) -> tuple[tuple[NDArray[np.intp
 
     Exactly one where no label without a variable can be reached; neither where the value is missing, and stays so.
     """
-    found: tuple[list[NDArray[np.intp]], ...] = ([], [])
+    groups: tuple[list[NDArray[np.intp]], ...] = ([], [])
     for feature, number in zip(space.features, numbers, strict=True):
         if feature.one_hot and not np.isnan(number):
             possible = possible_codes(feature, np.array([number]))[0]
             bare = bool((np.array(feature.cells)[possible] < 0).any())
-            found[bare].append(np.array(feature.variables, dtype=np.intp))
-    return tuple(map(tuple, found))
+            groups[bare].append(np.array(feature.variables, dtype=np.intp))
+    return tuple(map(tuple, groups))
 
 
 def _on_grid(places: Places, value: float, side: float) -> float:

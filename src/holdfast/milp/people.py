@@ -20,7 +20,7 @@ _IN_HULL = 1e-9
 
 
 @dataclass(frozen=True)
-class Limits:
+class PointLimits:
     """What is asked of a point beyond the domain.
 
     Attributes
@@ -35,10 +35,10 @@ class Limits:
     hull: Floats | None = None
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = PointLimits()
 
 
-def add_person(builder: ProgramBuilder, domain: Domain, limits: Limits) -> list[int]:
+def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> list[int]:
     """The variables x with everything that is asked of them, at a cost of sum_i weight_i |x_i - own_i|."""
     x = np.array([_variable(builder, domain, i) for i in range(domain.own.shape[0])])
     for group in domain.groups:

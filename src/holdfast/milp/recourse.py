@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from holdfast.milp.acceptor import Acceptor, Range, layer_ranges, rounding
 from holdfast.milp.builder import ProgramBuilder
 from holdfast.milp.domain import Domain
-from holdfast.milp.people import Limits, add_person
-from holdfast.milp.relaxation import Relaxation, Relaxed
+from holdfast.milp.people import PointLimits, add_person
+from holdfast.milp.relaxation import Relaxation, SolvedProgram
 from holdfast.network import Floats
 
 # Relative to the numbers that a margin is made of: what a solver may be short by, and a little more.
@@ -42,7 +42,7 @@ class RecourseProgram:
     `demand`, only those that they accept by so much, relatively.
     """
 
-    def __init__(self, domain: Domain, limits: Limits, acceptors: list[Acceptor], demand: float = 0.0) -> None:
+    def __init__(self, domain: Domain, limits: PointLimits, acceptors: list[Acceptor], demand: float = 0.0) -> None:
         self.domain, self.limits, self.demand = domain, limits, demand
         self.builder = ProgramBuilder()
         self.columns = np.array(add_person(self.builder, domain, limits))
@@ -58,7 +58,7 @@ class RecourseProgram:
         self.relaxation = Relaxation(self.program)
         self.constant, self.binaries = self.builder.constant, np.array(self.builder.binaries, dtype=np.intp)
 
-    def solve(self, lower: Floats, upper: Floats) -> Relaxed:
+    def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:
         """The cheapest point for these ranges of the variables, binaries between 0 and 1."""
         solved = self.relaxation.solve(lower, upper)
         if not np.isfinite(solved.bound):

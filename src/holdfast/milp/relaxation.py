@@ -70,7 +70,7 @@ def _power(sizes: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class SolvedProgram:
     """A proven lower bound (inf: no point exists), the solver's point if it has one, and how much each variable weighs.
 
     `weights` is how much the bound could change for each unit that a variable is moved by, at the most.
@@ -106,25 +106,25 @@ class Relaxation:
             self.solver.setOptionValue(name, value)
         self.solver.passModel(_to_highs(self.program))
 
-    def solve(self, lower: Floats, upper: Floats) -> Relaxed:
+    def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:
         """The least cost for these ranges of the variables."""
         low, high = lower / self.units, upper / self.units
-        found = self.run(lower, upper)
-        if found is not None:
-            values, multipliers = found
+        solution = self.run(lower, upper)
+        if solution is not None:
+            values, multipliers = solution
             bound, weights = self._bound(multipliers / self.row_units * self.cost_unit, self.program.cost, low, high)
-            return Relaxed(bound / self.cost_unit, values, weights / self.units)
+            return SolvedProgram(bound / self.cost_unit, values, weights / self.units)
         nothing = np.zeros_like(low)
         impossible = any(self._bound(ray, nothing, low, high)[0] > 0.0 for ray in self._rays())
-        return Relaxed(np.inf if impossible else -np.inf, None, nothing)
+        return SolvedProgram(np.inf if impossible else -np.inf, None, nothing)
 
     def push(self, lower: Floats, upper: Floats, rows: NDArray[np.intp], extra: Floats) -> Floats | None:
         """The solver's point with so much more asked of some rows; nothing is proven by it."""
         kept, top = self.program.row_lower[rows], self.program.row_upper[rows]
         self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), kept + extra * self.row_units[rows], top)
-        found = self.run(lower, upper)
+        solution = self.run(lower, upper)
         self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), kept, top)
-        return None if found is None else found[0]
+        return None if solution is None else solution[0]
 
     def run(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats] | None:
         """The solver's point and its multipliers of the rows; nothing is proven by them."""

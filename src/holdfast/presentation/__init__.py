@@ -3,5 +3,9 @@
 report     one page on what was promised, to whom, and how sure it is
 letters    what one person is told, in plain language
 notebook   how results show themselves in a notebook
-drawing    what every picture shares
+pictures   how they are drawn
 """
+
+from holdfast.presentation import notebook, pictures
+
+__all__ = ["notebook", "pictures"]

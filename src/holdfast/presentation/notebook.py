@@ -6,19 +6,17 @@ Whatever a caller's table brings along is text, and is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from holdfast._numbers import readable
+from holdfast.shown import Shown, Summary, html
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-# So many rows are shown of a longer table.
-HEAD = 20
 _LINE = "1px solid rgba(128, 128, 128, 0.45)"
 
 _PAGE = """\
@@ -63,70 +61,42 @@ _PAGE = """\
 </div>
 """  # noqa: E501
 
-_Self = TypeVar("_Self")
+
+@html.register(Shown)
+def show(result: Shown) -> str:
+    """Whatever is wrong with a result, looking at it must not be what fails."""
+    try:
+        return page(result.overview())
+    except Exception as error:
+        return page(Summary(type(result).__name__, notes=[f"It cannot be shown: {type(error).__name__}: {error}"]))
 
 
-def show(
-    headline: str,
-    facts: Iterable[tuple[str, object]] = (),
-    table: pd.DataFrame | None = None,
-    *,
-    total: int | None = None,
-    rows: str = "rows",
-    most: int = HEAD,
-    notes: Iterable[str] = (),
-) -> str:
+def page(summary: Summary) -> str:
     """An HTML fragment.
-
-    Parameters
-    ----------
-    headline
-        The result in one sentence.
-    facts
-        (name, value) pairs; those without a value are left out.
-    table
-        The rows to show, of which the first `most` are taken; a cell that is a tuple has one line for each part.
-    total, rows
-        How many there are in all (the table's, by default), and what they are called.
-    notes
-        Sentences below the table.
 
     Examples
     --------
-    >>> "first 20 of 500 people" in show("", table=pd.DataFrame({"age": range(20)}), total=500, rows="people")
+    >>> "first 20 of 500 people" in page(Summary("", (), pd.DataFrame({"age": range(20)}), total=500, rows="people"))
     True
-    >>> "<b>" in show("<b>", [("a < b", "<b>")], pd.DataFrame({"<b>": ["<b>"]}, index=["<b>"]), notes=["<b>"])
+    >>> "<b>" in page(Summary("<b>", [("a < b", "<b>")], pd.DataFrame({"<b>": ["<b>"]}, index=["<b>"]), notes=["<b>"]))
     False
     """
-    shown = pd.DataFrame() if table is None else table.iloc[:most]
-    count = (0 if table is None else len(table)) if total is None else total
-    caption = f"{rows}: {count:,}" if count <= len(shown) else f"first {len(shown):,} of {count:,} {rows}"
+    table = pd.DataFrame() if summary.table is None else summary.table
+    shown, count = table.iloc[: summary.most], len(table) if summary.total is None else summary.total
+    named = f"{summary.rows}: {count:,}"
     columns = [(_label("row" if shown.index.name is None else shown.index.name), "left")]
     columns += [(_label(name), _side(dtype)) for name, dtype in shown.dtypes.items()]
     cells = [[_lines(value) for value in shown.iloc[:, i]] for i in range(shown.shape[1])]
     body = [[_label(label), *row] for label, row in zip(shown.index, zip(*cells, strict=True), strict=False)]
     return _template().render(
-        headline=headline,
-        facts=[(name, readable(value)) for name, value in facts if value is not None and value != ""],
+        headline=summary.headline,
+        facts=[(name, readable(value)) for name, value in summary.facts if value is not None and value != ""],
         columns=columns,
         body=body,
-        caption=caption,
+        caption=named if count <= len(shown) else f"first {len(shown):,} of {count:,} {summary.rows}",
         line=_LINE,
-        notes=list(notes),
+        notes=list(summary.notes),
     )
-
-
-def never_fails(draw: Callable[[_Self], str]) -> Callable[[_Self], str]:
-    """For `_repr_html_`: whatever is wrong with an object, looking at it must not be what fails."""
-
-    @wraps(draw)
-    def drawn(self: _Self) -> str:
-        try:
-            return draw(self)
-        except Exception as error:
-            return show(type(self).__name__, notes=[f"It cannot be shown: {type(error).__name__}: {error}"])
-
-    return drawn
 
 
 def _lines(value: Any) -> list[str]:

@@ -23,9 +23,10 @@ from holdfast.promises.certificate import (
 from holdfast.promises.expiry import Expiry, promise_expiry
 from holdfast.promises.kept_share import KeptShare
 from holdfast.promises.ledger import Ledger, Receipt
-from holdfast.promises.ledger_rows import Promises
-from holdfast.promises.ledger_terms import Terms
+from holdfast.promises.ledger_read import Promises
 from holdfast.promises.ledger_verify import Verification
+from holdfast.promises.migrate import migrate
+from holdfast.promises.terms import Terms
 from holdfast.promises.witness_file import SavedWitness, WitnessFileError, save_witness
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "audit",
     "certificate",
     "check_certificate",
+    "migrate",
     "promise_expiry",
     "read_certificates",
     "row_document",

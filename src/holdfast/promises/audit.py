@@ -14,17 +14,16 @@ from holdfast.features import FeatureSpace
 from holdfast.given import whole_number
 from holdfast.importers import Model, load_model
 from holdfast.progress import progress_bar
-from holdfast.promises.audit_judge import Judge, Newcomer
 from holdfast.promises.audit_result import STATUSES, Audit
+from holdfast.promises.auditor import Auditor, Newcomer
 from holdfast.promises.ledger import Ledger
-from holdfast.promises.ledger_entries import PAGE
-from holdfast.promises.ledger_pages import Labels
-from holdfast.promises.ledger_terms import Terms, fingerprint
+from holdfast.promises.pages import as_objects
+from holdfast.promises.terms import Terms, fingerprint
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000
 # Points of so many promises are still in a core's cache when the model is run on them.
-_BATCH = PAGE
+_BATCH = 4096
 
 
 def audit(
@@ -85,28 +84,32 @@ def audit(
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
     newcomer = Newcomer.of(model, space, _promised(ledger, model) if threshold is None else threshold)
     last, head = ledger.end
-    groups, pages = [], [(terms, ledger.under(terms).pages(last)) for terms in ledger.terms]
-    _check_complete(pages, last)
-    labels: list[Labels] = []
-    codes, margin = np.zeros(last, dtype=np.int8), np.full(last, np.nan)
+    spans = ledger.spans(last)
+    _check_complete(spans, last)
+    groups, pages = [], []
+    codes, margin, targets = np.zeros(last, np.int8), np.full(last, np.nan), np.empty(last, dtype=object)
     left = np.full(last, np.nan) if radius else None
     with progress_bar("audit", last, wanted=progress, long=_LONG) as advance:
-        for terms, mine in pages:
-            judge, totals = Judge(newcomer, terms, ledger, last, batch), np.zeros(len(STATUSES), dtype=np.int64)
-            for rows in ledger.under(terms).overview(mine, batch):
-                places = rows.numbers - 1
-                found = judge.judge(rows, radius)
-                codes[places], margin[places] = found.codes, found.margin
+        for terms, mine in spans:
+            auditor, totals = Auditor(newcomer, terms, ledger, mine, batch), np.zeros(len(STATUSES), dtype=np.int64)
+            labels = as_objects([*terms.classifier.classes.tolist(), None])
+            for rows in ledger.overviews(terms, mine, batch):
+                places = rows.places
+                judged = auditor.judge(rows, radius)
+                codes[places], margin[places] = judged.codes, judged.margin
+                # What was erased has a class beyond all others.
+                targets[places] = labels[np.minimum(rows.targets, len(labels) - 1)]
                 if left is not None:
-                    left[places] = found.left
-                totals += np.bincount(found.codes, minlength=len(STATUSES))
-                labels.append(rows.labels)
+                    left[places] = judged.left
+                totals += np.bincount(judged.codes, minlength=len(STATUSES))
+                pages += [(page.first, page.size, page.date.strip(), page.keys) for page in rows.pages]
                 if advance is not None:
                     advance(len(rows))
-            groups.append(judge.group(totals))
+            groups.append(auditor.group(totals))
     return Audit(
-        labels=Labels.together(labels),
+        pages=tuple(sorted(pages)),
         codes=codes,
+        targets=targets,
         margin=margin,
         radius_left=left,
         groups=tuple(groups),
@@ -129,9 +132,9 @@ def _promised(ledger: Ledger, model: object) -> Any:
     return next(iter(known.values())).by_label if known else None
 
 
-def _check_complete(pages: list[tuple[Terms, NDArray[np.int64]]], last: int) -> None:
+def _check_complete(spans: list[tuple[Terms, NDArray[np.int64]]], last: int) -> None:
     """Refuse to speak for a ledger whose pages do not have every promise, each once."""
-    seen = np.concatenate([np.empty((0, 2), np.int64), *(mine for _, mine in pages)])
+    seen = np.concatenate([np.empty((0, 2), np.int64), *(mine for _, mine in spans)])
     seen = seen[np.argsort(seen[:, 0], kind="stable")]
     ends = seen[:, 0] + seen[:, 1] - 1
     if (ends[-1] if len(seen) else 0) != last or (seen[:, 0] != np.append(0, ends)[:-1] + 1).any():

@@ -22,11 +22,11 @@ from holdfast.importers.model import as_network
 from holdfast.importers.thresholds import Threshold, offsets
 from holdfast.network import Floats, Network
 from holdfast.promises.audit_fold import SAFE, TINY, UNIT, Fold, narrower
-from holdfast.promises.ledger_terms import Terms
+from holdfast.promises.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class ModelComparison:
     """What separates a new model from the model of some promises.
 
     Attributes
@@ -85,7 +85,7 @@ def compare(
     threshold: Threshold,
     space: FeatureSpace | None,
     folded: Fold | str | None,
-) -> Comparison:
+) -> ModelComparison:
     """Compare a new model with that of some promises.
 
     Parameters
@@ -96,18 +96,18 @@ def compare(
         The new model over the variables of the promises, or why there is no such thing; None if it reads the same.
     """
     if not isinstance(terms.changes, PlausibleChanges | Ellipsoid | None):
-        return Comparison("", f"whether a model lies within {terms.changes.words} is seen at the promised row")
+        return ModelComparison("", f"whether a model lies within {terms.changes.words} is seen at the promised row")
     old = terms.classifier
     if not isinstance(old, Network) or not isinstance(network, Network):
-        return Comparison("", "a model that is known by its scores alone has no parameters to compare")
+        return ModelComparison("", "a model that is known by its scores alone has no parameters to compare")
     if space is None:
-        return Comparison("", "the new model's preprocessing is not one that a feature space can describe")
+        return ModelComparison("", "the new model's preprocessing is not one that a feature space can describe")
     if not np.array_equal(old.classes, network.classes):
-        return Comparison("", f"other classes: {network.classes.tolist()} for {old.classes.tolist()}")
+        return ModelComparison("", f"other classes: {network.classes.tolist()} for {old.classes.tolist()}")
     if old.hidden != network.hidden or old.n_outputs != network.n_outputs or old.activations != network.activations:
-        return Comparison("", f"another build: {network!r} for {old!r}")
+        return ModelComparison("", f"another build: {network!r} for {old!r}")
     if isinstance(folded, str):
-        return Comparison("", folded)
+        return ModelComparison("", folded)
     errors = [(np.zeros_like(w), np.zeros_like(b)) for w, b in zip(old.weights, old.biases, strict=True)]
     how, today, moved = "parameters", old, network
     if folded is not None or not terms.threshold == threshold == 0.5:
@@ -122,7 +122,7 @@ def compare(
             today.weights, moved.weights, today.biases, moved.biases, errors, strict=True
         )
     )
-    return Comparison(how, deviations=deviations, models=(today, moved))
+    return ModelComparison(how, deviations=deviations, models=(today, moved))
 
 
 def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.errors import FileFormatError
 from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats
-from holdfast.presentation.notebook import HEAD, never_fails, show
-from holdfast.promises.ledger_pages import Labels
-from holdfast.promises.ledger_terms import Terms
+from holdfast.promises.pages import as_objects
+from holdfast.promises.terms import Terms
+from holdfast.shown import HEAD, Shown, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +30,7 @@ class Status(StrEnum):
     KEPT = "KEPT"
     BROKEN = "BROKEN"
     UNREADABLE = "UNREADABLE"
+    ERASED = "ERASED"
 
     @property
     def meaning(self) -> str:
@@ -37,6 +40,7 @@ class Status(StrEnum):
             Status.KEPT: "the new model was run on the promised row and gives it the promised class",
             Status.BROKEN: "the new model was run on the promised row and gives it another class",
             Status.UNREADABLE: "the new model cannot read the promised row: a column or a category is missing",
+            Status.ERASED: "the promise was erased from the ledger, so that nothing can be said of it",
         }[self]
 
     @property
@@ -46,7 +50,7 @@ class Status(StrEnum):
 
 
 STATUSES = tuple(Status)
-CERTAIN, KEPT, BROKEN, UNREADABLE = range(4)
+CERTAIN, KEPT, BROKEN, UNREADABLE, ERASED = range(5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +109,18 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Shown):
     """What `audit` found, one entry for each promise in the order of the ledger.
 
     Attributes
     ----------
-    labels
-        Whose each promise is, when it was made and which class it promised, as the ledger had it when it was audited;
-        `keys`, `dates` and `targets` have them one by one.
+    pages
+        For each page of the ledger its first promise, how many it has, their date, and their keys as lines of JSON, as
+        the ledger had them when it was audited; `keys` and `dates` have them one by one, None where one was erased.
     codes
         The status of each as a position in `Status`; `status` has the members.
+    targets
+        Which class each promised; None where it was erased.
     margin
         How far the promised class lies above its strongest rival under the new model, in logits, up to
         `Group.margin_error`; nan where there was no need to run it.
@@ -130,8 +136,9 @@ class Audit:
         The ledger's head when it was audited.
     """
 
-    labels: Labels
+    pages: tuple[tuple[int, int, str, str], ...]
     codes: NDArray[np.int8]
+    targets: NDArray[Any]
     margin: Floats
     radius_left: Floats | None
     groups: tuple[Group, ...]
@@ -146,38 +153,47 @@ class Audit:
     @property
     def numbers(self) -> NDArray[np.int64]:
         """Where each promise stands in the ledger: 1, 2, ..."""
-        return self.labels.numbers
-
-    @cached_property
-    def _said(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        return self.labels.of(np.arange(len(self)))
+        return np.arange(1, len(self) + 1)
 
     @property
     def keys(self) -> NDArray[Any]:
         """Whose promise each is."""
-        return self._said[0]
+        return self._keys(np.arange(len(self)))
 
     @property
     def dates(self) -> NDArray[Any]:
         """When each was made, ISO 8601."""
-        return self._said[1]
+        dates = np.repeat(as_objects([page[2] for page in self.pages]), [page[1] for page in self.pages])
+        dates[self.codes == ERASED] = None
+        return dates
 
-    @property
-    def targets(self) -> NDArray[Any]:
-        """Which class each promised."""
-        return self._said[2]
+    def _keys(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Whose promise some are, given in rising order; a million keys take a moment, so each page is read once."""
+        keys, ends = np.empty(len(rows), dtype=object), np.cumsum([page[1] for page in self.pages])
+        places = np.searchsorted(ends, rows, side="right")
+        for place in np.unique(places).tolist():
+            first, size, _, text = self.pages[place]
+            mine = slice(*np.searchsorted(places, [place, place + 1]))
+            try:
+                if text.startswith(" ") or "\n " in text:
+                    text = re.sub("^ +$", "null", text, flags=re.MULTILINE)
+                names = json.loads("[" + text.replace("\n", ",") + "]")
+            except ValueError as error:
+                raise FileFormatError(f"page of promise {first}: expected keys as JSON, got: {error}") from error
+            if len(names) != size:
+                raise FileFormatError(f"page of promise {first}: expected {size} keys, got {len(names)}")
+            keys[mine] = as_objects(names)[rows[mine] + 1 - first]
+        return keys
 
     @property
     def status(self) -> NDArray[Any]:
         """A `Status` for each promise."""
-        members = np.empty(len(STATUSES), dtype=object)
-        members[:] = STATUSES
-        return members[self.codes]
+        return as_objects(STATUSES)[self.codes]
 
     @property
     def broken(self) -> NDArray[np.bool_]:
         """Which promises the new model does not keep: BROKEN or UNREADABLE."""
-        return np.asarray(self.codes >= BROKEN)
+        return np.asarray((self.codes == BROKEN) | (self.codes == UNREADABLE))
 
     @property
     def kept(self) -> bool:
@@ -187,26 +203,24 @@ class Audit:
     @property
     def totals(self) -> dict[Status, int]:
         """How many promises have each status."""
-        return totals_of(self.codes)
+        return dict(zip(STATUSES, np.bincount(self.codes, minlength=len(STATUSES)).tolist(), strict=True))
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each promise, indexed by its number."""
-        frame = self._frame(np.arange(len(self)), self._said)
+        frame = self._frame(np.arange(len(self)))
         return frame if self.radius_left is None else frame.assign(radius_left=self.radius_left)
 
     def contact_list(self) -> pd.DataFrame:
         """Whose promise is not kept: one row for each such promise."""
-        rows = np.flatnonzero(self.broken)
-        return self._frame(rows, self.labels.of(rows))
+        return self._frame(np.flatnonzero(self.broken))
 
-    def _frame(self, rows: NDArray[np.intp], said: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> pd.DataFrame:
-        keys, dates, targets = said
+    def _frame(self, rows: NDArray[np.intp]) -> pd.DataFrame:
         return pd.DataFrame(
             {
-                "key": keys,
-                "date": dates,
-                "target": targets,
-                "status": np.array([str(status) for status in STATUSES], dtype=object)[self.codes[rows]],
+                "key": self._keys(rows),
+                "date": self.dates[rows],
+                "target": self.targets[rows],
+                "status": as_objects([str(status) for status in STATUSES])[self.codes[rows]],
                 "margin": self.margin[rows],
             },
             index=pd.Index(self.numbers[rows], name="number"),
@@ -245,12 +259,12 @@ class Audit:
 
         return draw_audit(self, ax)
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         rows = np.flatnonzero(self.broken)
         # Whose promises are not kept; if all are, a few of those that are.
         shown = (rows if rows.size else np.arange(len(self)))[:HEAD]
-        table = self._frame(shown, self.labels.of(shown))
+        table = self._frame(shown)
         table["status"] = [Status(name).words for name in table["status"]]
         distances = [group.distance for group in self.groups]
         facts = [
@@ -261,10 +275,4 @@ class Audit:
             ("ledger's head", self.head[:12]),
         ]
         count, what = (rows.size, "promises that are not kept") if rows.size else (len(self), "promises")
-        return show(self.words, facts, table, total=count, rows=what)
-
-
-def totals_of(codes: NDArray[np.int8]) -> dict[Status, int]:
-    """How often each status occurs."""
-    found = np.bincount(codes, minlength=len(STATUSES))
-    return {status: int(found[i]) for i, status in enumerate(STATUSES)}
+        return Summary(self.words, facts, table, total=count, rows=what)

@@ -33,9 +33,9 @@ from holdfast.given import given_share, whole_number
 from holdfast.importers import Model, load_model
 from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.promises.kept_share import KeptShare, kept_share
 from holdfast.promises.ledger import Ledger
+from holdfast.shown import HEAD, Shown, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ _PERIODS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Expiry:
+class Expiry(Shown):
     """How long promises last.
 
     Attributes
@@ -137,8 +137,8 @@ class Expiry:
         ahead = f"{kept} kept through the next retraining, {self.known} of {len(self.drift)} retrainings in sight"
         return f"Expiry({len(self.radius)} promises with {100 * self.confidence:.4g}%: {ahead})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         kept = int((self.retrainings >= 1).sum()) if self.known else 0
         head = replace(self, radius=self.radius[:HEAD])
         said = [head.describe(row) for row in range(len(head.radius))]
@@ -150,7 +150,7 @@ class Expiry:
         ]
         headline = f"{kept:,} of {len(self.radius):,} promises are kept through the next retraining"
         table = pd.DataFrame({"radius": head.radius, "the promise is": said})
-        return show(headline, facts, table, total=len(self.radius), rows="promises")
+        return Summary(headline, facts, table, total=len(self.radius), rows="promises")
 
 
 @overload

@@ -1,8 +1,8 @@
 """`Ledger`: every promise that was made, in a file that shows when it was tampered with.
 
-Each entry's hash covers the entry before it, so that an entry cannot be removed, altered, moved or put in between
-without every later hash being wrong. What the chain alone cannot show is that its last entries were cut off: for that,
-keep the `head` elsewhere and give it to `verify`.
+The chain covers a commitment to each promise, so that a promise cannot be removed, altered, moved or put in between
+without every later hash being wrong; it still holds when someone's promises are erased. What the chain alone cannot
+show is that its last entries were cut off: for that, keep the `head` elsewhere and give it to `verify`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,32 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from holdfast.changes import Changes
+from holdfast.dates import iso_date
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
 from holdfast.generators.reading import find_space, model_points
 from holdfast.generators.stated import answered
 from holdfast.importers import Model, load_model
-from holdfast.presentation.notebook import HEAD, never_fails, show
-from holdfast.promises.ledger_export import export
-from holdfast.promises.ledger_read import BATCH, Reader, TermsReader
-from holdfast.promises.ledger_record import Draft, Receipt, read_keys, record, same_bits
-from holdfast.promises.ledger_rows import Promises, promises_frame
-from holdfast.promises.ledger_store import Store
-from holdfast.promises.ledger_terms import Terms
+from holdfast.network import Floats
+from holdfast.promises.ledger_file import LedgerFile, check_secret
+from holdfast.promises.ledger_read import Overview, Promises, export, overviews, promises_frame, reach_of
+from holdfast.promises.ledger_record import Receipt, certified_columns, read_keys, same_bits
 from holdfast.promises.ledger_verify import Verification, verify
+from holdfast.promises.pages import as_objects, encode_json
+from holdfast.promises.terms import Terms
+from holdfast.shown import HEAD, Shown, Summary
 from holdfast.verify.inputs import check_changes, read_targets
 
 __all__ = ["Ledger", "Receipt"]
+# How many promises at most are read at once.
+BATCH = 10_000
 
 
-class Ledger:
+class Ledger(Shown):
     """The promises made so far; opens the file, or creates it.
 
     Use it in a ``with`` statement, in one thread; any number of processes may have the same file open.
@@ -47,6 +51,9 @@ class Ledger:
         The file, an SQLite database.
     create
         False refuses a file that is not there, or empty.
+    secret
+        Record a pseudonym in the place of each key: HMAC-SHA256 with this secret, at least 16 bytes of it. Whoever has
+        the file and not the secret cannot tell whose promise it is. A ledger is begun with or without one, for good.
 
     Examples
     --------
@@ -61,9 +68,9 @@ class Ledger:
     (1, 1, 1, True, True)
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
-        self._store = Store(path, create=create)
-        self._reader = Reader(self._store)
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True, secret: str | bytes | None = None) -> None:
+        self._file = LedgerFile(path, create=create, secret=check_secret(secret))
+        self._terms: dict[str, Terms] = {}
 
     def __enter__(self) -> Ledger:
         return self
@@ -75,44 +82,54 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file; nothing is lost without it, every `add` has been written to the disk when it returns."""
-        self._store.close()
+        self._file.connection.close()
 
     def __len__(self) -> int:
-        return self._store.count()
+        return self.end[0]
 
     def __repr__(self) -> str:
         try:
             number, head = self.end
         except HoldfastError:
-            return f"Ledger({str(self._store.path)!r}: closed, or no longer to be read)"
-        return f"Ledger({str(self._store.path)!r}: {number:,} promises, head {head[:12]})"
+            return f"Ledger({str(self._file.path)!r}: closed, or no longer to be read)"
+        return f"Ledger({str(self._file.path)!r}: {number:,} promises, head {head[:12]})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         number, head = self.end
         terms = ["no Δ" if own.changes is None else own.changes.words for own in self.terms]
         facts = [
-            ("file", self._store.path),
+            ("file", self._file.path),
             ("made under", "; ".join(terms[:HEAD]) + "; …" * (len(terms) > HEAD)),
             ("head, to be kept elsewhere", head),
         ]
-        return show(f"A ledger of {number:,} promises", facts)
+        return Summary(f"A ledger of {number:,} promises", facts)
 
     @property
     def head(self) -> str:
-        """The hash of the last entry, which stands for the whole ledger: keep it where nobody can change it."""
+        """The hash at the end of the chain, which stands for the whole ledger: keep it where nobody can change it."""
         return self.end[1]
 
     @property
     def end(self) -> tuple[int, str]:
-        """The number of the last entry and its hash, read at once."""
-        number, head = self._store.head()
+        """How many promises there are, those that were erased too, and the head, read at once."""
+        _, number, head = self._file.end()
         return number, head.hex()
 
     @property
     def terms(self) -> tuple[Terms, ...]:
         """Everything that promises were made under: model, feature space, threshold and Δ."""
-        return tuple(self._reader.terms().values())
+        return tuple(map(self._read_terms, self._file.terms()))
+
+    def _read_terms(self, name: str) -> Terms:
+        """Read once and held against their hash, which is all that they can ever be."""
+        if name not in self._terms:
+            self._terms[name] = Terms.read(name, self._file.fetch)
+        return self._terms[name]
+
+    def pseudonym(self, key: Any) -> str:
+        """What the ledger knows someone by: the key as text, or its pseudonym where the ledger was given a secret."""
+        return self._file.name_of(str(read_keys([key], 1)[0]))
 
     # ------------------------------------------------------------------ writing
 
@@ -153,15 +170,13 @@ class Ledger:
         """
         if not isinstance(recourse, Recourse):
             raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
-        rows = np.flatnonzero(recourse.found)
-        model = recourse.model.at(threshold)
-        terms = _terms(model, recourse.space, recourse.changes)
-        names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
-        answers = recourse.counterfactuals.iloc[rows]
-        if rows.size and not same_bits(recourse.points[rows], terms.space.encode(answers)):
+        answers = recourse.counterfactuals[recourse.found]
+        if len(answers) and not same_bits(recourse.points[recourse.found], recourse.space.encode(answers)):
             raise InvalidInputError("recourse: expected points that are the encoding of its counterfactuals")
-        draft = Draft(terms, recourse.factuals.iloc[rows], answers, recourse.targets[rows], names[rows], date)
-        return record(self._store, draft, skipped=len(recourse) - rows.size, radius=radius, once=once)
+        names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
+        terms = _terms(recourse.model.at(threshold), recourse.space, recourse.changes)
+        tables = recourse.factuals, recourse.counterfactuals
+        return self._record(terms, tables, recourse.targets, recourse.found, names, date, radius, once)
 
     def add_frame(
         self,
@@ -203,18 +218,63 @@ class Ledger:
             raise InvalidInputError(
                 f"counterfactuals: expected the column {missing[0]!r}, got {list(counterfactuals.columns)}"
             )
-        rows = np.flatnonzero(answered(factuals, counterfactuals, space))
-        if loaded.preprocess is not None and rows.size:
+        rows = answered(factuals, counterfactuals, space)
+        if loaded.preprocess is not None and rows.any():
             own = [name for name in factuals.columns if name in counterfactuals.columns]
             for table in (factuals, counterfactuals[own]):
-                model_points(loaded, table.iloc[rows], space)
+                model_points(loaded, table[rows], space)
         names = read_keys(counterfactuals.index if keys is None else keys, len(counterfactuals))
         if changes is not None:
             check_changes(changes)
         targets = read_targets(loaded.classifier, target, len(counterfactuals))
         terms = _terms(loaded, space, changes)
-        draft = Draft(terms, factuals.iloc[rows], counterfactuals.iloc[rows], targets[rows], names[rows], date)
-        return record(self._store, draft, skipped=len(counterfactuals) - rows.size, radius=radius, once=once)
+        return self._record(terms, (factuals, counterfactuals), targets, rows, names, date, radius, once)
+
+    def _record(
+        self,
+        terms: Terms,
+        tables: tuple[pd.DataFrame, pd.DataFrame],
+        targets: NDArray[np.intp],
+        rows: NDArray[np.bool_],
+        keys: NDArray[Any],
+        date: str | datetime.date | None,
+        radius: bool,
+        once: bool,
+    ) -> Receipt:
+        """Check, certify and write the rows with an answer; the lock is held for the writing alone."""
+        for name, value in (("radius", radius), ("once", once)):
+            if not isinstance(value, bool):
+                raise InvalidInputError(f"{name}: expected True or False, got {value!r}")
+        if self._file.about["pseudonyms"] and self._file.secret is None:
+            raise InvalidInputError("secret: expected that of this ledger, whose keys are pseudonyms, got None")
+        skipped, count = int((~rows).sum()), int(rows.sum())
+        if not count:
+            return Receipt(0, skipped, *self.end)
+        before, after = (table[rows] for table in tables)
+        day, names = iso_date(date, "date"), as_objects([self._file.name_of(key) for key in keys[rows]])
+        said = certified_columns(terms, names, before, after, targets[rows], radius)
+        added, total, head = self._file.append(terms, day, said, once=once)
+        return Receipt(added, skipped, total, head.hex(), count - added)
+
+    def erase(self, key: Any, *, why: str = "") -> tuple[int, ...]:
+        """Take everything that the ledger says of someone's promises out of the file; returns their numbers.
+
+        Their place in the chain remains, and an entry of its own that says which promises were erased, and when. What
+        was copied before is not reached: exports, backups, letters, certificates.
+
+        Parameters
+        ----------
+        key
+            Whose promises; a pseudonym as it is where the ledger has such and no secret was given.
+        why
+            A reason to put on record, which cannot be erased: name nobody in it.
+        """
+        name = encode_json(self.pseudonym(key))
+        return tuple(self._file.erase(name, iso_date(None, "date"), str(why)))
+
+    def reindex(self) -> None:
+        """Build the index of keys again from the promises, where `verify` says that it is not theirs."""
+        self._file.reindex()
 
     # ------------------------------------------------------------------ reading
 
@@ -232,7 +292,15 @@ class Ledger:
         last
             Only those up to this number.
         """
-        return self._reader.promises(batch=batch, terms=terms, last=last)
+        last = len(self) if last is None else last
+        asked = "SELECT number FROM pages WHERE size > 0 AND first <= ? AND (? = '' OR terms = ?) ORDER BY first"
+        name = "" if terms is None else terms.hash
+        for (number,) in self._file.query(asked, last, name, name):
+            (page,) = self._file.pages(number)
+            count = min(page.size, last + 1 - page.first)
+            for start in range(0, count, batch):
+                places = np.arange(start, min(start + batch, count))
+                yield Promises.of(page, self._read_terms(page.terms), places)
 
     def find(self, key: Any) -> pd.DataFrame:
         """Every promise made to someone, the oldest first; no row if there is none.
@@ -240,13 +308,26 @@ class Ledger:
         Parameters
         ----------
         key
-            Whose promises; its text counts, as it does for `add`.
+            Whose promises; its text counts, as it does for `add`. A pseudonym as it is where the ledger has such and
+            no secret was given.
         """
-        return promises_frame(self._reader.find(read_keys([key], 1)[0]))
+        name, parts = encode_json(self.pseudonym(key)), []
+        for page in self._file.pages_of(name):
+            places = np.flatnonzero(page.lines("keys") == name)
+            parts.append(Promises.of(page, self._read_terms(page.terms), places))
+        return promises_frame(parts)
 
-    def under(self, terms: Terms) -> TermsReader:
-        """The promises under some terms by their columns, which is how an audit goes through them."""
-        return self._reader.under(terms)
+    def spans(self, last: int) -> list[tuple[Terms, NDArray[np.int64]]]:
+        """Where the promises up to a number lie: under each of the terms, (first, size) of every page."""
+        return [(terms, self._file.spans(terms.hash, last)) for terms in self.terms]
+
+    def overviews(self, terms: Terms, spans: NDArray[np.int64], batch: int = BATCH) -> Iterator[Overview]:
+        """The promises in some pages by their columns, which is how an audit goes through them."""
+        return overviews(self._file, terms, spans, batch)
+
+    def reach(self, terms: Terms, spans: NDArray[np.int64]) -> Floats:
+        """The largest |u| of each of the model's variables over the promises in some pages."""
+        return reach_of(self._file, terms, spans)
 
     def verify(self, *, head: str | None = None) -> Verification:
         """Whether the ledger is what was written: every hash, every model, every row and its encoding.
@@ -256,11 +337,11 @@ class Ledger:
         head
             The `head` that was noted down at some time: it has to be in the chain, so nothing up to then is missing.
         """
-        return verify(self._store, head)
+        return verify(self._file, head)
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
-        return export(self.promises(), path)
+        return export(self.promises(), path, self.terms)
 
 
 def _terms(model: Model, space: FeatureSpace, changes: Changes | None) -> Terms:

@@ -1,202 +1,293 @@
-"""Reading a ledger: batch by batch, so that no more than a batch is in memory."""
+"""Reading a ledger: promises a batch at a time, and the overview of them that an audit goes through."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
+from holdfast.files import is_parquet, whole_file
 from holdfast.network import Floats
-from holdfast.promises.ledger_entries import PAGE
-from holdfast.promises.ledger_pages import Overview
-from holdfast.promises.ledger_rows import Promises, encode_json, rows_from_json
-from holdfast.promises.ledger_store import Store
-from holdfast.promises.ledger_terms import Terms
+from holdfast.promises.ledger_file import LedgerFile
+from holdfast.promises.pages import ERASED, VERDICTS, Page, as_objects, restored_rows, rows_from_json
+from holdfast.promises.terms import Terms
 
-BATCH = 10_000
-_ENTRY = "number, key, date, target, verdict, radius, factual, counterfactual"
-_PAGES_AFTER = "SELECT first, size, terms FROM pages WHERE first > ? AND first <= ? ORDER BY first LIMIT 1000"
-_SIZES = "SELECT first, size FROM pages WHERE terms = ? AND first > ? AND first <= ? ORDER BY first LIMIT 10000"
-_OVERVIEW = (
-    "SELECT first, size, date, target, verdicts, radii, keys FROM pages "
-    "WHERE terms = ? AND first BETWEEN ? AND ? ORDER BY first"
+# What is said of a promise in a table of promises.
+FRAME_COLUMNS = (
+    *("number", "key", "date", "model", "terms", "threshold", "target"),
+    *("delta", "norm", "verdict", "radius", "statement", "factual", "counterfactual"),
 )
-_POINTS = (
-    "SELECT first, size, points FROM pages WHERE terms = ?1 AND first <= ?3 AND first + size > ?2 "
-    f"AND first > ?2 - {PAGE} ORDER BY first"
-)
-_REACH = "SELECT first, reach FROM pages WHERE terms = ? AND first > ? AND first <= ? ORDER BY first LIMIT 10000"
-# Rows so far apart are looked up one by one; SQLite takes at least 999 arguments.
-_SPARSE, _ARGUMENTS = 20, 500
+_REACH, _REACHES = "SELECT reach FROM pages WHERE terms = ? AND first BETWEEN ? AND ?", 10_000
+_OVERVIEW = "number, first, size, terms, note, hash, date, x'', targets, verdicts, radii, keys"
 
 
-class Reader:
-    """Everything in a ledger's file that is not written."""
+@dataclass(frozen=True, eq=False)
+class Promises:
+    """A batch of promises made under the same terms.
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._read: dict[str, Terms] = {}
+    Attributes
+    ----------
+    terms
+        The model, the feature space, the threshold and Δ.
+    numbers
+        Where each stands in the ledger, from 1.
+    keys, dates
+        Whose it is and when it was made (ISO 8601).
+    targets
+        The class promised, a label of ``terms.classifier.classes``.
+    verdicts
+        "ROBUST", "NOT_ROBUST" or "UNKNOWN" under Δ; None without Δ.
+    radius
+        The certified radius: delta in ``terms.norm``, or the margin or radius of another kind of change; nan where it
+        was not recorded.
+    points
+        x' as the model of that day read it.
+    erased
+        The numbers of promises among these that were erased; nothing else here speaks of them.
+    """
 
-    def terms(self) -> dict[int, Terms]:
-        """What promises were made under, by its number in this file."""
-        return {place: self._terms(name) for place, name in self.store.terms().items()}
+    terms: Terms
+    numbers: NDArray[np.int64]
+    keys: NDArray[Any]
+    dates: NDArray[Any]
+    targets: NDArray[Any]
+    verdicts: NDArray[Any]
+    radius: Floats
+    points: Floats
+    factual_texts: NDArray[Any]
+    counterfactual_texts: NDArray[Any]
+    erased: NDArray[np.int64]
 
-    def _terms(self, name: str) -> Terms:
-        """Read once and held against their hash, which is all that they can ever be."""
-        if name not in self._read:
-            self._read[name] = Terms.read(name, self.store.fetch)
-        return self._read[name]
-
-    def place(self, terms: Terms) -> int:
-        """The number of some terms in this file; 0 if it does not have them."""
-        return next((place for place, name in self.store.terms().items() if name == terms.hash), 0)
-
-    # ------------------------------------------------------------------ whole promises
-
-    def promises(self, *, batch: int, terms: Terms | None, last: int | None) -> Iterator[Promises]:
-        """See `Ledger.promises`."""
-        wanted = self.terms() if terms is None else {self.place(terms): terms}
-        end = self.store.head()[0] if last is None else last
-        for place, first, until in self._runs(wanted, batch, end):
-            rows = self._between(_ENTRY, place, first, until)
-            points = self.under(wanted[place]).points(first, until)
-            if not len(rows) == len(points) == until + 1 - first:
-                raise FileFormatError(f"entries {first} to {until}: expected {until + 1 - first}, got {len(rows)}")
-            yield _batch(wanted[place], rows, points)
-
-    def _runs(self, wanted: Mapping[int, Terms], batch: int, last: int) -> Iterator[tuple[int, int, int]]:
-        """(terms, first, last) of promises in a row, at most `batch` of them, in the order of the ledger."""
-        after = 0
-        while pages := self.store.query(_PAGES_AFTER, (after, last)):
-            after = pages[-1][0]
-            for first, count, place in pages:
-                if place in wanted:
-                    for start in range(first, min(first + count - 1, last) + 1, batch):
-                        yield place, start, min(start + batch, first + count, last + 1) - 1
-
-    def find(self, key: str) -> list[Promises]:
-        """The promises made to someone, those under the same terms together."""
-        names, found = self.store.terms(), []
-        rows = self.store.query(f"SELECT terms, {_ENTRY} FROM promises WHERE key = ? ORDER BY number", (key,))
-        for place in dict.fromkeys(row[0] for row in rows):
-            if place not in names:
-                raise FileFormatError(f"key {key!r}: expected a promise with terms, got one without")
-            terms, mine = self._terms(names[place]), [row[1:] for row in rows if row[0] == place]
-            # The point of a promise is the encoding of its row, and the row is at hand.
-            points = terms.space.encode(rows_from_json(terms.space, [row[-1] for row in mine]))
-            found.append(_batch(terms, mine, points))
-        return found
-
-    def _between(self, columns: str, place: int, first: int, last: int) -> list[Any]:
-        return self.store.query(
-            f"SELECT {columns} FROM promises WHERE number BETWEEN ? AND ? AND terms = ? ORDER BY number",
-            (first, last, place),
+    @classmethod
+    def of(cls, page: Page, terms: Terms, places: NDArray[np.intp]) -> Promises:
+        """Some of the promises of a page."""
+        said = page.columns(terms.space.n_variables)
+        gone = said.verdicts[places] == ERASED
+        erased, places = page.numbers[places[gone]], places[~gone]
+        said = said.take(places)
+        try:
+            keys = as_objects(json.loads(f"[{','.join(said.keys)}]"))
+            targets = as_objects(terms.classifier.classes.tolist())[said.targets]
+            verdicts = as_objects(VERDICTS)[said.verdicts]
+        except (ValueError, IndexError) as error:
+            raise FileFormatError(f"page {page.number}: expected what a ledger writes, got: {error}") from error
+        return cls(
+            terms=terms,
+            numbers=page.numbers[places],
+            keys=keys,
+            dates=as_objects([page.date] * len(places)),
+            targets=targets,
+            verdicts=verdicts,
+            radius=said.radii,
+            points=said.points,
+            factual_texts=said.factuals,
+            counterfactual_texts=said.counterfactuals,
+            erased=erased,
         )
 
-    def under(self, terms: Terms) -> TermsReader:
-        """What there is of the promises made under some terms, without opening all of them."""
-        return TermsReader(self, terms)
-
-
-class TermsReader:
-    """The promises made under the same terms, by their columns: what an audit goes through."""
-
-    def __init__(self, reader: Reader, terms: Terms) -> None:
-        self.reader, self.terms = reader, terms
+    def __len__(self) -> int:
+        return int(self.numbers.shape[0])
 
     @cached_property
-    def _place(self) -> int:
-        return self.reader.place(self.terms)
+    def factuals(self) -> pd.DataFrame:
+        """x in the caller's columns, dtypes and units, indexed by key."""
+        return self._restored(self.factual_texts)
 
-    def pages(self, last: int) -> NDArray[np.int64]:
-        """(first, size) of every page that begins up to a number."""
-        after, parts = -(2**62), [np.empty((0, 2), dtype=np.int64)]
-        while found := self.reader.store.query(_SIZES, (self._place, after, last)):
-            try:
-                parts.append(np.array(found, dtype=np.int64))
-            except (TypeError, ValueError, OverflowError) as error:
-                raise FileFormatError(f"pages from {found[0][0]} on: expected sizes, got: {error}") from error
-            after = found[-1][0]
-        return np.concatenate(parts)
+    @cached_property
+    def counterfactuals(self) -> pd.DataFrame:
+        """x' in the caller's columns, dtypes and units, indexed by key."""
+        return self._restored(self.counterfactual_texts)
 
-    def overview(self, pages: NDArray[np.int64], batch: int) -> Iterator[Overview]:
-        """Key, date, target, verdict and radius of the promises in some pages, whole pages until there are `batch`.
+    def _restored(self, texts: NDArray[Any]) -> pd.DataFrame:
+        space = self.terms.space
+        return restored_rows(space, rows_from_json(space, texts), pd.Index(self.keys, name="key"))
 
-        A ledger whose promises need not be looked at is gone through in a moment.
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each promise: number, key, date, model, target, Δ, verdict, radius, then x and x' as JSON.
+
+        Of a promise that was erased, the verdict is "ERASED" and nothing else is known but its terms.
         """
-        ends = np.cumsum(pages[:, 1])
-        start = 0
-        while start < len(pages):
-            before = ends[start - 1] if start else 0
-            stop = min(int(np.searchsorted(ends, before + batch)) + 1, len(pages))
-            firsts = (int(pages[start, 0]), int(pages[stop - 1, 0]))
-            found = self.reader.store.query(_OVERVIEW, (self._place, *firsts))
-            if [list(row[:2]) for row in found] != pages[start:stop].tolist():
-                raise FileFormatError(f"pages {firsts[0]} to {firsts[1]}: expected a file that is only added to")
-            yield Overview.of(found)
-            start = stop
+        terms, n = self.terms, len(self.numbers)
+        said = {
+            "number": self.numbers,
+            "key": self.keys,
+            "date": self.dates,
+            "model": [terms.model_hash] * n,
+            "terms": [terms.hash] * n,
+            "threshold": [terms.threshold] * n,
+            "target": self.targets,
+            "delta": [_delta_text(terms.changes)] * n,
+            "norm": ["" if terms.norm is None else str(terms.norm)] * n,
+            "verdict": self.verdicts,
+            "radius": self.radius,
+            "statement": [terms.statement(verdict) for verdict in self.verdicts],
+            "factual": self._named(self.factual_texts),
+            "counterfactual": self._named(self.counterfactual_texts),
+        }
+        if not self.erased.size:
+            return pd.DataFrame(said)
+        gone = pd.DataFrame({"number": self.erased, "verdict": "ERASED", "statement": "erased"}, columns=list(said))
+        gone["model"], gone["terms"] = terms.model_hash, terms.hash
+        return pd.concat([pd.DataFrame(said)] * bool(n) + [gone]).sort_values("number", ignore_index=True)
 
-    def points(self, first: int, last: int) -> Floats:
-        """x' of the promises from one number to another, as the model of that day read them."""
-        pages = self.reader.store.query(_POINTS, (self._place, first, last))
-        width = 8 * self.terms.space.n_variables
-        if any(not isinstance(blob, bytes) or len(blob) != count * width for _, count, blob in pages):
-            raise FileFormatError(f"entries {first} to {last}: expected a point for each, got pages of another size")
-        content = b"".join(page[2] for page in pages)
-        points = np.frombuffer(content, dtype="<f8").reshape(-1, self.terms.space.n_variables)
-        # The first page may begin before the first promise wanted, and the last end after the last.
-        begin = max(first - pages[0][0], 0) if pages else 0
-        beyond = max(pages[-1][0] + pages[-1][1] - 1 - last, 0) if pages else 0
-        return points[begin : len(points) - beyond]
-
-    def reach(self, last: int) -> Floats:
-        """The largest |u| of each of the model's variables over the promises up to a number."""
-        width, after = self.terms.space.n_variables, -(2**62)
-        largest = np.zeros(width)
-        while found := self.reader.store.query(_REACH, (self._place, after, last)):
-            if any(not isinstance(blob, bytes) or len(blob) != 8 * width for _, blob in found):
-                raise FileFormatError(f"pages from {found[0][0]} on: expected a reach of {width} variables")
-            values = np.frombuffer(b"".join(blob for _, blob in found), dtype="<f8").reshape(-1, width)
-            largest, after = np.maximum(largest, values.max(axis=0)), found[-1][0]
-        return largest
-
-    def counterfactual_rows(self, numbers: NDArray[np.int64]) -> pd.DataFrame:
-        """x' of some promises, in raw units: float64, or labels."""
-        wanted, texts = numbers.tolist(), {}
-        if wanted and wanted[-1] - wanted[0] < _SPARSE * len(wanted):
-            texts = dict(self.reader._between("number, counterfactual", self._place, wanted[0], wanted[-1]))
-        else:
-            for start in range(0, len(wanted), _ARGUMENTS):
-                some = wanted[start : start + _ARGUMENTS]
-                marks = ", ".join("?" * len(some))
-                statement = f"SELECT number, counterfactual FROM promises WHERE number IN ({marks}) AND terms = ?"
-                texts |= dict(self.reader.store.query(statement, (*some, self._place)))
-        missing = [number for number in wanted if number not in texts]
-        if missing:
-            raise FileFormatError(f"entry {missing[0]}: expected it in the ledger, got none")
-        return rows_from_json(self.terms.space, [texts[number] for number in wanted])
+    def _named(self, texts: NDArray[Any]) -> list[str]:
+        """Rows as JSON objects, which say what each value is."""
+        names = [str(name) for name in self.terms.space.names]
+        return [json.dumps(dict(zip(names, json.loads(text), strict=True))) for text in texts]
 
 
-def _batch(terms: Terms, rows: list[tuple[Any, ...]], points: Floats) -> Promises:
-    numbers, keys, dates, targets, verdicts, radius, before, after = zip(*rows, strict=True)
-    labels = {encode_json(label): label for label in terms.classifier.classes.tolist()}
-    strange = next((i for i, text in enumerate(targets) if text not in labels), None)
-    if strange is not None:
-        raise FileFormatError(f"entry {numbers[strange]}: expected a class of its model, got {targets[strange]}")
-    return Promises(
-        terms=terms,
-        numbers=np.array(numbers, dtype=np.int64),
-        keys=np.array(keys, dtype=object),
-        dates=np.array(dates, dtype=object),
-        targets=np.array([labels[text] for text in targets], dtype=object),
-        verdicts=np.array(verdicts, dtype=object),
-        radius=np.array(radius, dtype=np.float64),
-        points=points,
-        factual_texts=before,
-        counterfactual_texts=after,
-    )
+def promises_frame(batches: Sequence[Promises]) -> pd.DataFrame:
+    """All of them in one table, which has its columns even if there are none, in the order of the ledger."""
+    if not batches:
+        return pd.DataFrame(columns=list(FRAME_COLUMNS))
+    frames = [batch.to_frame() for batch in batches]
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+
+def _delta_text(changes: Changes | None) -> str:
+    """The radius or radii as JSON; in words where they are many, or of another kind: the terms say them in full."""
+    if changes is None:
+        return ""
+    plain = isinstance(changes, PlausibleChanges) and not changes.per_parameter
+    return json.dumps(changes.to_dict()["delta"]) if plain else changes.words
+
+
+def _several(terms: Terms) -> bool:
+    """Whether there is a threshold for each class."""
+    return isinstance(terms.threshold, tuple)
+
+
+# ---------------------------------------------------------------- what an audit reads
+
+
+class Overview:
+    """What a ledger says of the promises of some pages under the same terms.
+
+    Points and rows are long, and read when they are asked for: a ledger whose promises need not be looked at is gone
+    through in a moment.
+    """
+
+    def __init__(self, file: LedgerFile, terms: Terms, first: int, last: int) -> None:
+        self._file, self._terms, self._between = file, terms, (terms.hash, first, last)
+        self.pages = [Page(*row) for row in self._columns(_OVERVIEW)]
+        self.numbers = np.concatenate([page.numbers for page in self.pages])
+        self.targets = np.concatenate([page.values("targets", "<u2") for page in self.pages])
+        self.radius = np.concatenate([page.values("radii", "<f8") for page in self.pages])
+        verdicts = np.concatenate([page.values("verdicts", "u1") for page in self.pages])
+        self.robust, self.erased = verdicts == VERDICTS.index("ROBUST"), verdicts == ERASED
+
+    def __len__(self) -> int:
+        return int(self.numbers.shape[0])
+
+    @property
+    def places(self) -> slice | NDArray[np.int64]:
+        """Where these promises stand among all: a slice where they lie together, which is the quicker way."""
+        first, last = int(self.numbers[0]), int(self.numbers[-1])
+        return slice(first - 1, last) if last - first == len(self) - 1 else self.numbers - 1
+
+    def _columns(self, names: str) -> list[Any]:
+        asked = f"SELECT {names} FROM pages WHERE terms = ? AND first BETWEEN ? AND ? ORDER BY first"
+        return self._file.query(asked, *self._between)
+
+    def _check(self, present: bool, what: str) -> None:
+        if not present:
+            raise FileFormatError(
+                f"promises {self.numbers[0]} to {self.numbers[-1]}: expected {what} of each, got others: the file is "
+                "damaged, or a promise was erased meanwhile"
+            )
+
+    def points(self, places: NDArray[np.intp]) -> Floats:
+        """x' of some of these promises, as the model of that day read them."""
+        content = b"".join(blob for (blob,) in self._columns("points"))
+        width = self._terms.space.n_variables
+        self._check(len(content) == 8 * width * len(self), "a point")
+        points = np.frombuffer(content, dtype="<f8").reshape(-1, width)
+        points = points if len(places) == len(points) else points[places]
+        self._check(not np.isnan(points).any(), "a point")
+        return points
+
+    def counterfactuals(self, places: NDArray[np.intp]) -> pd.DataFrame:
+        """x' of some of these promises in raw units: float64, or labels."""
+        lines = as_objects([line for (text,) in self._columns("counterfactuals") for line in text.split("\n")])
+        self._check(len(lines) == len(self), "a row")
+        return rows_from_json(self._terms.space, lines[places])
+
+
+def overviews(file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: int) -> Iterator[Overview]:
+    """The pages with these (first, size), whole pages until there are `batch` promises."""
+    ends = np.cumsum(spans[:, 1])
+    start = 0
+    while start < len(spans):
+        before = ends[start - 1] if start else 0
+        stop = min(int(np.searchsorted(ends, before + batch)) + 1, len(spans))
+        part = Overview(file, terms, int(spans[start, 0]), int(spans[stop - 1, 0]))
+        if [(page.first, page.size) for page in part.pages] != [*map(tuple, spans[start:stop].tolist())]:
+            raise FileFormatError(f"pages from promise {spans[start, 0]} on: expected a file that is only added to")
+        yield part
+        start = stop
+
+
+def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats:
+    """The largest |u| of each of the model's variables over the promises in the pages with these (first, size)."""
+    largest = np.zeros(terms.space.n_variables)
+    for start in range(0, len(spans), _REACHES):
+        some = spans[start : start + _REACHES, 0].tolist()
+        rows = file.query(_REACH, terms.hash, some[0], some[-1])
+        if any(len(reach) != largest.nbytes for (reach,) in rows):
+            raise FileFormatError(f"pages from promise {some[0]} on: expected a reach over {len(largest)} variables")
+        values = np.frombuffer(b"".join(reach for (reach,) in rows), dtype="<f8").reshape(-1, len(largest))
+        largest = np.maximum(largest, values.max(axis=0))
+    return largest
+
+
+# ---------------------------------------------------------------- the whole ledger as a table
+
+
+def export(batches: Iterable[Promises], path: str | os.PathLike[str], terms: Iterable[Terms]) -> int:
+    """Write the table as the file's name says, a batch at a time; returns the number of promises."""
+    place, frames = Path(path), (_as_text(batch.to_frame()) for batch in batches)
+    parquet = is_parquet(place)
+    with whole_file(place) as partial:
+        if not parquet:
+            return _write_csv(frames, partial)
+        return _write_parquet(frames, partial, text={"threshold"} if any(map(_several, terms)) else set())
+
+
+def _as_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """Labels of different models may have different types, which one column of a file cannot hold."""
+    return frame.assign(target=frame["target"].map(str, na_action="ignore"))
+
+
+def _write_csv(frames: Iterable[pd.DataFrame], path: Path) -> int:
+    pd.DataFrame(columns=list(FRAME_COLUMNS)).to_csv(path, index=False)
+    count = 0
+    for frame in frames:
+        frame.to_csv(path, index=False, header=False, mode="a")
+        count += len(frame)
+    return count
+
+
+def _write_parquet(frames: Iterable[pd.DataFrame], path: Path, text: set[str]) -> int:
+    import pyarrow  # type: ignore[import-untyped]
+    from pyarrow import parquet
+
+    kinds = {"number": pyarrow.int64(), "threshold": pyarrow.float64(), "radius": pyarrow.float64()}
+    kinds |= dict.fromkeys(text, pyarrow.string())
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in FRAME_COLUMNS])
+    count = 0
+    with parquet.ParquetWriter(path, schema) as writer:
+        for frame in frames:
+            frame = frame.assign(**{name: frame[name].map(str) for name in text})
+            writer.write_table(pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False))
+            count += len(frame)
+    return count

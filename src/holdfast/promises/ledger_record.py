@@ -1,8 +1,7 @@
-"""Writing to a ledger: what is promised is checked and certified, then appended."""
+"""What is promised is checked and certified before it goes into a ledger."""
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,23 +11,28 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
-from holdfast.presentation.notebook import never_fails, show
-from holdfast.promises.ledger_entries import Entry
-from holdfast.promises.ledger_rows import encode_json, restored_rows, rows_as_json, rows_from_json
-from holdfast.promises.ledger_store import Store
-from holdfast.promises.ledger_terms import Terms
+from holdfast.promises.pages import (
+    VERDICTS,
+    Columns,
+    as_objects,
+    encode_json,
+    restored_rows,
+    rows_as_json,
+    rows_from_json,
+)
+from holdfast.promises.terms import Terms
 from holdfast.scored import Scored
+from holdfast.shown import Shown, Summary
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import decider_for
 from holdfast.verify.radius import radius_of_points
 
 
 @dataclass(frozen=True)
-class Receipt:
+class Receipt(Shown):
     """What an `add` wrote.
 
     Attributes
@@ -49,80 +53,58 @@ class Receipt:
     head: str
     repeated: int = 0
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         facts = [
             ("rows without an answer", self.skipped),
             ("recorded already", self.repeated or None),
             ("promises in the ledger", self.total),
             ("head, to be kept elsewhere", self.head),
         ]
-        return show(f"{self.added:,} promises recorded", facts)
+        return Summary(f"{self.added:,} promises recorded", facts)
 
 
-@dataclass(frozen=True, eq=False)
-class Draft:
-    """Promises that are to be recorded: x and x' in raw units, row by row, the classes promised, and to whom."""
+def certified_columns(
+    terms: Terms,
+    keys: NDArray[Any],
+    factuals: pd.DataFrame,
+    counterfactuals: pd.DataFrame,
+    targets: NDArray[np.intp],
+    radius: bool,
+) -> Columns:
+    """What is to be recorded, row by row, checked and certified.
 
-    terms: Terms
-    factuals: pd.DataFrame
-    counterfactuals: pd.DataFrame
-    targets: NDArray[np.intp]
-    keys: NDArray[Any]
-    date: str | datetime.date | None
-
-    def entries(self, radius: bool) -> list[Entry]:
-        """Checked and certified; where they go in the chain is for the store to say."""
-        terms, space, targets = self.terms, self.terms.space, self.targets
-        before, after = rows_as_json(space, self.factuals), rows_as_json(space, self.counterfactuals)
-        points = space.encode(rows_from_json(space, after))
-        # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
-        if not same_bits(points, space.encode(self.counterfactuals)):
-            raise InvalidInputError("counterfactuals: expected rows that survive being written down, got other values")
-        model, asked = Model(terms.classifier).at(terms.threshold), points
-        if isinstance(terms.classifier, Scored):
-            # Such a model reads the row itself, not what a network would see of it.
-            classifier, asked = terms.classifier.about(restored_rows(space, rows_from_json(space, after)))
-            model = Model(classifier).at(terms.threshold)
-        broken = np.flatnonzero(model.classifier.predict_index(asked) != targets)
-        if broken.size:
-            raise InvalidInputError(
-                f"counterfactuals: expected rows with the class that is promised, got another class today for "
-                f"{broken.size} of {len(self.keys)}, the first with the key {self.keys[broken[0]]!r}"
-            )
-        labels, when = model.classifier.classes[targets], iso_date(self.date, "date")
-        # The same row may be promised to many.
-        _, firsts, places = np.unique(
-            np.column_stack([points, targets]), axis=0, return_index=True, return_inverse=True
+    An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
+    """
+    space, after = terms.space, rows_as_json(terms.space, counterfactuals)
+    raw = rows_from_json(space, after)
+    points = space.encode(raw)
+    # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
+    if not same_bits(points, space.encode(counterfactuals)):
+        raise InvalidInputError("counterfactuals: expected rows that survive being written down, got other values")
+    classifier, asked = terms.classifier, points
+    if isinstance(classifier, Scored):
+        # Such a model reads the row itself, not what a network would see of it.
+        classifier, asked = classifier.about(restored_rows(space, raw))
+    model = Model(classifier).at(terms.threshold)
+    broken = np.flatnonzero(model.classifier.predict_index(asked) != targets)
+    if broken.size:
+        raise InvalidInputError(
+            f"counterfactuals: expected rows with the class that is promised, got another class today for "
+            f"{broken.size} of {len(keys)}, the first with the key {keys[broken[0]]!r}"
         )
-        verdicts, radii = _proven(terms, model, asked[firsts], targets[firsts], radius)
-        verdicts, radii = verdicts[places.ravel()], radii[places.ravel()]
-        return [
-            Entry(
-                0, key, when, 0, encode_json(label), None if verdict is None else str(verdict), known, x, x_new, point
-            )
-            for key, label, verdict, known, x, x_new, point in zip(
-                self.keys, labels.tolist(), verdicts, _finite(radii), before, after, _blobs(points), strict=True
-            )
-        ]
-
-
-def record(store: Store, draft: Draft, *, skipped: int, radius: bool, once: bool) -> Receipt:
-    """Check, certify and write; the lock is held for the writing alone."""
-    if not isinstance(radius, bool):
-        raise InvalidInputError(f"radius: expected True or False, for radii are computed here, got {radius!r}")
-    if not isinstance(once, bool):
-        raise InvalidInputError(f"once: expected True or False, got {once!r}")
-    if not len(draft.keys):
-        return Receipt(0, skipped, store.count(), store.head()[1].hex())
-    entries = draft.entries(radius)
-    added, total, head = store.append(draft.terms.hash, draft.terms.objects(), entries, once=once)
-    return Receipt(added, skipped, total, head.hex(), len(entries) - added)
-
-
-def _blobs(points: Floats) -> list[bytes]:
-    content, width = np.ascontiguousarray(points, dtype="<f8").tobytes(), 8 * points.shape[1]
-    return [content[start : start + width] for start in range(0, len(content), width)]
+    # The same row may be promised to many.
+    _, firsts, places = np.unique(np.column_stack([points, targets]), axis=0, return_index=True, return_inverse=True)
+    verdicts, radii = _proven(terms, model, asked[firsts], targets[firsts], radius)
+    return Columns(
+        keys=as_objects([encode_json(key) for key in keys]),
+        targets=targets.astype(np.uint16),
+        verdicts=verdicts[places.ravel()],
+        radii=radii[places.ravel()],
+        points=points,
+        counterfactuals=after,
+        factuals=rows_as_json(space, factuals),
+    )
 
 
 def same_bits(a: Floats, b: Floats) -> bool:
@@ -147,23 +129,17 @@ def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
 
 def _proven(
     terms: Terms, model: Model, points: Floats, targets: NDArray[np.intp], radius: bool
-) -> tuple[NDArray[Any], Floats]:
-    """The verdicts, None without Δ, and the certified radii, nan without a way to compute them.
-
-    An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
-    """
+) -> tuple[NDArray[np.uint8], Floats]:
+    """The verdicts as a page stores them, and the certified radii, nan without a way to compute them."""
     classifier, changes, n = model.classifier, terms.changes, len(points)
-    verdicts, radii = np.full(n, None, dtype=object), np.full(n, np.nan)
+    verdicts, radii = np.full(n, VERDICTS.index(None), dtype=np.uint8), np.full(n, np.nan)
     if changes is not None:
-        verdicts = certify_points(decider_for(model, changes), points, targets).verdict
+        proven = certify_points(decider_for(model, changes), points, targets).verdict
+        verdicts = np.array([VERDICTS.index(str(verdict)) for verdict in proven], dtype=np.uint8)
     known = terms.norm is None or (
         isinstance(classifier, Network) and classifier.rectified and not (classifier.hidden and terms.norm != np.inf)
     )
     if radius and known:
-        radii = radius_of_points(model, points, targets, changes).lower
+        # No change reaches a point with an infinite radius; tables and JSON hold the largest float for it.
+        radii = np.minimum(radius_of_points(model, points, targets, changes).lower, sys.float_info.max)
     return verdicts, radii
-
-
-def _finite(radii: Floats) -> list[float | None]:
-    """What SQLite and JSON can hold: nothing for nan, and the largest float for a point that no change can reach."""
-    return [None if np.isnan(radius) else min(radius, sys.float_info.max) for radius in radii.tolist()]

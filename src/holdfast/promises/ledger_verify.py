@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.errors import HoldfastError
-from holdfast.presentation.notebook import never_fails, show
-from holdfast.promises.ledger_entries import COLUMNS, Entry, Page, chain_hash, pages_of
-from holdfast.promises.ledger_rows import rows_from_json
-from holdfast.promises.ledger_store import Extent, Store
-from holdfast.promises.ledger_terms import Terms
+from holdfast.promises.ledger_file import LedgerFile
+from holdfast.promises.pages import ERASED, Columns, Page, rows_from_json
+from holdfast.promises.terms import Terms
+from holdfast.shown import Shown, Summary
 
-_BATCH = 10_000
-# More are not listed: one removed entry is one fault, a file full of them is a different file.
+# So many pages are read at once.
+_PAGES = 16
+# More are not listed: one removed promise is one fault, a file full of them is a different file.
 _MOST_FAULTS = 20
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Shown):
     """What `Ledger.verify` found.
 
     Attributes
     ----------
     entries, head
-        How many entries there are, and the hash of the last one.
+        How many promises were recorded, and the hash at the end of the chain.
     faults
         What is wrong, as sentences; empty if nothing is.
     known_head
-        The number of the entry whose hash is the head that was noted down; None if none was given or it is not there.
+        How many promises there were when the head was noted down; None if none was given or it is not in the chain.
     warnings
         What is not as a ledger leaves it although every entry is what was written. So far that is one thing: that the
         guards against UPDATE and DELETE are missing, which do not go away by themselves.
+    erased
+        How many of the promises were erased, as entries of the chain say.
     """
 
     entries: int
@@ -41,102 +46,78 @@ class Verification:
     faults: tuple[str, ...]
     known_head: int | None = None
     warnings: tuple[str, ...] = ()
+    erased: int = 0
 
     @property
     def intact(self) -> bool:
         """Whether nothing is wrong. Entries cut off at the end show only if a head was given that came after them."""
         return not self.faults
 
+    @property
+    def _promises(self) -> str:
+        return f"{self.entries:,} promises" + f", {self.erased:,} of them erased" * bool(self.erased)
+
     def __str__(self) -> str:
         if self.faults:
-            return f"{self.entries:,} promises, NOT intact: {'; '.join(self.faults)}"
+            return f"{self._promises}, NOT intact: {'; '.join(self.faults)}"
         until = "" if self.known_head is None else f"; the head noted down is that of entry {self.known_head:,}"
         beware = "".join(f"; warning: {warning}" for warning in self.warnings)
-        return f"{self.entries:,} promises, chain intact{until}; head {self.head}{beware}"
+        return f"{self._promises}, chain intact{until}; head {self.head}{beware}"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         facts = [
             ("head", self.head),
             ("the head noted down is that of entry", self.known_head),
             *(("warning", warning) for warning in self.warnings),
         ]
         state = "the chain is intact" if self.intact else "NOT intact"
-        return show(f"{self.entries:,} promises, {state}", facts, notes=self.faults)
+        return Summary(f"{self._promises}, {state}", facts, notes=self.faults)
 
 
-def verify(store: Store, head: str | None) -> Verification:
+def verify(file: LedgerFile, head: str | None) -> Verification:
     """Go through the whole file; see `Ledger.verify`."""
-    wanted = None if head is None else head.strip().lower()
-    faults = store.foreign() or store.mistyped()
+    faults = file.foreign()
     if faults:
         # What such tables say means nothing.
         return Verification(0, "", tuple(faults))
-    for (answer,) in store.query("PRAGMA integrity_check(5)"):
+    for (answer,) in file.query("PRAGMA integrity_check(5)"):
         if answer != "ok":
             faults.append(f"the database is damaged: {answer}")
-    terms: dict[int, Terms | None] = {}
-    names = store.terms()
-    for name, count in Counter(names.values()).items():
-        if count > 1:
-            faults.append(f"terms {name[:12]}: expected them once, got them {count} times")
-    for place, name in names.items():
-        try:
-            terms[place] = Terms.read(name, store.fetch)
-        except HoldfastError as error:
-            terms[place] = None
-            faults.append(str(error))
-    number, previous = 0, store.genesis
+    wanted, about = None if head is None else head.strip().lower(), file.about
+    number, last, previous = 0, 0, file.genesis
     known = 0 if wanted == previous.hex() else None
-    paged = 0
-    extent = store.extent()
-    faults += _outside(extent)
-    for pages, rows in _groups(store, extent.last):
+    if wanted is not None and about.get("migrated", "").split()[:1] == [wanted]:
+        known = int(about["migrated"].split()[1])
+    (end, total, newest), terms, erased = file.end(), _read_terms(file, faults), _erased(file, faults)
+    index, blank = [np.empty((0, 2), dtype=np.int64)], set[int]()
+    for pages in _groups(file, end):
         for page in pages:
-            if page.first != paged + 1:
-                faults.append(f"page {page.first}: expected it to go on after entry {paged}")
-            paged = page.first + page.size - 1
-        points, misfits = _points_of(pages)
-        faults += misfits
-        entries = [Entry._make((*row[:-1], points.get(row[0], b""))) for row in rows]
-        for entry, (*_, found) in zip(entries, rows, strict=True):
-            if entry.number != number + 1:
-                faults.append(f"entry {number + 1}: expected it after entry {number}, got entry {entry.number}")
-            if entry.terms not in names:
-                faults.append(f"entry {entry.number}: its terms are missing")
-            if not _follows(previous, entry, names.get(entry.terms, ""), found):
-                faults.append(f"entry {entry.number}: it, or the entry before it, is not what was written")
-            number, previous = entry.number, bytes(found)
-            if previous.hex() == wanted:
-                known = number
-        faults += _wrong_pages(pages, entries) + _wrong_encodings(terms, entries)
+            if (page.number, page.first) != (number + 1, last + 1):
+                faults.append(f"page {page.number}: expected page {number + 1}, from promise {last + 1} on")
+            if page.linked(page.number, page.first, previous).hash != page.hash:
+                faults.append(f"page {page.number}: it, or the page before it, is not what was written")
+            number, last, previous = page.number, page.first + page.size - 1, page.hash
+            known = last if previous.hex() == wanted else known
+            own = file.key_hashes(page.keys.split("\n"))
+            index.append(np.unique(np.array([(one, number) for one in own], dtype=np.int64).reshape(-1, 2), axis=0))
+        faults += _wrong_rows(pages, terms, erased, blank)
         if len(faults) > _MOST_FAULTS:
             faults[_MOST_FAULTS:] = ["and more"]
             break
+    else:
+        # Promises may have been erased meanwhile: what is missing by now has to be so by an entry of the chain.
+        missing = sorted(blank - _erased(file, []))
+        faults += [f"promise {one}: it is missing, and no entry says that it was erased" for one in missing]
+        if about == file.about and not _indexed(file, np.concatenate(index), end):
+            faults.append("the index of keys is not that of the promises; `Ledger.reindex` builds it again")
     if wanted is not None and known is None:
         faults.append(f"no entry has the head that was noted down, {wanted[:12]}: entries after it, or it, are missing")
-    return Verification(extent.entries, extent.head.hex(), tuple(faults), known, tuple(_warnings(store)))
+    return Verification(total, newest.hex(), tuple(faults), known, tuple(_warnings(file)), len(blank))
 
 
-def _outside(extent: Extent) -> list[str]:
-    """Entries and pages where no ledger has any: below 1, and pages beyond the last entry."""
-    faults = [f"entry {extent.least}: expected entries from 1 on"] * (extent.least < 1)
-    faults += [f"page {extent.least_page}: expected pages from entry 1 on"] * (extent.least_page < 1)
-    beyond = f"page {extent.last_page}: expected pages up to entry {extent.last}"
-    return faults + [beyond] * (extent.last_page > extent.last)
-
-
-def _follows(previous: bytes, entry: Entry, terms: str, found: bytes) -> bool:
-    """Whether the hash beside an entry is the one that it must have."""
-    try:
-        return chain_hash(previous, entry, terms) == found
-    except ValueError:
-        # An infinite radius, which no ledger writes, has no hash.
-        return False
-
-
-def _warnings(store: Store) -> list[str]:
-    missing = store.unguarded()
+def _warnings(file: LedgerFile) -> list[str]:
+    missing = file.unguarded()
     if not missing:
         return []
     return [
@@ -145,69 +126,91 @@ def _warnings(store: Store) -> list[str]:
     ]
 
 
-def _groups(store: Store, last: int) -> Iterator[tuple[list[Page], list[Any]]]:
-    """Pages with some thousands of promises, and the entries from where the last group ended to where this one does.
-
-    Only up to the entry `last`: what is added meanwhile has its pages and entries at different moments.
-    """
-    entries = (
-        f"SELECT {', '.join(COLUMNS)}, hash FROM promises NOT INDEXED WHERE number > ? AND number <= ? ORDER BY number"
-    )
-    after, done = 0, 0
-    while rows := store.query(
-        "SELECT * FROM pages WHERE first > ? AND first <= ? ORDER BY first LIMIT 8", (after, last)
-    ):
-        pages = [Page(*row) for row in rows]
-        after, until = pages[-1].first, max(min(pages[-1].first + pages[-1].size - 1, last), done)
-        yield pages, store.query(entries, (done, until))
-        done = until
-    # Entries beyond the last page have no point, and so no place in the chain.
-    while rest := store.query(f"{entries} LIMIT {_BATCH}", (done, last)):
-        yield [], rest
-        done = rest[-1][0]
+def _groups(file: LedgerFile, end: int) -> Iterator[list[Page]]:
+    """Pages in the order of the chain, up to where it ended at first; those before its beginning too."""
+    asked, start = f"SELECT * FROM pages WHERE number BETWEEN ? AND ? ORDER BY number LIMIT {_PAGES}", -(2**63)
+    while start <= end and (rows := file.query(asked, start, end)):
+        yield [Page(*row) for row in rows]
+        start = rows[-1][0] + 1
 
 
-def _points_of(pages: list[Page]) -> tuple[dict[int, bytes], list[str]]:
-    """The point of each entry by its number."""
-    points, faults = {}, []
-    for page in pages:
-        width, odd = divmod(len(page.points), max(page.size, 1))
-        if odd or not width:
-            faults.append(f"page {page.first}: its points are not as many as its promises")
-            continue
-        for i in range(page.size):
-            points[page.first + i] = bytes(page.points[i * width : (i + 1) * width])
-    return points, faults
-
-
-def _wrong_pages(pages: list[Page], entries: list[Entry]) -> list[str]:
-    """A page must say what its entries say, to the last byte."""
-    by_number = {entry.number: entry for entry in entries}
-    faults = []
-    for page in pages:
-        mine = [by_number.get(number) for number in range(page.first, page.first + page.size)]
-        whole = [entry for entry in mine if entry is not None]
-        if len(whole) < len(mine) or list(pages_of(whole)) != [page]:
-            faults.append(f"page {page.first}: it does not say what its entries say")
-    return faults
-
-
-def _wrong_encodings(terms: dict[int, Terms | None], entries: list[Entry]) -> list[str]:
-    """The point beside a row must be the encoding of that row, bit for bit."""
-    faults = []
-    for place in dict.fromkeys(entry.terms for entry in entries):
-        known = terms.get(place)
-        if known is None:
-            continue
-        mine = [entry for entry in entries if entry.terms == place]
+def _read_terms(file: LedgerFile, faults: list[str]) -> dict[str, Terms]:
+    """What promises were made under, which must be what was written and be read as the same."""
+    terms = {}
+    for name in file.terms():
         try:
-            points = known.space.encode(rows_from_json(known.space, [entry.counterfactual for entry in mine]))
-            known.space.encode(rows_from_json(known.space, [entry.factual for entry in mine]))
+            terms[name] = Terms.read(name, file.fetch)
+            if replace(terms[name]).hash != name:
+                faults.append(f"terms {name[:12]}: expected what was written, got parts that read otherwise")
         except HoldfastError as error:
-            faults.append(f"entries {mine[0].number} to {mine[-1].number}: a row cannot be read: {error}")
+            faults.append(str(error))
+    return terms
+
+
+def _erased(file: LedgerFile, faults: list[str]) -> set[int]:
+    """The promises that were erased, as the entries of the chain say."""
+    try:
+        notes = [json.loads(note) for (note,) in file.query("SELECT note FROM pages WHERE size = 0")]
+        return {number for note in notes for number in note["erased"]}
+    except (ValueError, TypeError, KeyError) as error:
+        faults.append(f"expected entries that say which promises were erased, got: {error!r}")
+        return set()
+
+
+def _wrong_rows(pages: list[Page], terms: dict[str, Terms], erased: set[int], blank: set[int]) -> list[str]:
+    """What pages say must be what they were committed to; the promises of which they say nothing become `blank`."""
+    faults, whole = [], defaultdict[str, list[Columns]](list)
+    for page in pages:
+        if page.size == 0:
+            # All but the links of the chain and the note.
+            faults += [f"page {page.number}: an erasure says something of a promise"] * any(page[6:])
             continue
-        content, width = points.tobytes(), 8 * points.shape[1]
-        for i, entry in enumerate(mine):
-            if content[i * width : (i + 1) * width] != entry.point:
-                faults.append(f"entry {entry.number}: its point is not the encoding of its row")
+        try:
+            verdicts, committed = page.values("verdicts", "u1"), page.values("commitments", "u1", 32)
+            gone, there = np.flatnonzero(verdicts == ERASED), np.flatnonzero(verdicts != ERASED)
+            wrong = (np.frombuffer(page.commit(), dtype="u1").reshape(-1, 32) != committed).any(axis=1)
+            faults += [f"promise {page.numbers[i]}: it is not what was written" for i in there[wrong[there]]]
+            faults += [
+                f"promise {one}: it was erased, and something stands in its place"
+                for one in erased.intersection(page.numbers[there].tolist())
+            ]
+            if page.blanked(gone) != page:
+                faults.append(f"page {page.number}: something is left of a promise that is gone, or its reach is wrong")
+            if page.terms in terms:
+                said = page.columns(terms[page.terms].space.n_variables)
+                whole[page.terms].append(said.take(there))
+        except (HoldfastError, ValueError, UnicodeError) as error:
+            faults.append(f"page {page.number}: it cannot be read: {error}")
+            continue
+        blank.update(page.numbers[gone].tolist())
+    for name, parts in whole.items():
+        faults += _wrong_encodings(terms[name], Columns(*map(np.concatenate, zip(*parts, strict=True))), pages[0])
     return faults
+
+
+def _wrong_encodings(terms: Terms, said: Columns, first: Page) -> list[str]:
+    """The point beside a row must be the encoding of that row, bit for bit."""
+    try:
+        points = terms.space.encode(rows_from_json(terms.space, said.counterfactuals))
+        terms.space.encode(rows_from_json(terms.space, said.factuals))
+    except HoldfastError as error:
+        return [f"pages from {first.number} on: a row cannot be read: {error}"]
+    if points.tobytes() == said.points.tobytes():
+        return []
+    other = np.flatnonzero((points.view("u8") != np.ascontiguousarray(said.points).view("u8")).any(axis=1))
+    return [f"pages from {first.number} on: the point of {said.keys[i]} is not the encoding of its row" for i in other]
+
+
+def _indexed(file: LedgerFile, expected: NDArray[np.int64], end: int) -> bool:
+    """Whether the index of keys is that of the promises."""
+    expected = expected[np.lexsort((expected[:, 1], expected[:, 0]))]
+    asked = "SELECT hash, page FROM people WHERE (hash, page) > (?, ?) AND page <= ? ORDER BY hash, page LIMIT 50000"
+    start, after = 0, (-(2**63), -(2**63))
+    largest = file.query("SELECT max(page) FROM people")
+    if largest and (largest[0][0] or 0) > file.end()[0]:
+        return False
+    while rows := file.query(asked, *after, end):
+        if not np.array_equal(expected[start : start + len(rows)], np.array(rows, dtype=np.int64)):
+            return False
+        start, after = start + len(rows), rows[-1]
+    return start == len(expected)

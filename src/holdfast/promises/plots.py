@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast._numbers import share
-from holdfast.presentation.drawing import (
+from holdfast.presentation.pictures.drawing import (
     CHOSEN,
     DARK,
     LIGHT,
@@ -30,6 +30,7 @@ _BARS: dict[Status, dict[str, Any]] = {
     Status.KEPT: {"facecolor": LIGHT},
     Status.BROKEN: {"facecolor": "white", "hatch": "////"},
     Status.UNREADABLE: {"facecolor": "white", "hatch": "...."},
+    Status.ERASED: {"facecolor": "white"},
 }
 
 

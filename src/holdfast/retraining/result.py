@@ -15,7 +15,7 @@ from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
-from holdfast.presentation.notebook import never_fails, show
+from holdfast.shown import Shown, Summary
 
 # Ends the sentence about parameters that cannot be compared.
 SAME_PREPROCESSING = (
@@ -25,7 +25,7 @@ SAME_PREPROCESSING = (
 
 
 @dataclass(frozen=True, eq=False)
-class RetrainedModels(Sequence[Any]):
+class RetrainedModels(Shown, Sequence[Any]):
     """Models retrained from one model: a sequence of them, with how they came about.
 
     Attributes
@@ -101,8 +101,8 @@ class RetrainedModels(Sequence[Any]):
             apart = f"{far.min():.3g} to {far.max():.3g} from today's"
         return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {apart})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         table = pd.DataFrame({"seed": [str(seed) for seed in self.seeds]}, index=pd.RangeIndex(len(self), name="model"))
         far = ""
         if self.comparable and len(self):
@@ -118,7 +118,7 @@ class RetrainedModels(Sequence[Any]):
             ("today", repr(self.classifier)),
         ]
         notes = [] if self.comparable else ["They are no networks with today's preprocessing: there is no distance."]
-        return show(f"{len(self)} retrained models{far}", facts, table, rows="models", notes=notes)
+        return Summary(f"{len(self)} retrained models{far}", facts, table, rows="models", notes=notes)
 
 
 def each_model(retrained: Any) -> Iterator[Any]:

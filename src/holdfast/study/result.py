@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from holdfast.files import write_table, write_text
-from holdfast.presentation.notebook import never_fails, show
+from holdfast.shown import Shown, Summary, draw
 from holdfast.study.markdown import markdown_table
 from holdfast.study.survival import Survival
 
@@ -37,7 +37,7 @@ GROUPS = ["dataset", "model", "method", "delta_label", "verified_label"]
 
 
 @dataclass(frozen=True, eq=False)
-class BenchmarkResult:
+class BenchmarkResult(Shown):
     """What a study found.
 
     Attributes
@@ -91,17 +91,16 @@ class BenchmarkResult:
 
         To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.
         """
-        from holdfast.study.plots import draw_study
-
-        return draw_study(self.summary(), None if path is None else Path(path))
+        picture: Figure = draw(self, path)
+        return picture
 
     def __repr__(self) -> str:
         cells = sum(part.get("cells", 0) for part in (self.computed, self.reused))
         failed = f", {len(self.failures)} rows with errors" if len(self.failures) else ""
         return f"BenchmarkResult({len(self.results)} rows, {cells} cells: {self.reused.get('cells', 0)} reused{failed})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         summary = self.summary().set_index("method")
         kept = ["dataset", "model", "delta_label", "verified_label", "seeds", *METRICS]
         methods, tables = summary.index.nunique(), len(summary[["dataset", "model"]].drop_duplicates())
@@ -112,7 +111,7 @@ class BenchmarkResult:
             ("folder", self.out),
         ]
         table = summary[kept].rename(columns={"delta_label": "asked for", "verified_label": "certified at"})
-        return show(
+        return Summary(
             f"{methods} methods on {tables} models and tables", facts, table, most=100, notes=["Means over seeds."]
         )
 

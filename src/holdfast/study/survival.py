@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from holdfast.changes import Changes, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.importers import Model, load_model
 from holdfast.network import Network
-from holdfast.presentation.notebook import never_fails, show
 from holdfast.retraining.retrain import run_seeds
+from holdfast.shown import Shown, Summary, draw
 from holdfast.study.cells import Cell
 from holdfast.study.markdown import table
 from holdfast.study.recipes import Recipe
@@ -38,7 +37,7 @@ _NOBODY = pd.DataFrame(columns=[*KEYS, "kind", "input"]).assign(
 
 
 @dataclass(frozen=True, eq=False)
-class Survival:
+class Survival(Shown):
     """What survived which kind of change.
 
     Attributes
@@ -104,19 +103,20 @@ class Survival:
 
         To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.
         """
-        from holdfast.study.plots import draw_survival
-
-        return draw_survival(self.summary(), None if path is None else Path(path))
+        picture: Figure = draw(self, path)
+        return picture
 
     def __repr__(self) -> str:
         left_out = f", {self.skipped['kind'].nunique()} left out" if len(self.skipped) else ""
         return f"Survival({self.people['kind'].nunique()} kinds of change, {len(self.models)} models{left_out})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         summary = self.summary()
         facts = [("changed models", len(self.models)), ("kinds left out", len(self.skipped) or None)]
-        return show(f"{summary['method'].nunique()} methods under change", facts, summary.set_index("method"), most=100)
+        return Summary(
+            f"{summary['method'].nunique()} methods under change", facts, summary.set_index("method"), most=100
+        )
 
 
 def fates(

@@ -4,8 +4,8 @@ certify    certify              the question and its answer for a whole table
 outputs    output_bounds        the range of each logit
 radius     certified_radius     how far the model may drift before the class can change
 engine     Engine               what all of them ask: one network and Δ, prepared, and the table of stages
-attack, search, exact           the stages; witness turns an adversary's choices into a network
-proof                           what a ROBUST verdict stands on, for others to check
+attack, search, exact           the stages; exact also writes down proofs for others to check
+witness                         from an adversary's choices to a network
 """
 
 from holdfast.verify.certificates import Certificates

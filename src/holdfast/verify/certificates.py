@@ -15,7 +15,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.given import given_row
 from holdfast.importers.model import as_network
 from holdfast.network import Floats, Network
-from holdfast.presentation.notebook import HEAD, never_fails, show
+from holdfast.shown import HEAD, Shown, Summary, draw
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.engine import Engine
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Verdict
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Certificates:
+class Certificates(Shown):
     """Verdicts on a table of points, in its order and with its index.
 
     Attributes
@@ -87,7 +87,7 @@ class Certificates:
     @property
     def decided_by(self) -> NDArray[Any]:
         """Which stage of the cascade settled each row."""
-        return np.array([stage.value for stage in STAGES], dtype=object)[self.outcome.stage]
+        return np.array(STAGES, dtype=object)[self.outcome.stage]
 
     def witness(self, row: int) -> Any:
         """A model inside Δ that gives the row (counted from 0) another class; None where the row is not NOT_ROBUST.
@@ -115,8 +115,8 @@ class Certificates:
 
     def counts(self) -> dict[Verdict, int]:
         """How many rows got each verdict."""
-        found = np.bincount(self.outcome.verdict, minlength=3)
-        return {verdict: int(found[VERDICTS.index(verdict)]) for verdict in Verdict}
+        rows = np.bincount(self.outcome.verdict, minlength=3)
+        return {verdict: int(rows[VERDICTS.index(verdict)]) for verdict in Verdict}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Each point today and in the worst case over Δ, the most fragile first.
@@ -125,30 +125,29 @@ class Certificates:
         least that where it is proven to survive, at most that where a counter-model was found. Of very many points a
         thousand are drawn, at even distances in that order.
         """
-        from holdfast.verify.plots import draw_certificates
-
-        return draw_certificates(self, ax)
+        picture: Axes = draw(self, ax)
+        return picture
 
     @property
     def stages(self) -> dict[str, int]:
         """How many rows each stage of the cascade settled, the commonest first."""
-        found = np.bincount(self.outcome.stage, minlength=len(STAGES))
-        return {STAGES[i].value: int(found[i]) for i in np.argsort(-found, kind="stable") if found[i]}
+        rows = np.bincount(self.outcome.stage, minlength=len(STAGES))
+        return {STAGES[i]: int(rows[i]) for i in np.argsort(-rows, kind="stable") if rows[i]}
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts().items())
+        verdicts = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts().items())
         stages = ", ".join(f"{count} by {stage}" for stage, count in self.stages.items())
-        return f"Certificates({len(self)} rows: {found}; {stages})"
+        return f"Certificates({len(self)} rows: {verdicts}; {stages})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         counts = self.counts()
         head = self.outcome.to_frame(self.index[:HEAD], slice(HEAD))
         head["verdict"] = [Verdict(name).words for name in head["verdict"]]
         if self.sound is not None:
             head["sound"] = self.sound[:HEAD]
         robust = f"{counts[Verdict.ROBUST]:,} of {len(self):,} points"
-        return show(
+        return Summary(
             f"{robust} provably survive {self.changes.every_model}",
             [
                 *((verdict.words, counts[verdict]) for verdict in (Verdict.NOT_ROBUST, Verdict.UNKNOWN)),

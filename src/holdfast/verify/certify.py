@@ -27,7 +27,7 @@ from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.deciders import Decider, decider_for, toward
 from holdfast.verify.engine import Engine
 from holdfast.verify.inputs import Space, Table, check_changes, read_table, read_targets
-from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Stage
 
 # A table shorter than this is done before a progress bar could be read.
 _LONG_TABLE = 200_000
@@ -143,28 +143,34 @@ class Prepared:
     ) -> Certificates:
         """Decide for each row whether every model in Δ gives it the target class; as `certify`."""
         deadline = Deadline.after(None if time_limit is None else positive_number(time_limit, "time_limit"))
-        table = read_table(self.model, X, self.space)
-        n, decider = table.points.shape[0], self._decider(table)
+        table, decider = self._read(X, "X")
+        n = table.points.shape[0]
         targets = read_targets(decider.classifier, target, n)
         with progress_bar("certify", n, wanted=progress, long=_LONG_TABLE) as advance:
-            found = certify_points(
-                decider, table.points, targets, index=table.index, deadline=deadline, method=method, advance=advance
+            certificates = certify_points(
+                decider,
+                table.points,
+                targets,
+                index=table.index,
+                deadline=deadline,
+                method=method,
+                advance=advance,
             )
-        if factuals is not None:
-            table = read_table(self.model, factuals, self.space, name="factuals")
-            before, decider = table.points, self._decider(table)
-            if before.shape[0] != n:
-                raise InvalidInputError(f"factuals: expected one for each of the {n} rows, got {before.shape[0]}")
-            classes = decider.classifier.predict_index(before)
-            found = replace(
-                found, sound=certify_points(decider, before, classes, deadline=deadline, method=method).robust
-            )
-        return found
+        if factuals is None:
+            return certificates
+        table, decider = self._read(factuals, "factuals")
+        before = table.points
+        if before.shape[0] != n:
+            raise InvalidInputError(f"factuals: expected one for each of the {n} rows, got {before.shape[0]}")
+        classes = decider.classifier.predict_index(before)
+        sound = certify_points(decider, before, classes, deadline=deadline, method=method).robust
+        return replace(certificates, sound=sound)
 
-    def _decider(self, table: Table) -> Decider:
-        """A model that reads the caller's table is asked about these very rows."""
+    def _read(self, X: Any, name: str) -> tuple[Table, Decider]:
+        """The table, and who decides about it: a model that reads the caller's table is asked about these very rows."""
+        table = read_table(self.model, X, self.space, name=name)
         scored = isinstance(table.model.classifier, Scored)
-        return decider_for(table.model, self.decider.changes) if scored else self.decider
+        return table, decider_for(table.model, self.decider.changes) if scored else self.decider
 
 
 def certify_points(
@@ -175,52 +181,41 @@ def certify_points(
     index: pd.Index | None = None,
     deadline: Deadline = _NO_LIMIT,
     method: str = "joint",
-    advance: Callable[[int], object] | None = None,
+    advance: Callable[[int], object] = lambda _: None,
 ) -> Certificates:
     """`certify` for whoever has a decider, points and class indices already."""
+    if method not in ("joint", "separate", "interval"):
+        raise InvalidInputError(f"method: expected 'joint', 'separate' or 'interval', got {method!r}")
     decider = toward(decider, targets)
-    outcome = _decide(decider, points, targets, method, deadline, advance)
+    if method == "separate":
+        outcome = _separate(decider, points, targets, deadline)
+    else:
+        until = Stage.BALL if method == "interval" else Stage.EXACT
+        outcome = decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
     return Certificates(decider, points, targets, pd.RangeIndex(len(points)) if index is None else index, outcome)
 
 
-def _decide(
-    decider: Engine | ClosedForm,
-    points: Floats,
-    targets: NDArray[np.intp],
-    method: str,
-    deadline: Deadline,
-    advance: Callable[[int], object] | None,
-) -> Outcome:
-    if method not in ("joint", "separate", "interval"):
-        raise InvalidInputError(f"method: expected 'joint', 'separate' or 'interval', got {method!r}")
-    if method == "separate":
-        if not isinstance(decider, Engine) or decider.ball:
-            raise InvalidInputError(
-                f"method: 'separate' is the paper's test for norm inf, got norm {decider.changes.norm}"
-                if isinstance(decider, Engine)
-                else f"method: 'separate' is the paper's test for networks and boxes, got {decider.changes!r}"
-            )
-        if decider.network.n_outputs > 1:
-            return _separate(decider, points, targets, deadline)
-    until = Stage.BALL if method == "interval" else Stage.EXACT
-    return decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
-
-
-def _separate(engine: Engine, points: Floats, targets: NDArray[np.intp], deadline: Deadline) -> Outcome:
+def _separate(engine: Engine | ClosedForm, points: Floats, targets: NDArray[np.intp], deadline: Deadline) -> Outcome:
     """The paper's test: both logits share the hidden layers, so the two ends need not be reached by one model.
 
     ROBUST where it passes; elsewhere NOT_ROBUST if there is a counter-model, otherwise UNKNOWN.
     """
+    if not isinstance(engine, Engine):
+        raise InvalidInputError(
+            f"method: 'separate' is the paper's test for networks and boxes, got {engine.changes!r}"
+        )
+    if engine.ball:
+        raise InvalidInputError(f"method: 'separate' is the paper's test for norm inf, got norm {engine.changes.norm}")
+    outcome = engine.settle(points, targets, deadline=deadline)
+    if engine.network.n_outputs == 1:
+        return outcome
     network, n = engine.network, points.shape[0]
-    outputs = range(network.n_outputs)
     within = partial(engine.least, points, tol=_SEPARATE_TOL, exact=True, deadline=deadline)
-    least = np.stack([within(Margin.of(network, k, -1))[0] for k in outputs])
-    most = np.stack([-within(Margin.of(network, -1, k))[0] for k in outputs])
+    least = np.stack([within(Margin.of(network, k, -1))[0] for k in range(network.n_outputs)])
+    most = np.stack([-within(Margin.of(network, -1, k))[0] for k in range(network.n_outputs)])
     differences = least[targets, np.arange(n)] - most
     differences[targets, np.arange(n)] = np.inf
-    joint = engine.settle(points, targets, deadline=deadline)
-    lower = differences.min(axis=0)
-    joint.lower = lower
-    joint.stage = np.where(lower > 0.0, PLACES[Stage.SEPARATE], np.where(joint.verdict == NOT_ROBUST, joint.stage, 0))
-    joint.verdict = np.where(lower > 0.0, ROBUST, np.where(joint.verdict == NOT_ROBUST, NOT_ROBUST, 0)).astype(np.int8)
-    return joint
+    outcome.lower = differences.min(axis=0)
+    outcome.mark(outcome.verdict != NOT_ROBUST, UNKNOWN, Stage.NONE)
+    outcome.mark(outcome.lower > 0.0, ROBUST, Stage.SEPARATE)
+    return outcome

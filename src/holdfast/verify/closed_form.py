@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
 from holdfast.verify.engine import Engine, by_target
-from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, Outcome, Stage
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST, Outcome, Stage
 from holdfast.verify.witness import exact_margin
 
 _NO_LIMIT = Deadline.after(None)
@@ -64,38 +64,32 @@ class ClosedForm(ABC):
         deadline: Deadline = _NO_LIMIT,
         until: Stage = Stage.EXACT,
         keep: bool = True,
-        advance: Callable[[int], object] | None = None,
+        advance: Callable[[int], object] = lambda _: None,
     ) -> Outcome:
         """As `Engine.settle`."""
         outcome = Outcome.empty(points.shape[0])
         for one, rows in by_target(target, points.shape[0]) if len(points) else ():
-            there = np.asarray(rows)
-            lower, upper = self.worst(points[there], one)
-            outcome.lower[there], outcome.upper[there] = lower, upper
-            self._mark(outcome, there[lower > 0.0], ROBUST, Stage.CLOSED_FORM)
-            self._mark(outcome, there[upper < 0.0], NOT_ROBUST, Stage.CLOSED_FORM)
+            lower, upper = self.worst(points[rows], one)
+            outcome.lower[rows], outcome.upper[rows] = lower, upper
+            outcome.mark(rows[lower > 0.0], ROBUST, Stage.CLOSED_FORM)
+            outcome.mark(rows[upper < 0.0], NOT_ROBUST, Stage.CLOSED_FORM)
             # Fractions judge a margin of exactly 0 too, which depends on who wins a tie, and what overflowed.
-            for row in there[~(lower > 0.0) & ~(upper < 0.0)].tolist() if until is Stage.EXACT else ():
+            for row in rows[~(lower > 0.0) & ~(upper < 0.0)].tolist() if until is Stage.EXACT else ():
                 if deadline.over:
                     break
                 if self.holds(points[row], one):
-                    self._mark(outcome, row, ROBUST, Stage.EXACT)
+                    outcome.mark(row, ROBUST, Stage.EXACT)
                 elif self.counter_model(points[row], one) is not None:
-                    self._mark(outcome, row, NOT_ROBUST, Stage.EXACT)
-            if advance is not None:
-                advance(there.size)
+                    outcome.mark(row, NOT_ROBUST, Stage.EXACT)
+            advance(rows.size)
         return outcome
-
-    @staticmethod
-    def _mark(outcome: Outcome, rows: Any, verdict: int, stage: Stage) -> None:
-        outcome.verdict[rows], outcome.stage[rows] = verdict, PLACES[stage]
 
     def witness(self, outcome: Outcome, row: int, point: Floats, target: int) -> Classifier:
         """The counter-model of a row that is NOT_ROBUST."""
-        found = self.counter_model(point, target)
-        if found is None:
+        counter = self.counter_model(point, target)
+        if counter is None:
             raise HoldfastError(f"row {row}: the counter-model did not replay; please report this as a bug")
-        return found
+        return counter
 
     def proof(self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int) -> list[dict[str, Any]]:
         """Nothing beyond the point: the checker computes the closed form itself, in fractions."""
@@ -121,7 +115,7 @@ class Margins:
         self.engine.check_scale(points)
         prepared = self.engine.prepared(target)
         error = prepared.error(np.abs(points).max(axis=1))
-        return np.asarray(self.engine.margins(points, prepared)), np.asarray(error) + np.zeros(points.shape[0])
+        return np.asarray(prepared.today(points)), np.asarray(error) + np.zeros(points.shape[0])
 
     def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:
         """The margin over each rival as a fraction, and whether a tie with it is lost."""

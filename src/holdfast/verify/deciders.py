@@ -1,22 +1,26 @@
-"""Who decides: a row for each kind of change."""
+"""Who decides: a row for each kind of change; where the threshold may move too, at the hardest one.
+
+two classes, class 1 from the probability t on, t in [low, high]:    for class 1 the hardest is high, for class 0 low
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast.changes import Changes, Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift
+from holdfast.classifier import Classifier
+from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
+from holdfast.importers.thresholds import HALF
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.ellipsoid import InEllipsoid
 from holdfast.verify.engine import Engine
-from holdfast.verify.policy import MovingThreshold
 from holdfast.verify.shift import Shift
-
-Decider = Engine | ClosedForm | MovingThreshold
 
 _CLOSED_FORMS: dict[type[Changes], Callable[[Model, Any], ClosedForm]] = {
     PlausibleShift: Shift,
@@ -25,20 +29,50 @@ _CLOSED_FORMS: dict[type[Changes], Callable[[Model, Any], ClosedForm]] = {
 }
 
 
+@dataclass(frozen=True)
+class MovingThreshold:
+    """A model under changes that let its threshold move too."""
+
+    model: Model
+    changes: Changes
+    device: str | None
+
+    @property
+    def classifier(self) -> Classifier:
+        """Today's model, at today's threshold."""
+        return self.model.classifier
+
+
+Decider = Engine | ClosedForm | MovingThreshold
+
+
 def decider_for(model: Model, changes: Changes, device: str | None = None) -> Decider:
     """Who decides about this model under these changes; raises where the two do not go together."""
-    if changes.threshold is not None:
-        return MovingThreshold(model, changes, partial(_decider, device=device))
-    return _decider(model, changes, device)
+    if changes.threshold is None:
+        return _at_its_threshold(model, changes, device)
+    if model.classifier.n_outputs > 1:
+        raise InvalidInputError("threshold: expected a model of two classes for one that may move, got several")
+    return MovingThreshold(model, changes, device)
 
 
 def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
     """Who decides about these classes: where the threshold may move, at the hardest one."""
-    found: Engine | ClosedForm = decider.toward(targets) if isinstance(decider, MovingThreshold) else decider
-    return found
+    if not isinstance(decider, MovingThreshold):
+        return decider
+    model, changes, wanted = decider.model, decider.changes, np.unique(np.asarray(targets))
+    if wanted.size != 1:
+        raise InvalidInputError("target: expected one class for all rows where the threshold may move, got several")
+    own = model.threshold or HALF
+    assert isinstance(own, float)
+    assert changes.threshold is not None
+    low, high = changes.threshold
+    hardest = max(own, high) if int(wanted[0]) == 1 else min(own, low)
+    # All three are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
+    trained = replace(model, classifier=model.trained, threshold=None, as_trained=None)
+    return _at_its_threshold(trained.at(hardest), changes, decider.device)
 
 
-def _decider(model: Model, changes: Changes, device: str | None = None) -> Engine | ClosedForm:
+def _at_its_threshold(model: Model, changes: Changes, device: str | None) -> Engine | ClosedForm:
     decider: Engine | ClosedForm
     if isinstance(changes, PlausibleChanges):
         decider = Engine(model.network, changes, device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +15,7 @@ from holdfast.importers import Model
 from holdfast.network import Floats, Network
 from holdfast.verify.closed_form import ClosedForm, upper_end
 from holdfast.verify.engine import quiet
-from holdfast.verify.witness import exact_margin, flips
+from holdfast.verify.witness import flips
 
 _UNIT, _TINY = 2.0**-53, 2.0**-1020
 # Counter-models stay so much inside, relatively, that what is computed about them may round.
@@ -109,14 +108,13 @@ class InEllipsoid(ClosedForm):
         return np.min(lower, axis=0), np.min(upper, axis=0)
 
     def holds(self, point: Floats, target: int) -> bool:
-        """margin² against radius² gᵀ H⁻¹ g, in exact arithmetic."""
-        square = Fraction(self.changes.size) ** 2
-        for margin in margins_for(self.classifier, target):
-            value = exact_margin(self.classifier, margin, point)
-            reach = square * _square_of_reach(self.changes.shape, self._directions(point[None, :], margin)[0])
-            if value < 0 or value**2 < reach or (margin.strict and value**2 == reach):
-                return False
-        return True
+        """margin² against radius² gᵀ H⁻¹ g, in the exact arithmetic of the checker."""
+        # The checker is imported when it is asked for: `python -m holdfast.checker` has to come before.
+        from holdfast.checker import closed_form
+        from holdfast.verify.exact import checker_model
+
+        model = checker_model(Network(self.classifier.weights, self.classifier.biases))
+        return closed_form(self.changes.to_dict(), model, point.tolist(), target)
 
     def counter_model(self, point: Floats, target: int) -> Network | None:
         """Today's model, or the worst one for a rival."""
@@ -148,18 +146,3 @@ class InEllipsoid(ClosedForm):
     def critics(self, point: Floats, target: int) -> list[Network]:
         """The worst model for each rival."""
         return [self._worst(point, margin) for margin in margins_for(self.classifier, target)]
-
-
-def _square_of_reach(shape: Floats, direction: Floats) -> Fraction:
-    """gᵀ H⁻¹ g exactly: minus the determinant of [[H, g], [gᵀ, 0]] over that of H, by elimination without fractions.
-
-    Every division is without a remainder (Bareiss 1968), and the pivots, determinants of corners of H, are positive.
-    """
-    (corner, corner_power), (edge, edge_power) = whole_numbers(shape), whole_numbers(direction)
-    matrix = np.block([[corner, edge[:, None]], [edge[None, :], np.zeros((1, 1), dtype=object)]])
-    before = 1
-    for k in range(len(shape)):
-        rest = matrix[k + 1 :, k + 1 :]
-        rest[:] = (matrix[k, k] * rest - np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])) // before
-        before = matrix[k, k]
-    return Fraction(-matrix[-1, -1], before) * Fraction(2) ** (2 * edge_power - corner_power)

@@ -17,26 +17,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.arrays import Array, array_namespace, beside, take_rows, to_numpy
+from holdfast.arrays import Array, array_namespace, take_rows, to_numpy
 from holdfast.bounds import balls
-from holdfast.bounds.layers import IntervalPass, Layers, Margin, margins_for, rectify, with_bias, with_one
+from holdfast.bounds.layers import Layers, Margin, forward_error, forward_pass, interval_passes, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.importers import Model
 from holdfast.network import CHUNK, Floats, Network
-from holdfast.verify.attack import attack, sides
+from holdfast.verify.attack import attack
 from holdfast.verify.search import WITNESS_SAFETY, Search
-from holdfast.verify.verdict import NOT_ROBUST, PLACES, ROBUST, STAGES, Outcome, Stage
+from holdfast.verify.verdict import NOT_ROBUST, ROBUST, Outcome, Stage
 from holdfast.verify.witness import build_witness, flips
 
 Rows = NDArray[np.intp]
 
-# Rows that go through the later stages together, and values of a searched layer that do.
-_BLOCK, _WIDE = 32768, 2**15
-# Rows at a time where they live on a device: enough to fill it.
-_DEVICE_CHUNK = 2**20
+# Values of searched layers that are looked at together.
+_WIDE = 2**15
+# Rows at a time where they live on a device: enough to fill it; of deep networks, whose ranges take a matrix for each.
+_DEVICE_CHUNK, _DEEP_CHUNK = 2**20, 2**13
 _NO_LIMIT = Deadline.after(None)
+
+
+def quiet() -> np.errstate:
+    """At the ends of the range of floats sums overflow: what is not a number then proves nothing and breaks nothing."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 @dataclass(frozen=True)
@@ -61,38 +66,36 @@ class PreparedTarget:
         network = engine.network
         self.margins = list(margins)
         self.layers = [Layers.of(network, engine.box, margin) for margin in margins]
-        rows, offsets = np.stack([margin.row for margin in margins]).T, np.array([margin.offset for margin in margins])
-        self.rows = engine.convert(with_bias(rows, offsets)[:, :-1].copy())
+        *hidden, _ = self.layers[0].norms
+        norm, edge, terms = (max(parts) for parts in zip(*(one.norms[-1] for one in self.layers), strict=True))
+        self.norms = [*hidden, (norm, edge, terms)]
+        self.today = forward_pass(network, margins, engine.convert)
         plain = bool(network.hidden) and network.rectified
-        self.interval = IntervalPass(self.layers, engine.convert) if plain else None
+        self.interval = interval_passes(self.layers, engine.convert) if plain else None
         self.layers = [one.on(engine.convert) for one in self.layers] if engine.device else self.layers
 
     def error(self, magnitude: Array) -> Array:
         """How far rounding may carry any of the margins of points with |x| <= magnitude."""
-        errors = [one.forward_error(magnitude) for one in self.layers]
-        return errors[0] if len(errors) == 1 else array_max(errors)
+        return forward_error(self.norms, magnitude)
 
     def least(self, points: Array) -> Array:
         """The interval bounds of the margins, (n, k), before any allowance for rounding."""
-        if self.interval is not None:
-            return self.interval.lower(points, nonnegative=bool(points.min() >= 0.0))
         xp = array_namespace(points)
-        return xp.stack([one.least(points) for one in self.layers], axis=1)
-
-
-def array_max(errors: list[Array]) -> Array:
-    """The greatest of numbers, or of columns entry by entry."""
-    if isinstance(errors[0], float):
-        return max(errors)
-    xp = array_namespace(errors[0])
-    return xp.max(xp.stack(errors), axis=0)
+        if self.interval is None:
+            return xp.stack([one.least(points) for one in self.layers], axis=1)
+        nonnegative, general = self.interval
+        if points.min() >= 0.0:
+            return nonnegative(points)
+        plus = xp.maximum(points, 0.0)
+        return general(plus, plus - points)
 
 
 class Engine:
     """A network and Δ, prepared: services keep one and ask it point by point."""
 
     def __init__(self, network: Network, changes: PlausibleChanges, device: str | None = None) -> None:
-        self.network, self.changes, self.device = network, changes, device
+        self.network = self.classifier = network
+        self.changes, self.device = changes, device
         self.ball = changes.norm != math.inf
         # The box that contains Δ; for norm inf Δ itself.
         self.box = replace(changes, norm=math.inf) if self.ball else changes
@@ -101,22 +104,17 @@ class Engine:
         # Where the network comes from, with its threshold.
         self.model: Model | None = None
 
-    @property
-    def classifier(self) -> Network:
-        """The network, as every decider calls it."""
-        return self.network
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Engine, (self.network, self.changes, self.device), {"model": self.model}
 
     def witness(self, outcome: Outcome, row: int, point: Floats, target: int) -> Network | None:
         """A network inside Δ that breaks a row that is NOT_ROBUST, replayed; None where none was kept."""
-        if STAGES[outcome.stage[row]] is Stage.FORWARD:
+        if outcome.stage[row] == Stage.FORWARD:
             return self.network
-        found = outcome.evidence.breaker(row)
-        if found is None:
+        breaker = outcome.breaker(row)
+        if breaker is None:
             return None
-        margin, sides = found
+        margin, sides = breaker
         if isinstance(sides, Network):
             return sides
         witness = build_witness(self.network, self.radii, margin, point, sides)
@@ -127,9 +125,9 @@ class Engine:
     def proof(self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int) -> list[dict[str, Any]]:
         """What the ROBUST verdict of a row stands on, as `holdfast.checker` reads it: a part for each rival."""
         # As in `_exact`: the checker is imported when it is asked for.
-        from holdfast.verify.proof import proof
+        from holdfast.verify.exact import proof
 
-        return proof(self, outcome.evidence, row, point, target, max_cases)
+        return proof(self, outcome, row, point, target, max_cases)
 
     @cached_property
     def convert(self) -> Callable[[Any], Array]:
@@ -142,37 +140,30 @@ class Engine:
         # Always a copy: a network's arrays are read-only, and torch warns of sharing such memory.
         return lambda array: torch.tensor(array, dtype=torch.float64, device=device)
 
-    @cached_property
-    def parameters(self) -> list[tuple[Array, bool]]:
-        """Weights (turned) with their biases and whether a ReLU follows, of the hidden layers."""
-        kinds = zip(self.network.weights[:-1], self.network.biases[:-1], self.network.activations, strict=True)
-        return [(self.convert(with_bias(weight.T, bias)), kind == "relu") for weight, bias, kind in kinds]
-
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
         if target not in self._prepared:
             self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
         return self._prepared[target]
 
-    def check_scale(self, points: Floats) -> float:
-        """The greatest |x|; refused if logits could leave the range of floating point: nothing true could be said."""
-        greatest = _greatest(points)
+    def chunks(self, n: int, width: int | None = None) -> Iterator[slice]:
+        """As many of n rows at a time as stay in a core's cache, or fill a device; each takes `width` values."""
+        size = CHUNK if width is None else max(_WIDE // max(width, 1), 16)
+        if self.device:
+            size = _DEVICE_CHUNK if len(self.network.hidden) < 3 or width is None else _DEEP_CHUNK
+        return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+    def check_scale(self, points: Floats, target: int = 0) -> float:
+        """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
         with quiet():
-            worst = self.prepared(0).error(greatest)
-        if not worst < 1e280:
+            error = self.prepared(target).error(_greatest(points))
+        if not error < 1e280:
             raise InvalidInputError(
                 "X: expected points and parameters whose logits stay within floating point, got overflow"
             )
-        return greatest
+        return float(error)
 
-    def margins(self, points: Array, prepared: PreparedTarget) -> Array:
-        """Today's margins, (n, k)."""
-        values = with_one(points)
-        for matrix, relu in self.parameters:
-            values = values @ matrix
-            values = rectify(values) if relu else values
-        return values @ prepared.rows
-
+    @quiet()
     def settle(
         self,
         points: Floats,
@@ -181,99 +172,70 @@ class Engine:
         deadline: Deadline = _NO_LIMIT,
         until: Stage = Stage.EXACT,
         keep: bool = True,
-        advance: Callable[[int], object] | None = None,
+        advance: Callable[[int], object] = lambda _: None,
     ) -> Outcome:
         """The sign of the margins of every row, for one target class or one a row, by the stages up to `until`.
 
         `keep` keeps what proves the rows, for certificates.
         """
-        with quiet():
-            return self._settle(points, target, deadline, until, keep, advance)
-
-    def _settle(
-        self,
-        points: Floats,
-        target: int | Rows,
-        deadline: Deadline,
-        until: Stage,
-        keep: bool,
-        advance: Callable[[int], object] | None,
-    ) -> Outcome:
-        greatest, outcome = self.check_scale(points), Outcome.empty(points.shape[0])
-        if points.shape[0] == 1:
-            only = self.prepared(target if isinstance(target, int) else int(target[0]))
-            if self._at_once(points, only, only.error(greatest), outcome):
-                return outcome
-        jobs: list[Job] = []
-        block = _DEVICE_CHUNK if self.device else _BLOCK
-        for one, rows in by_target(target, points.shape[0]):
-            waiting: list[Job] = []
-            for start in range(0, len(rows), block):
-                part = rows[start : start + block]
-                job = Job(self, self.prepared(one), points, part, outcome, keep)
-                job.run(CHEAP, deadline, until)
-                waiting.append(job)
-                if advance is not None:
-                    advance(len(part))
-            if until is not Stage.INTERVAL:
-                jobs += _gathered(waiting, block)
-        # What is easy in every class and block before what is hard in any: a time limit should cost only the latter.
-        for steps in (ATTACKS, SEARCHES):
-            for job in jobs:
-                job.run(steps, deadline, until)
+        only, outcome = target if isinstance(target, int) else int(target[0]), Outcome.empty(points.shape[0])
+        error = self.check_scale(points, only)
+        if points.shape[0] == 1 and self._at_once(points, self.prepared(only), error, outcome):
+            return outcome
+        jobs = [
+            Job(self, self.prepared(one), points if len(rows) == len(points) else points[rows], rows, outcome, keep)
+            for one, rows in by_target(target, points.shape[0])
+        ]
+        # What is easy in every class before what is hard in any: a time limit should cost only the latter.
+        for step in TABLE:
+            for job in jobs if step.ball in (None, self.ball) and step.stage <= until else ():
+                before = job.open().size
+                if before and not deadline.over:
+                    step.run(job, deadline)
+                    advance(before - job.open().size)
+        advance(int(np.sum(outcome.verdict == 0)))
         return outcome
 
     def _at_once(self, point: Floats, prepared: PreparedTarget, error: float, outcome: Outcome) -> bool:
         """Whether forward pass or interval bound settle a single point: the same as the stages, without their ado."""
         there = self.convert(point)
-        least = float(self.margins(there, prepared).min())
+        least = float(prepared.today(there).min())
         outcome.upper[0] = least + error
         if least < -error:
-            outcome.verdict[0], outcome.stage[0] = NOT_ROBUST, PLACES[Stage.FORWARD]
+            outcome.mark(0, NOT_ROBUST, Stage.FORWARD)
             return True
         outcome.lower[0] = lower = float(prepared.least(there).min()) - error
         if lower > 0.0:
-            stage = Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM
-            outcome.verdict[0], outcome.stage[0] = ROBUST, PLACES[stage]
-        return bool(lower > 0.0)
+            outcome.mark(0, ROBUST, Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM)
+        return lower > 0.0
 
+    @quiet()
     def least(
         self, points: Floats, margin: Margin, tol: float, *, exact: bool, deadline: Deadline = _NO_LIMIT
     ) -> tuple[Floats, Floats]:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
-        with quiet():
-            return self._least(points, margin, tol, exact, deadline)
-
-    def _least(
-        self, points: Floats, margin: Margin, tol: float, exact: bool, deadline: Deadline
-    ) -> tuple[Floats, Floats]:
-        prepared = PreparedTarget(self, [margin])
+        prepared, hidden = PreparedTarget(self, [margin]), self.network.hidden
         layers, n = prepared.layers[0], points.shape[0]
         error = np.asarray(prepared.error(np.abs(points).max(axis=1)))
         if self.ball:
             lower = balls.least_margins(self.network, self.changes, points, [margin])[:, 0]
-            return lower, np.full(n, np.inf) if self.network.hidden else lower + 4.0 * error
+            return lower, np.full(n, np.inf) if hidden else lower + 4.0 * error
         lower, upper = np.empty(n), np.empty(n)
-        for part in _chunks(n, _WIDE // max(self.network.hidden, default=_WIDE // CHUNK)):
+        for part in self.chunks(n, max(hidden, default=None)):
             chunk = self.convert(points[part])
             lower[part] = to_numpy(prepared.least(chunk))[:, 0]
-            upper[part] = lower[part] if not layers.hidden else to_numpy(attack(layers, chunk).margin)
+            upper[part] = to_numpy(attack(layers, chunk)[0]) if hidden else lower[part]
         lower, upper = lower - error, upper + error
-        short = np.flatnonzero(upper - lower > tol) if exact and layers.depth > 1 else np.zeros(0, dtype=np.intp)
-        for part in _chunks(short.size, max(_WIDE // max(sum(self.network.hidden), 1), 16)):
+        short = np.flatnonzero(upper - lower > tol) if exact and len(hidden) > 1 else np.zeros(0, dtype=np.intp)
+        for part in self.chunks(short.size, sum(hidden)):
             if deadline.over:
                 break
             rows = short[part]
-            start = layers.start(self.convert(points[rows]))
-            search = Search(layers, start, upper[rows], error[rows], gap=np.maximum(tol - 2.0 * error[rows], 0.5 * tol))
-            found = search.run(_MOST_NODES, deadline)
-            lower[rows], upper[rows] = np.maximum(lower[rows], found.lower), found.upper
+            gap = np.maximum(tol - 2.0 * error[rows], 0.5 * tol)
+            search = Search(layers, self.convert(points[rows]), upper[rows], error[rows], gap=gap)
+            search.run(_MOST_NODES, deadline)
+            lower[rows], upper[rows] = np.maximum(lower[rows], search.lower), search.upper
         return lower, upper
-
-
-def quiet() -> np.errstate:
-    """At the ends of the range of floats sums overflow: what is not a number then proves nothing and breaks nothing."""
-    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 def _greatest(points: Floats) -> float:
@@ -281,175 +243,110 @@ def _greatest(points: Floats) -> float:
     return max(float(points.max()), -float(points.min()))
 
 
-def by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows | range]]:
+def by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows]]:
     """Each class that is asked for with its rows, in order; one class for all is the usual case."""
-    if isinstance(target, int):
-        yield target, range(n)
-    elif (target == target[0]).all():
-        yield int(target[0]), range(n)
+    if isinstance(target, int) or (target == target[0]).all():
+        yield target if isinstance(target, int) else int(target[0]), np.arange(n)
     else:
         for one in np.unique(target):
             yield int(one), np.flatnonzero(target == one)
 
 
-def _chunks(n: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
-
-
-def _gathered(jobs: list[Job], block: int) -> Iterator[Job]:
-    """The open rows of several blocks, as blocks of about the usual size."""
-    waiting: list[Job] = []
-    for job in jobs:
-        rest = job.rest()
-        if rest is not None:
-            waiting.append(rest)
-        if sum(one.rows.shape[0] for one in waiting) >= block:
-            yield Job.joined(waiting)
-            waiting = []
-    if waiting:
-        yield Job.joined(waiting)
-
-
 class Job:
-    """A block of rows with one target class on its way down the table."""
+    """Rows with one target class on their way down the table."""
 
     def __init__(
-        self, engine: Engine, prepared: PreparedTarget, points: Floats, rows: Rows | range, outcome: Outcome, keep: bool
+        self, engine: Engine, prepared: PreparedTarget, points: Floats, rows: Rows, outcome: Outcome, keep: bool
     ) -> None:
         self.engine, self.prepared, self.outcome, self.keep = engine, prepared, outcome, keep
-        self.points = points[rows.start : rows.stop] if isinstance(rows, range) else points[rows]
-        self.rows = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
-        n, k = self.rows.shape[0], len(prepared.margins)
+        self.points, self.rows = points, rows
+        n, k = rows.shape[0], len(prepared.margins)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
         # What rounding may do to today's margins and to interval bounds.
         self.error = np.empty(n)
         self.searches: list[tuple[int, Rows, Search]] = []
 
-    def rest(self) -> Job | None:
-        """The job without the rows that are settled."""
-        left = np.flatnonzero(self.outcome.verdict[self.rows] == 0)
-        if not left.size:
-            return None
-        job = Job(self.engine, self.prepared, self.points, left, self.outcome, self.keep)
-        job.rows, job.lower, job.proven = self.rows[left], self.lower[left], self.proven[left]
-        return job
-
-    @staticmethod
-    def joined(jobs: list[Job]) -> Job:
-        """Several jobs with the same target as one."""
-        first = jobs[0]
-        if len(jobs) > 1:
-            first.points, first.rows, first.lower, first.proven = (
-                np.concatenate([getattr(job, name) for job in jobs]) for name in ("points", "rows", "lower", "proven")
-            )
-        return first
-
-    def run(self, steps: Sequence[Step], deadline: Deadline, until: Stage) -> None:
-        """Each step in turn on what the ones before left open."""
-        for step in steps:
-            if step.ball in (None, self.engine.ball) and PLACES[step.stage] <= PLACES[until]:
-                if deadline.over or not self.open().size:
-                    return
-                step.run(self, deadline)
-
     def open(self, k: int | None = None) -> Rows:
         """The rows that are not settled; with `k`, those whose k-th margin is not proven either."""
         free = self.outcome.verdict[self.rows] == 0
         return np.flatnonzero(free if k is None else free & ~self.proven[:, k])
-
-    def magnitude(self, local: Rows) -> Floats:
-        """max |x| of some rows."""
-        return np.asarray(np.abs(self.points[local]).max(axis=1))
 
     def prove(self, local: Rows, k: int, lower: Floats, stage: Stage) -> None:
         """What a step showed of the k-th margin; a row all of whose margins are proven is robust."""
         self.lower[local, k] = np.maximum(self.lower[local, k], lower)
         proven = local[lower > 0.0]
         self.proven[proven, k] = True
-        self.robust(local, proven[self.proven[proven].all(axis=1)], stage)
+        self.robust(local, proven, stage)
 
     def robust(self, local: Rows, proven: Rows, stage: Stage) -> None:
-        """Write down the bounds of some rows, and the verdict of those that are proven."""
+        """Write down the bounds of some rows, and the verdict where what was `proven` now leaves no margin open."""
         rows = self.rows[local]
         self.outcome.lower[rows] = self.lower[local, 0] if self.lower.shape[1] == 1 else self.lower[local].min(axis=1)
-        self.outcome.verdict[self.rows[proven]] = ROBUST
-        self.outcome.stage[self.rows[proven]] = PLACES[stage]
+        self.outcome.mark(self.rows[proven[self.proven[proven].all(axis=1)]], ROBUST, stage)
 
     def reached(self, local: Rows, upper: Floats, broken: NDArray[np.bool_], stage: Stage) -> Rows:
         """Write down margins that some network in Δ does not exceed, and the rows that they break."""
         rows = self.rows[local]
         self.outcome.upper[rows] = np.minimum(self.outcome.upper[rows], upper)
-        self.outcome.verdict[rows[broken]] = NOT_ROBUST
-        self.outcome.stage[rows[broken]] = PLACES[stage]
+        self.outcome.mark(rows[broken], NOT_ROBUST, stage)
         return rows[broken]
 
 
 def _forward(job: Job, deadline: Deadline) -> None:
     engine, n = job.engine, job.rows.shape[0]
     least = np.empty(n)
-    for part in _chunks(n, _DEVICE_CHUNK if engine.device else CHUNK):
-        chunk = job.points[part]
-        margins = to_numpy(engine.margins(engine.convert(chunk), job.prepared))
-        job.error[part] = job.prepared.error(_greatest(chunk))
+    for part in engine.chunks(n):
+        margins = to_numpy(job.prepared.today(engine.convert(job.points[part])))
+        job.error[part] = job.prepared.error(_greatest(job.points[part]))
         least[part] = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
     job.reached(np.arange(n), least + job.error, least < -job.error, Stage.FORWARD)
 
 
 def _interval(job: Job, deadline: Deadline) -> None:
-    engine, prepared = job.engine, job.prepared
+    engine, prepared, rows = job.engine, job.prepared, job.open()
     stage = Stage.INTERVAL if engine.network.hidden else Stage.CLOSED_FORM
-    rows = job.open()
-    whole = rows.size == job.rows.size
+    points = job.points if rows.size == job.rows.size else job.points[rows]
     lower, error = np.empty((rows.size, len(prepared.margins))), job.error[rows]
-    wide = CHUNK if engine.network.rectified else _WIDE // max(engine.network.hidden)
-    for part in _chunks(rows.size, _DEVICE_CHUNK if engine.device else wide):
-        chunk = job.points[part if whole else rows[part]]
-        lower[part] = to_numpy(prepared.least(engine.convert(chunk)))
+    for part in engine.chunks(rows.size, None if engine.network.rectified else max(engine.network.hidden)):
+        lower[part] = to_numpy(prepared.least(engine.convert(points[part])))
     lower -= error[:, None]
     job.lower[rows], job.proven[rows] = lower, lower > 0.0
-    job.robust(rows, rows[(lower > 0.0).all(axis=1) if lower.shape[1] > 1 else lower[:, 0] > 0.0], stage)
+    job.robust(rows, rows, stage)
     if not engine.network.hidden and not engine.ball:
         for k, margin in enumerate(prepared.margins):
             broken = lower[:, k] < -WITNESS_SAFETY * error
-            found = job.reached(rows, lower[:, k] + 2.0 * error, broken, stage)
-            job.outcome.evidence.add_sides(found, margin, np.zeros((found.size, 0)))
+            lost = job.reached(rows, lower[:, k] + 2.0 * error, broken, stage)
+            job.outcome.add_sides(lost, margin, np.zeros((lost.size, 0)))
 
 
 def _attack(job: Job, deadline: Deadline) -> None:
     engine = job.engine
     for k, margin in enumerate(job.prepared.margins):
         layers, rows = job.prepared.layers[k], job.open(k)
-        for part in _chunks(rows.size if layers.hidden else 0, _DEVICE_CHUNK if engine.device else CHUNK):
+        for part in engine.chunks(rows.size if layers.hidden else 0):
             local = rows[part]
             points = job.points[local]
-            chunk, error = engine.convert(points), layers.forward_error(_greatest(points))
-            clear = -WITNESS_SAFETY * error
-            found = attack(layers, chunk, clear=clear)
-            margins = to_numpy(found.margin)
-            broken = margins < clear
-            chosen = np.flatnonzero(broken)
-            met = found.take(beside(found.margin, chosen)).sides(layers, take_rows(chunk, beside(chunk, chosen)))
-            job.outcome.evidence.add_sides(
-                job.reached(local, margins + error, broken, Stage.ATTACK), margin, to_numpy(met)
-            )
+            error = layers.forward_error(_greatest(points))
+            margins, sides = attack(layers, engine.convert(points), clear=-WITNESS_SAFETY * error)
+            margins = to_numpy(margins)
+            broken = margins < -WITNESS_SAFETY * error
+            lost = job.reached(local, margins + error, broken, Stage.ATTACK)
+            job.outcome.add_sides(lost, margin, to_numpy(take_rows(sides, np.flatnonzero(broken))))
 
 
 def _linear(job: Job, deadline: Deadline) -> None:
     engine = job.engine
-    for k in range(len(job.prepared.margins)):
-        layers, rows = job.prepared.layers[k], job.open(k)
-        if layers.depth < 2:
-            return
-        for part in _chunks(
-            rows.size, _DEVICE_CHUNK if engine.device else max(_WIDE // sum(engine.network.hidden), 16)
-        ):
+    for k, layers in enumerate(job.prepared.layers):
+        rows = job.open(k)
+        for part in engine.chunks(rows.size if layers.depth > 1 else 0, sum(engine.network.hidden)):
             if deadline.over:
                 return
             local = rows[part]
-            error = np.asarray(layers.forward_error(job.magnitude(local)))
-            start = layers.start(engine.convert(job.points[local]))
-            search = Search(layers, start, job.outcome.upper[job.rows[local]], error, keep=job.keep)
+            points = job.points[local]
+            error = np.asarray(layers.forward_error(np.abs(points).max(axis=1)))
+            upper = job.outcome.upper[job.rows[local]]
+            search = Search(layers, engine.convert(points), upper, error, keep=job.keep)
             search.root_bounds()
             _take_over(job, k, local, search, Stage.LINEAR)
             if search.stack:
@@ -458,7 +355,8 @@ def _linear(job: Job, deadline: Deadline) -> None:
 
 def _branch(job: Job, deadline: Deadline) -> None:
     for k, local, search in job.searches:
-        search.skip(np.flatnonzero(job.outcome.verdict[job.rows[local]] != 0))
+        # Rows that are settled by another margin are left out.
+        search.done[job.outcome.verdict[job.rows[local]] != 0] = True
         search.branch(_MOST_NODES, deadline)
         _take_over(job, k, local, search, Stage.BRANCH)
     job.searches = []
@@ -466,25 +364,18 @@ def _branch(job: Job, deadline: Deadline) -> None:
 
 def _take_over(job: Job, k: int, local: Rows, search: Search, stage: Stage) -> None:
     """What a search knows by now of its rows."""
-    found, margin, layers = search.found, job.prepared.margins[k], job.prepared.layers[k]
-    broken = search.broken & (job.outcome.verdict[job.rows[local]] == 0)
-    if job.engine.ball:
-        broken[:] = False
-    else:
-        chosen = np.flatnonzero(broken)
-        met = sides(
-            layers,
-            *(job.engine.convert(a) for a in (job.points[local[chosen]], found.corner[chosen], found.sides[chosen])),
-        )
-        rows = job.reached(local, found.upper, broken, stage)
-        job.outcome.evidence.add_sides(rows, margin, to_numpy(met))
-    closed = np.flatnonzero(search.closed & ~broken & (job.outcome.verdict[job.rows[local]] == 0))
-    job.prove(local[closed], k, found.lower[closed], stage)
+    margin, free = job.prepared.margins[k], job.outcome.verdict[job.rows[local]] == 0
+    broken = search.broken & free & (not job.engine.ball)
+    if not job.engine.ball:
+        lost = job.reached(local, search.upper, broken, stage)
+        job.outcome.add_sides(lost, margin, search.sides(np.flatnonzero(broken)))
+    closed = np.flatnonzero(search.closed & ~broken & free)
+    job.prove(local[closed], k, search.lower[closed], stage)
     rest = np.flatnonzero(~search.closed)
     job.prove(local[rest], k, np.minimum(search.root_bound[rest], 0.0), stage)
-    for leaves in found.leaves:
-        job.outcome.evidence.add_leaves(margin, replace(leaves, row=job.rows[local[leaves.row]]))
-    found.leaves.clear()
+    for leaves in search.leaves:
+        job.outcome.add_leaves(margin, replace(leaves, row=job.rows[local[leaves.row]]))
+    search.leaves.clear()
 
 
 def _ball(job: Job, deadline: Deadline) -> None:
@@ -509,7 +400,7 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
             lower, witness = balls.refine(engine.network, engine.changes, x, margin, goal=0.0, deadline=deadline)
             if witness is not None and flips(witness, margin, x):
                 (row,) = job.reached(np.array([one]), np.zeros(1), np.ones(1, dtype=bool), stage)
-                job.outcome.evidence.networks[int(row)] = (margin, witness)
+                job.outcome.networks[int(row)] = (margin, witness)
                 break
             job.prove(np.array([one]), int(k), np.array([lower]), Stage.BALL)
 
@@ -525,18 +416,17 @@ def _exact(job: Job, deadline: Deadline) -> None:
         for one in job.open(k):
             if deadline.over:
                 return
-            exact = Exact(engine.network, engine.changes, layers, margin, job.points[one])
-            answer = exact.settle(deadline)
+            answer = Exact(engine.network, engine.changes, layers, margin, job.points[one]).settle(deadline)
             here, row = np.array([one]), int(job.rows[one])
-            if answer.part is not None:
-                job.outcome.evidence.trees[row, margin.above, margin.below] = answer.part
+            if isinstance(answer, dict):
+                job.outcome.trees[row, margin.above, margin.below] = answer
                 # A margin of exactly 0 that keeps the class is proven, too.
                 job.proven[one, k] = True
-                job.lower[one, k] = max(answer.lower, 0.0)
-                job.robust(here, here[job.proven[here].all(axis=1)], Stage.EXACT)
-            elif answer.sides is not None and not engine.ball:
+                job.lower[one, k] = max(answer["bound"], 0.0)
+                job.robust(here, here, Stage.EXACT)
+            elif answer is not None and not engine.ball:
                 job.reached(here, np.array([0.0]), np.ones(1, dtype=bool), Stage.EXACT)
-                job.outcome.evidence.add_sides(np.array([row]), margin, answer.sides[None, :])
+                job.outcome.add_sides(np.array([row]), margin, answer[None, :])
 
 
 _MOST_NODES = 2**18
@@ -558,4 +448,3 @@ TABLE = (
     Step(Stage.BRANCH, _branch, True, True, f"{_MOST_NODES:,} branches", "the same on cases, until each is proven"),
     Step(Stage.EXACT, _exact, True, True, "500 linear programs", "whole numbers, where floats cannot tell"),
 )
-CHEAP, ATTACKS, SEARCHES = TABLE[:2], TABLE[2:5], TABLE[5:]

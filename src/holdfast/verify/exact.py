@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast import checker
 from holdfast.arrays import to_numpy
-from holdfast.bounds.layers import Layers, Margin
+from holdfast.bounds.layers import Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.network import Floats, Network
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.program import propose
+from holdfast.verify.verdict import Outcome
 from holdfast.verify.witness import build_witness, flips
+
+if TYPE_CHECKING:
+    from holdfast.verify.engine import Engine
 
 MAX_CASES = 500
 # Multipliers of 16 bits are short to write down; where that is too coarse, about as fine as a float, or finer.
@@ -33,28 +37,22 @@ _BITS = (16, 48, 80)
 _SHORT, _LONGEST = 4096, 2**4096
 
 
+_Branch = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
 class NoProofError(checker.CheckError):
     """There is no proof, or none in a form that the checker takes."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The part of a certificate that proves the margin with its bound, or the sides of a counter-model, or neither."""
-
-    part: dict[str, Any] | None = None
-    lower: float = -math.inf
-    sides: Floats | None = None
-
-
-def checker_model(network: Network) -> checker.Model:
+def checker_model(network: Network) -> checker.PlainModel:
     """A network as the checker reads it."""
     # Equal networks may differ in the types of their classes, and with that in the names.
     return _checker_model(network, checker.canonical(network.classes.tolist()))
 
 
 @lru_cache(maxsize=8)
-def _checker_model(network: Network, _: str) -> checker.Model:
-    return checker.Model.read(parameters(network))
+def _checker_model(network: Network, _: str) -> checker.PlainModel:
+    return checker.PlainModel.read(parameters(network))
 
 
 def parameters(network: Network) -> dict[str, Any]:
@@ -84,19 +82,21 @@ class Exact:
         self.question = checker.Question(model, read, x.tolist(), target)
         self.visited = 0
 
-    def settle(self, deadline: Deadline, max_cases: int = MAX_CASES) -> Answer:
-        """Prove the margin or break it; neither where no counter-model can be represented, or time is up."""
+    def settle(self, deadline: Deadline, max_cases: int = MAX_CASES) -> dict[str, Any] | Floats | None:
+        """The part of a certificate that proves the margin, or the sides of a counter-model.
+
+        Neither where no counter-model can be represented, or time is up.
+        """
         part = self.with_bound({"rival": self.rival, "method": "interval"})
-        if part is None:
-            found = self._attacked()
-            if found is not None or self.layers.depth < 2:
-                return Answer(sides=found)
-            tree = self._tree(self.question.ranges, {}, deadline, max_cases)
-            if not isinstance(tree, dict):
-                return Answer(sides=tree)
-            part = self.with_bound({"rival": self.rival, "method": "cases", "tree": tree})
-            assert part is not None
-        return Answer(part, part["bound"])
+        if part is not None:
+            return part
+        broken = self._attacked()
+        if broken is not None or self.layers.depth < 2:
+            return broken
+        tree = self._tree(self.question.ranges, {}, deadline, max_cases)
+        return (
+            self.with_bound({"rival": self.rival, "method": "cases", "tree": tree}) if isinstance(tree, dict) else tree
+        )
 
     def tree_of(self, case: checker.Ranges, max_cases: int) -> dict[str, Any]:
         """A tree that proves a case, by programs."""
@@ -122,9 +122,8 @@ class Exact:
     def _attacked(self) -> Floats | None:
         if not self.layers.hidden:
             return self._breaks(np.zeros(0))
-        points = self.x[None, :]
-        found = attack(self.layers, points, rounds=4)
-        return self._breaks(found.sides(self.layers, points)[0].astype(np.float64))
+        _, chosen = attack(self.layers, self.x[None, :], rounds=4)
+        return self._breaks(chosen[0].astype(np.float64))
 
     def _breaks(self, chosen: Floats) -> Floats | None:
         radii = self.changes.layer_radii(self.network)
@@ -160,10 +159,10 @@ class Exact:
         bottom, top = case[i][j]
         node: dict[str, Any] = {"split": [i, j]}
         for name, side, ends in (("below", -1, (bottom, 0)), ("above", 1, (0, top))):
-            found = self._tree(narrowed(case, i, j, ends), {**decided, (i, j): side}, deadline, max_cases)
-            if not isinstance(found, dict):
-                return found
-            node[name] = found
+            branch = self._tree(narrowed(case, i, j, ends), {**decided, (i, j): side}, deadline, max_cases)
+            if not isinstance(branch, dict):
+                return branch
+            node[name] = branch
         return node
 
     def _at_worst(self, chosen: Floats) -> Floats:
@@ -199,3 +198,61 @@ def _in_whole_numbers(layers: list[tuple[Floats, Floats]]) -> Iterator[tuple[che
     unit = math.lcm(*(value.denominator for pair in exact for part in pair for value in part))
     if unit < _LONGEST:
         yield [([int(v * unit) for v in a], [int(v * unit) for v in b]) for a, b in exact], unit
+
+
+def proof(engine: Engine, outcome: Outcome, row: int, x: NDArray[np.float64], target: int, max_cases: int) -> list[Any]:
+    """The parts of the row's proof; NoProofError where the checker knows no form for what proved it."""
+    parts = []
+    for margin in margins_for(engine.network, target):
+        layers = Layers.of(engine.network, engine.box, margin)
+        exact = Exact(engine.network, engine.changes, layers, margin, x)
+        known = outcome.trees.get((row, margin.above, margin.below))
+        parts.append(known or _part(exact, outcome.branches(row, margin), max_cases))
+    return parts
+
+
+def _part(exact: Exact, branches: list[_Branch], max_cases: int) -> dict[str, Any]:
+    for method in ("interval", "ball")[: 1 + (exact.changes.norm in (1.0, 2.0))]:
+        part = exact.with_bound({"rival": exact.rival, "method": method})
+        if part is not None:
+            return part
+    if branches:
+        tree = _tree(exact, branches, exact.question.ranges, max_cases)
+        part = exact.with_bound({"rival": exact.rival, "method": "cases", "tree": tree})
+        assert part is not None
+        return part
+    proven = exact.settle(Deadline.after(None), max_cases)
+    if not isinstance(proven, dict):
+        raise NoProofError(
+            f"what proves it takes more than {max_cases} cases (max_cases= allows more) or has no form for the checker"
+        )
+    return proven
+
+
+def _tree(exact: Exact, branches: list[_Branch], case: checker.Ranges, max_cases: int) -> dict[str, Any]:
+    """From closed branches to the checker's tree of a case: a neuron that all of them decide is the first split."""
+    if len(branches) > max_cases:
+        raise NoProofError(f"a proof takes more than {max_cases} cases; max_cases= allows more")
+    if len(branches) == 1:
+        _, lower, upper = branches[0]
+        leaf = exact.leaf(case, lower.astype(np.float64), upper.astype(np.float64))
+        # A bound that rounding the multipliers has spoilt is found again by a program.
+        return leaf if leaf is not None else exact.tree_of(case, max_cases)
+    decided = np.stack([branch[0] for branch in branches])
+    neuron = int((decided != 0).all(axis=0).argmax())
+    i, j = [(i, j) for i, size in enumerate(exact.network.hidden) if i for j in range(size)][neuron]
+    # Decided here, it is no longer to be decided further down.
+    here = np.arange(decided.shape[1]) == neuron
+    below, above = (
+        [(np.where(here, 0, branch[0]), *branch[1:]) for branch in branches if branch[0][neuron] == side]
+        for side in (-1, 1)
+    )
+    bottom, top = case[i][j]
+    if not bottom < 0 < top:
+        # In whole numbers the range is a hair narrower, and only one of the cases is left.
+        return _tree(exact, above if bottom >= 0 else below, case, max_cases)
+    return {
+        "split": [i, j],
+        "below": _tree(exact, below, narrowed(case, i, j, (bottom, 0)), max_cases),
+        "above": _tree(exact, above, narrowed(case, i, j, (0, top)), max_cases),
+    }

@@ -17,15 +17,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.bounds import balls
-from holdfast.bounds.layers import Layers, margins_for
+from holdfast.bounds.layers import Layers, activated, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.deadline import Deadline
 from holdfast.given import positive_number
 from holdfast.importers import Model, load_model
 from holdfast.network import CHUNK, Floats, Network
-from holdfast.presentation.notebook import HEAD, never_fails, show
 from holdfast.progress import progress_bar
-from holdfast.verify.attack import attack, sides
+from holdfast.shown import HEAD, Shown, Summary, draw
+from holdfast.verify.attack import attack
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.deciders import decider_for, toward
 from holdfast.verify.engine import Engine, by_target, quiet
@@ -51,7 +51,7 @@ _LONG = 200
 
 
 @dataclass(frozen=True)
-class CertifiedRadius:
+class CertifiedRadius(Shown):
     """For each row: robust for every delta < `lower`; a counter-model exists at `upper`; `met` where `tol` is kept."""
 
     lower: Floats
@@ -82,9 +82,8 @@ class CertifiedRadius:
         moved
             How far retrainings moved the model, as ticks: numbers, or a `RetrainedModels`.
         """
-        from holdfast.verify.plots import draw_survival
-
-        return draw_survival(self.lower, ax, delta=delta, moved=moved, unit=self.unit)
+        picture: Axes = draw(self, ax, delta=delta, moved=moved)
+        return picture
 
     def __len__(self) -> int:
         return int(self.lower.shape[0])
@@ -94,8 +93,8 @@ class CertifiedRadius:
         spread = f": {self.lower.min():.4g} to {self.lower.max():.4g}{median}" if len(self) else ""
         return f"CertifiedRadius({len(self)} rows{spread})"
 
-    @never_fails
-    def _repr_html_(self) -> str:
+    def overview(self) -> Summary:
+        """What a notebook shows."""
         head = pd.DataFrame({"safe below": self.lower[:HEAD], "broken at": self.upper[:HEAD]}, index=self.index[:HEAD])
         facts = [
             ("least", self.lower.min(initial=np.inf)),
@@ -103,7 +102,7 @@ class CertifiedRadius:
             ("largest", self.lower.max(initial=0.0)),
             ("lost today already", int((self.upper == 0.0).sum())),
         ]
-        return show(
+        return Summary(
             f"How far the model may move before any of {len(self):,} points can lose its class",
             facts, head, total=len(self), rows="points",
         )  # fmt: skip
@@ -178,9 +177,8 @@ def radius_of_points(
         assert isinstance(decider, ClosedForm)
         lower, upper = np.empty(n), np.empty(n)
         for one, rows in by_target(targets, n) if n else ():
-            there = np.asarray(rows)
-            lower[there], upper[there] = decider.radius(points[there], one)
-            done(there.size)
+            lower[rows], upper[rows] = decider.radius(points[rows], one)
+            done(rows.size)
         return CertifiedRadius(lower, upper, index, tol, changes.unit)
     norm, biases = (math.inf, True) if changes is None else (changes.norm, bool(changes.biases))
     network = model.network
@@ -188,20 +186,19 @@ def radius_of_points(
     if n:
         engine.check_scale(points)
     lower, upper = np.empty(n), np.empty(n)
-    for k in np.unique(targets):
-        rows = np.flatnonzero(targets == k)
+    for k, rows in by_target(targets, n) if n else ():
         if not network.hidden:
-            found = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, int(k)))
-            lower[rows], upper[rows] = (end.min(axis=1) for end in found)
+            radii = balls.linear_radius(engine.changes.norm, biases, points[rows], margins_for(network, k))
+            lower[rows], upper[rows] = (end.min(axis=1) for end in radii)
             done(rows.size)
             continue
         lower[rows], upper[rows], left = 0.0, math.inf, rows
         if not engine.ball:
-            lower[rows], upper[rows] = _Rays(engine, int(k), points[rows], tol, done).run()
+            lower[rows], upper[rows] = _Rays(engine, k, points[rows], tol, done).run()
             left = rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]
         for row in left:
             ends = float(lower[row]), float(upper[row])
-            lower[row], upper[row] = _bisected(engine, points[row : row + 1], int(k), tol, *ends)
+            lower[row], upper[row] = _bisected(engine, points[row : row + 1], k, tol, *ends)
             done(1)
     return CertifiedRadius(lower, upper, index, tol)
 
@@ -235,10 +232,10 @@ def _bisected(unit: Engine, point: Floats, target: int, tol: float, low: float, 
             break
         if not low < radius < high or radius in (start, end) or radius > far:
             break
-        found = verdict(radius)
-        if found == ROBUST:
+        answer = verdict(radius)
+        if answer == ROBUST:
             low = radius
-        elif found == NOT_ROBUST:
+        elif answer == NOT_ROBUST:
             high = radius
         else:
             start, end = min(start, radius), max(end, radius)
@@ -266,12 +263,9 @@ class _Rays:
         self.rival, self.sides = np.zeros(n, dtype=np.intp), np.zeros((n, sum(engine.network.hidden)))
         self.far = _far(engine.network)
 
+    @quiet()
     def run(self) -> tuple[Floats, Floats]:
         """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
-        with quiet():
-            return self._run()
-
-    def _run(self) -> tuple[Floats, Floats]:
         rows = np.arange(self.points.shape[0])
         today, error = self._on_sides(rows, np.zeros(rows.size), self.sides)
         self.upper[(today < -WITNESS_SAFETY * error).any(axis=0)] = 0.0
@@ -309,18 +303,15 @@ class _Rays:
 
     def _on_sides(self, rows: Rows, radius: Floats, chosen: Floats) -> tuple[Floats, Floats]:
         """Every rival's margin on these sides at each row's radius, and what rounding may do to it, (k, n) each."""
-        found = []
+        pairs = []
         for k in range(len(self.layers)):
             layers, values, start = self._at(k, radius), self.points[rows], 0
             error = layers.forward_error(self.size[rows, None])[:, 0]
             for layer, relu in zip(layers.hidden, layers.relus, strict=True):
-                share = chosen[:, start : (start := start + layer.weight.shape[0])]
-                center = values @ layer.weight.T + layer.bias
-                bottom, top = layer.sides(values)
-                values = center + np.where(share < 0.0, share * (center - bottom), share * (top - center))
-                values = np.maximum(values, 0.0) if relu else values
-            found.append((layers.margin.sides(values)[0][:, 0], error))
-        return np.stack([margin for margin, _ in found]), np.stack([error for _, error in found])
+                side = chosen[:, start : (start := start + layer.weight.shape[0])]
+                values = activated(layer.on_side(values, side), relu)
+            pairs.append((layers.margin.sides(values)[0][:, 0], error))
+        return np.stack([margin for margin, _ in pairs]), np.stack([error for _, error in pairs])
 
     def _broken_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
         """Whether best responses break a row at this radius, which then is its `upper`."""
@@ -329,11 +320,10 @@ class _Rays:
             left = np.flatnonzero(~broken)
             for part in (left[start : start + CHUNK] for start in range(0, left.size, CHUNK)):
                 here, layers = rows[part], self._at(k, radius[part])
-                found = attack(layers, self.points[here])
+                margin, chosen = attack(layers, self.points[here])
                 clear = -WITNESS_SAFETY * layers.forward_error(self.size[here, None])[:, 0]
-                hit = np.flatnonzero(found.margin < clear)
-                met = found.take(hit).sides(layers.take(hit), self.points[here[hit]])
-                self._take(here[hit], radius[part[hit]], k, met)
+                hit = np.flatnonzero(margin < clear)
+                self._take(here[hit], radius[part[hit]], k, chosen[hit])
                 broken[part[hit]] = True
         return broken
 
@@ -382,13 +372,11 @@ class _Rays:
                 if layers.depth == 1:
                     proven[part] = layers.least(self.points[here]) > error
                     continue
-                start = layers.start(self.points[here])
-                search = Search(layers, start, np.full(part.size, np.inf), error, fine=True)
-                found = search.run(_PROOF_NODES, Deadline.after(None))
-                proven[part] = search.closed & (found.lower > 0.0)
+                search = Search(layers, self.points[here], np.full(part.size, np.inf), error, fine=True)
+                search.run(_PROOF_NODES, Deadline.after(None))
+                proven[part] = search.closed & (search.lower > 0.0)
                 hit = np.flatnonzero(search.broken)
-                met = sides(layers.take(hit), self.points[here[hit]], found.corner[hit], found.sides[hit])
-                self._take(here[hit], radius[part[hit]], k, met)
+                self._take(here[hit], radius[part[hit]], k, search.sides(hit))
                 broken[part[hit]] = True
         self.lower[rows[proven]] = np.maximum(self.lower[rows[proven]], radius[proven])
         return np.asarray(rows[broken])

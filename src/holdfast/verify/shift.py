@@ -60,10 +60,10 @@ class Shift(ClosedForm):
         amounts = [float(fall), float(np.nextafter(float(fall), -np.inf))]
         lowest = -float(np.nextafter(-float(least), -np.inf)) if least > float(least) else float(least)
         lowered = (_moved(self.classifier, target, -amount) for amount in amounts)
-        for found in (self.classifier, *lowered, _moved(self.classifier, target, lowest, scores=0.0)):
-            kept = accepted(Margins(found).exactly(point, target)) or not self.allows(found, point, target)
-            if not kept and int(found.predict_index(point[None, :])[0]) != target:
-                return found
+        for other in (self.classifier, *lowered, _moved(self.classifier, target, lowest, scores=0.0)):
+            kept = accepted(Margins(other).exactly(point, target)) or not self.allows(other, point, target)
+            if not kept and int(other.predict_index(point[None, :])[0]) != target:
+                return other
         return None
 
     def allows(self, other: Classifier, point: Floats, target: int) -> bool:

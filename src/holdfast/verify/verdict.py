@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import numpy as np
@@ -43,23 +43,33 @@ class Verdict(StrEnum):
         }[self]
 
 
-class Stage(Enum):
-    """Which step settled a row, from the cheapest on; `engine.TABLE` says what each of them does."""
+class Stage(IntEnum):
+    """Which step decided a row, from the cheapest on; `engine.TABLE` says what each of them does."""
 
-    NONE = "undecided"
-    FORWARD = "forward pass"
-    CLOSED_FORM = "closed form"
-    INTERVAL = "interval"
-    BALL = "ball bound"
-    ATTACK = "attack"
-    LINEAR = "linear bound"
-    BRANCH = "branch and bound"
-    EXACT = "exact"
-    SEPARATE = "separate ranges"
+    NONE = 0
+    FORWARD = 1
+    CLOSED_FORM = 2
+    INTERVAL = 3
+    BALL = 4
+    ATTACK = 5
+    LINEAR = 6
+    BRANCH = 7
+    EXACT = 8
+    SEPARATE = 9
 
 
-STAGES = list(Stage)
-PLACES = {stage: i for i, stage in enumerate(STAGES)}
+STAGES = (
+    "undecided",
+    "forward pass",
+    "closed form",
+    "interval",
+    "ball bound",
+    "attack",
+    "linear bound",
+    "branch and bound",
+    "exact",
+    "separate ranges",
+)
 UNKNOWN, ROBUST, NOT_ROBUST = 0, 1, 2
 VERDICTS = (Verdict.UNKNOWN, Verdict.ROBUST, Verdict.NOT_ROBUST)
 # Closed branches that a table keeps for its certificates, in bytes; beyond it they are searched for again.
@@ -67,14 +77,30 @@ _KEPT = 2**28
 
 
 @dataclass
-class Evidence:
-    """What stands behind the verdicts: sides or networks that break a row, closed branches or trees that prove it."""
+class Outcome:
+    """The working table, one entry for each row, and what stands behind the verdicts.
 
+    Sides or networks break a row, closed branches or trees prove it.
+    """
+
+    verdict: NDArray[np.int8]
+    lower: Floats
+    upper: Floats
+    stage: NDArray[np.int8]
     sides: list[tuple[Rows, Margin, NDArray[Any]]] = field(default_factory=list)
     networks: dict[int, tuple[Margin, Network]] = field(default_factory=dict)
     leaves: list[tuple[Margin, Leaves]] = field(default_factory=list)
     trees: dict[tuple[int, int, int], dict[str, Any]] = field(default_factory=dict)
     room: int = _KEPT
+
+    @classmethod
+    def empty(cls, n: int) -> Outcome:
+        """Nothing known yet."""
+        return cls(np.zeros(n, np.int8), np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, np.int8))
+
+    def mark(self, rows: Any, verdict: int, stage: Stage) -> None:
+        """Write down who decided some rows, and how."""
+        self.verdict[rows], self.stage[rows] = verdict, stage
 
     def add_sides(self, rows: Rows, margin: Margin, sides: NDArray[Any]) -> None:
         """Keep the sides that break `margin` in these rows, a byte for each neuron where all are corners."""
@@ -99,30 +125,12 @@ class Evidence:
 
     def branches(self, row: int, margin: Margin) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """The closed branches of a row: what was decided, the multipliers of L and of U."""
-        found = []
-        for other, leaves in self.leaves:
-            if (other.above, other.below) == (margin.above, margin.below):
-                places = np.flatnonzero(leaves.row == row)
-                found += [(leaves.decided[i], leaves.lower[i], leaves.upper[i]) for i in places]
-        return found
-
-
-@dataclass
-class Outcome:
-    """The working table: one entry for each row."""
-
-    verdict: NDArray[np.int8]
-    lower: Floats
-    upper: Floats
-    stage: NDArray[np.int8]
-    evidence: Evidence
-
-    @classmethod
-    def empty(cls, n: int) -> Outcome:
-        """Nothing known yet."""
-        bytes_, floats = (np.zeros(n, dtype=np.int8) for _ in range(2)), (np.full(n, end) for end in (-np.inf, np.inf))
-        (verdict, stage), (lower, upper) = bytes_, floats
-        return cls(verdict, lower, upper, stage, Evidence())
+        return [
+            (leaves.decided[i], leaves.lower[i], leaves.upper[i])
+            for other, leaves in self.leaves
+            if (other.above, other.below) == (margin.above, margin.below)
+            for i in np.flatnonzero(leaves.row == row)
+        ]
 
     def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
         """The table for people, or some rows of it, whose index that is."""
@@ -133,7 +141,7 @@ class Outcome:
                 "robust": self.verdict[rows] == ROBUST,
                 "margin_lower": self.lower[rows],
                 "margin_upper": self.upper[rows],
-                "decided_by": np.array([stage.value for stage in STAGES], dtype=object)[self.stage[rows]],
+                "decided_by": np.array(STAGES, dtype=object)[self.stage[rows]],
             },
             index=index,
         )

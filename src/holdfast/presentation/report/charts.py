@@ -6,7 +6,7 @@ Each plot comes in two sizes, wide and narrow, and with the table that says the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import floor, log10
@@ -16,12 +16,9 @@ import numpy as np
 
 from holdfast._numbers import at_most, figure, part_of, radius, share
 from holdfast.network import Floats
-from holdfast.presentation.drawing import may_change
+from holdfast.presentation.pictures.drawing import may_change
 from holdfast.presentation.report.contents import Contents, Curve
 
-# Marks and dashes tell the methods apart, in this order; then the combinations go on.
-SHAPES = ("circle", "square", "triangle", "diamond", "plus", "cross", "ring", "box")
-DASHES = ("", "7 4", "2 3", "9 3 2 3")
 # More people than this are counted in squares: every mark costs bytes, and they would hide each other.
 MOST_MARKS = 1500
 _SQUARE = 13.0
@@ -61,58 +58,6 @@ class Scale:
         return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 
 
-@dataclass(frozen=True)
-class Canvas:
-    """The size of a drawing and the margins around its plot; `narrow` is the one for telephones."""
-
-    width: int
-    height: int
-    left: int
-    right: int
-    top: int
-    bottom: int
-    narrow: bool
-
-    def across(self, reach: float) -> Scale:
-        """The scale from left to right."""
-        return Scale(0, reach, self.left, self.width - self.right)
-
-    def up(self, top: float) -> Scale:
-        """The scale from bottom to top."""
-        return Scale(0, top, self.height - self.bottom, self.top)
-
-
-WIDE = Canvas(760, 400, left=52, right=24, top=52, bottom=48, narrow=False)
-NARROW = Canvas(358, 330, left=44, right=14, top=52, bottom=46, narrow=True)
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a method is drawn: its dash and its mark; the first is the one whose advice was given."""
-
-    number: int
-
-    @property
-    def dash(self) -> str:
-        """The pattern of the line."""
-        return DASHES[self.number % len(DASHES)]
-
-    @property
-    def shape(self) -> str:
-        """The shape of the mark."""
-        return SHAPES[self.number % len(SHAPES)]
-
-    @property
-    def hollow(self) -> str:
-        """The class of a mark that is not filled."""
-        return "" if self.shape in SHAPES[:4] else " hollow"
-
-    @property
-    def style(self) -> str:
-        """The class that colours it."""
-        return "other" if self.number else "first"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plot:
     """A plot, and the table that says the same.
@@ -127,6 +72,10 @@ class Plot:
         Values to be marked by a line, and what they are called.
     named
         What stands beside its curve or mark: a `name`, and how high.
+    curves, people, medians, bars
+        What is drawn: falling curves, a mark for each person, a large mark for each method, bars.
+    counted
+        Costs and radii of people who are too many for a mark each.
     """
 
     name: str
@@ -139,11 +88,15 @@ class Plot:
     heads: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     caption: str
-    canvases: tuple[Canvas, Canvas] = (WIDE, NARROW)
     counts: str = ""
     note: str = ""
     limits: Sequence[tuple[float, str, str]] = ()
     named: Sequence[tuple[dict[str, Any], float]] = ()
+    curves: Sequence[dict[str, Any]] = ()
+    people: Sequence[dict[str, Any]] = ()
+    medians: Sequence[dict[str, Any]] = ()
+    bars: Sequence[dict[str, Any]] = ()
+    counted: tuple[Floats, Floats] | None = None
 
     def placed_limits(self, x: Scale) -> Iterator[tuple[float, str, str, bool, int]]:
         """Upright lines, and for each name if it stands left of its line, and in which row: no name crosses a line."""
@@ -163,22 +116,6 @@ class Plot:
         heights = spread([y(height) for _, height in self.named], gap, y.end, low)
         return zip((named for named, _ in self.named), heights, strict=True)
 
-
-@dataclass(frozen=True, kw_only=True)
-class SurvivalPlot(Plot):
-    """A falling curve for each method."""
-
-    curves: Sequence[dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TradePlot(Plot):
-    """A mark for each person, or squares that count them, and a large mark for the median of each method."""
-
-    people: Sequence[dict[str, Any]]
-    medians: Sequence[dict[str, Any]]
-    counted: tuple[Floats, Floats] | None
-
     def squares(self, x: Scale, y: Scale) -> Iterator[tuple[float, float, float, str]]:
         """People counted on a grid: where, how large, and in words; the area of a square is their number."""
         if self.counted is None:
@@ -197,14 +134,7 @@ class TradePlot(Plot):
             yield x((across[i] + across[i + 1]) / 2), y((up[j] + up[j + 1]) / 2), half / 0.9, tip
 
 
-@dataclass(frozen=True, kw_only=True)
-class RadiiPlot(Plot):
-    """Bars: from `low` to `high` so many `people`, of whom so many lie `above` delta."""
-
-    bars: Sequence[dict[str, Any]]
-
-
-def survival(contents: Contents) -> SurvivalPlot | None:
+def survival(contents: Contents) -> Plot | None:
     """For every delta, the share of the advice that provably survives it; None where no radius is known."""
     curves = [(i, m.name, m.survival) for i, m in enumerate(contents.methods) if m.survival and m.survival.x]
     if not curves:
@@ -222,14 +152,13 @@ def survival(contents: Contents) -> SurvivalPlot | None:
         drawn.append(
             {
                 "name": cut(name, 18),
-                "look": Look(i),
+                "number": i,
                 "path": partial(_steps, curve),
                 "marks": [(place, curve.at(place), tip) for place, tip in zip(places, tips, strict=True)],
                 "end": curve.at(reach),
             }
         )
-    room = 28 + 8 * max(len(one["name"]) for one in drawn) if len(curves) > 1 else WIDE.right
-    return SurvivalPlot(
+    return Plot(
         name="survival",
         title=f"Share of advice that provably survives, for every {symbol}",
         description=". ".join(
@@ -243,7 +172,6 @@ def survival(contents: Contents) -> SurvivalPlot | None:
         heads=(symbol, *(name for _, name, _ in curves)),
         rows=[(at_most(x), *(share(curve.at(x)) for *_, curve in curves)) for x in shown],
         caption=f"Share of the advice found that provably survives, by {symbol}",
-        canvases=(replace(WIDE, right=room), NARROW),
         counts="shares",
         limits=_limits(contents),
         named=[(one, one["end"]) for one in reversed(drawn)] if len(curves) > 1 else (),
@@ -251,7 +179,7 @@ def survival(contents: Contents) -> SurvivalPlot | None:
     )
 
 
-def trade(contents: Contents) -> TradePlot | None:
+def trade(contents: Contents) -> Plot | None:
     """Cost against radius: the people of the first method, and the median of every method."""
     if not contents.methods:
         return None
@@ -269,7 +197,7 @@ def trade(contents: Contents) -> TradePlot | None:
     ]
     costs, radii = (np.array([person[name] for person in people], dtype=np.float64) for name in ("cost", "radius"))
     medians: list[dict[str, Any]] = [
-        {"look": Look(i), "name": method.name, "cost": cost, "radius": height, "words": _in_words(cost, height)}
+        {"number": i, "name": method.name, "cost": cost, "radius": height, "words": _in_words(cost, height)}
         for i, method in enumerate(contents.methods)
         if (cost := method.median_cost) is not None and (height := method.median_radius) is not None
     ]
@@ -284,7 +212,7 @@ def trade(contents: Contents) -> TradePlot | None:
         note += f"{beyond:,} {'lies' if beyond == 1 else 'lie'} beyond the frame and "
         note += f"{'is' if beyond == 1 else 'are'} drawn at its edge."
     shown = medians if len(contents.methods) > 1 or len(people) > 1 else []
-    return TradePlot(
+    return Plot(
         name="trade",
         title=f"Cost against certified radius, {len(people):,} people"
         + (f", advice by {first.name}" if first.name else ""),
@@ -296,7 +224,6 @@ def trade(contents: Contents) -> TradePlot | None:
         heads=("people by cost", "people", "median cost", "median radius", f"radius above {own}"),
         rows=_fifths(costs, radii, limit),
         caption="Cost and radius, from the cheapest advice to the dearest",
-        canvases=(replace(WIDE, top=30, height=378), replace(NARROW, top=30, height=308)),
         note=note,
         limits=[] if limit is None else [(limit, f"{contents.symbol} = {at_most(limit)}", "promised")],
         named=[
@@ -308,7 +235,7 @@ def trade(contents: Contents) -> TradePlot | None:
     )
 
 
-def radii(contents: Contents) -> RadiiPlot | None:
+def radii(contents: Contents) -> Plot | None:
     """How many people have which certified radius, with delta marked; None where no radius is known."""
     values = np.array([person.radius for person in contents.people if person.radius is not None])
     if not values.size:
@@ -329,7 +256,7 @@ def radii(contents: Contents) -> RadiiPlot | None:
     if limit is not None:
         above = part_of(int(np.sum(values > limit)), values.size)
         description += f"; {above} lie above {contents.symbol} = {at_most(limit)}"
-    return RadiiPlot(
+    return Plot(
         name="radii",
         title=f"How far {may_change(contents.unit)} before the advice fails, {values.size:,} people",
         description=description,

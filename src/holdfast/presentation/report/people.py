@@ -17,7 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from holdfast._numbers import deltas, share
-from holdfast.presentation.drawing import may_change
+from holdfast.presentation.pictures.drawing import may_change
 from holdfast.presentation.report.contents import Contents, CounterModel, Person, Value
 
 # More characters of JSON than this are compressed.

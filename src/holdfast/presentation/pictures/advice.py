@@ -10,9 +10,11 @@ import numpy as np
 from holdfast._numbers import at_most
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
+from holdfast.generators import Recourse
 from holdfast.generators.moves import Move
 from holdfast.network import Floats
-from holdfast.presentation.drawing import (
+from holdfast.presentation.pictures.certified import draw_survival, read_deltas
+from holdfast.presentation.pictures.drawing import (
     CHOSEN,
     DARK,
     INK,
@@ -24,13 +26,11 @@ from holdfast.presentation.drawing import (
     nothing_to_draw,
     plain,
 )
+from holdfast.shown import draw
 from holdfast.verify import CertifiedRadius, Verdict
-from holdfast.verify.plots import draw_survival, read_deltas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from holdfast.generators.recourse import Recourse
 
 _MARKS: dict[Verdict | None, dict[str, Any]] = {
     Verdict.ROBUST: {"marker": "o", "color": DARK},
@@ -48,6 +48,7 @@ _BARS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@draw.register(Recourse)
 def draw_recourse(
     recourse: Recourse, kind: str, ax: Axes | None, *, radius: Any, delta: Any, moved: Any, most: int
 ) -> Axes:

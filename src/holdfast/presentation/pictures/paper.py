@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from holdfast.presentation.drawing import new_figure, tidy
+from holdfast.presentation.pictures.drawing import new_figure, tidy
 from holdfast.study.paper.printed import Printed
 from holdfast.study.paper.results import Results
 from holdfast.study.paper.settings import BASELINE, CURVES, DELTA_INC, DELTA_VAL, NN, TARGETS

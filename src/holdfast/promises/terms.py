@@ -6,6 +6,7 @@ needs none of the files of that day.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ import joblib
 from holdfast import checker
 from holdfast.changes import Changes, PlausibleChanges, changes_from_dict
 from holdfast.classifier import Classifier
-from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
+from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.importers.model import as_network
 from holdfast.importers.thresholds import Threshold, at_threshold, check_threshold
 from holdfast.network import Network
 from holdfast.scored import Scored
-from holdfast.verify.exact import checker_model, parameters
+from holdfast.verify.exact import parameters
 
 _FORMAT, _VERSION, _SCORES = "holdfast-terms", 1, "holdfast-scores"
 
@@ -105,7 +106,9 @@ class Terms:
             known = "it is not so" if verdict == "NOT_ROBUST" else "it is not known"
             return f"{today}; {known} that {self.changes.every_model} does"
         chance = "" if self.changes.chance is None else f"; measured, not proven: {self.changes.chance}"
-        return f"proven: {self.changes.every_model} accepts{chance}"
+        # A margin is measured at the row itself: that a model which keeps it accepts is no theorem about models.
+        known = "by its margin" if self.changes.unit == "margin" else "proven"
+        return f"{known}: {self.changes.every_model} accepts{chance}"
 
     @cached_property
     def hash(self) -> str:
@@ -137,22 +140,28 @@ class Terms:
 
     @classmethod
     def read(cls, name: str, fetch: Callable[[str], bytes]) -> Terms:
-        """The terms with this hash; `fetch` gives the content stored under a hash."""
+        """The terms with this hash; `fetch` gives the content stored under a hash, which is held against it."""
+
+        def read_object(name: str) -> Any:
+            content = fetch(name)
+            if hashlib.sha256(content).hexdigest() != name:
+                raise FileFormatError(f"object {name[:12]}: expected content with this hash, got other content")
+            return json.loads(content)
+
         try:
-            document = _fetch_json(name, fetch)
+            document = read_object(name)
             if document.get("format") != _FORMAT or document.get("version") != _VERSION:
                 raise FileFormatError(f"terms {name[:12]}: expected {_FORMAT} version {_VERSION}")
-            classifier = _read_model(_fetch_json(document["network"], fetch))
-            space = FeatureSpace.from_dict(_fetch_json(document["space"], fetch))
+            classifier, known = _read_model(read_object(document["network"]))
+            space = FeatureSpace.from_dict(read_object(document["space"]))
             changes = None if document["changes"] is None else changes_from_dict(document["changes"])
-            known = "" if isinstance(classifier, Network) else document["model"]
             threshold = document["threshold"]
-            threshold = tuple(map(float, threshold)) if isinstance(threshold, list) else float(threshold)
+            threshold = tuple(threshold) if isinstance(threshold, list) else threshold
             terms = cls(classifier, space, changes, check_threshold(threshold, classifier), known)
-            if terms.hash != name:
-                raise FileFormatError(f"terms {name[:12]}: expected what was written, got parts with other hashes")
-        except (KeyError, TypeError, AttributeError, InvalidInputError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, InvalidInputError) as error:
             raise FileFormatError(f"terms {name[:12]}: expected what a ledger writes, got: {error}") from error
+        # Every part was held against its hash, so the hash of all is known: it need not be computed again.
+        vars(terms)["hash"] = name
         return terms
 
 
@@ -163,7 +172,8 @@ def fingerprint(classifier: Classifier) -> str:
     pickled is "unknown".
     """
     if isinstance(classifier, Network):
-        return checker_model(classifier).sha256
+        document = parameters(classifier)
+        return checker.Model(*(document[name] for name in ("weights", "biases", "activations", "classes"))).sha256
     assert isinstance(classifier, Scored)
     try:
         content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
@@ -173,23 +183,13 @@ def fingerprint(classifier: Classifier) -> str:
     return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
 
 
-def _read_model(document: Mapping[str, Any]) -> Classifier:
+def _read_model(document: Mapping[str, Any]) -> tuple[Classifier, str]:
+    """A model as it is stored, and what one that is no network is known by."""
     if document["format"] == _SCORES:
-        return Scored(_forgotten, tuple(document["classes"]), why="of this model the ledger has the name alone")
-    return Network(document["weights"], document["biases"], document["classes"], document["activations"])
+        why = "of this model the ledger has the name alone"
+        return Scored(_not_recorded, tuple(document["classes"]), why=why), document["model"]
+    return Network(document["weights"], document["biases"], document["classes"], document["activations"]), ""
 
 
-def _forgotten(table: Any) -> Any:
+def _not_recorded(table: Any) -> Any:
     raise InvalidInputError("model: expected one that can be run, got one of which a ledger has the name alone")
-
-
-def _fetch_json(name: str, fetch: Callable[[str], bytes]) -> Any:
-    content = fetch(name)
-    try:
-        document = json.loads(content)
-        sound = checker.sha256(document) == name
-    except (ValueError, HoldfastError) as error:
-        raise FileFormatError(f"object {name[:12]}: expected JSON, got: {error}") from error
-    if not sound:
-        raise FileFormatError(f"object {name[:12]}: expected content with this hash, got other content")
-    return document

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from holdfast.errors import InvalidInputError
-from holdfast.presentation.drawing import DARK, LIGHT, new_figure, plain, tidy
-from holdfast.study.survival import named
+from holdfast.presentation.pictures.drawing import DARK, LIGHT, new_figure, plain, tidy
+from holdfast.shown import draw
+from holdfast.study.result import BenchmarkResult
+from holdfast.study.survival import Survival, named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
 _MARKERS = "osD^v<>PX*phd"
 
 
-def draw_study(summary: pd.DataFrame, path: Path | None) -> Figure:
+@draw.register(BenchmarkResult)
+def draw_study(result: BenchmarkResult, path: str | os.PathLike[str] | None) -> Figure:
     """A column of pictures for each dataset and model: validity after retraining, then Δ-validity at each delta."""
+    summary = result.summary()
     if summary.empty:
         raise InvalidInputError("plot: expected at least one method that answered, got none")
     places = list(summary.groupby(["dataset", "model"], sort=False))
@@ -60,12 +64,13 @@ def _scatter(axes: Any, part: pd.DataFrame, metric: str, names: list[str]) -> No
     tidy(axes)
 
 
-def draw_survival(summary: pd.DataFrame, path: Path | None) -> Figure:
+@draw.register(Survival)
+def draw_survival(result: Survival, path: str | os.PathLike[str] | None) -> Figure:
     """A column of pictures for each table and model: promises kept, then people kept by all, against relative cost.
 
     The line joins what no other method beats in both.
     """
-    kept = summary.dropna(subset=["survival", "cost_relative"])
+    kept = result.summary().dropna(subset=["survival", "cost_relative"])
     if kept.empty:
         raise InvalidInputError("plot: expected at least one method that answered, got none")
     places = list(kept.groupby(["dataset", "model"], sort=False))

@@ -13,7 +13,7 @@ from holdfast._numbers import share as share_text
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats, Network
-from holdfast.presentation.drawing import (
+from holdfast.presentation.pictures.drawing import (
     CHOSEN,
     DARK,
     DOTTED,
@@ -27,13 +27,13 @@ from holdfast.presentation.drawing import (
     percent,
     plain,
 )
+from holdfast.shown import draw
+from holdfast.verify import Certificates, CertifiedRadius
 from holdfast.verify.margins import least_margins
 from holdfast.verify.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from holdfast.verify.certificates import Certificates
 
 # More lines than this cannot be told apart.
 _MOST = 1000
@@ -44,6 +44,7 @@ _STYLES: dict[Verdict, dict[str, Any]] = {
 }
 
 
+@draw.register(Certificates)
 def draw_certificates(certificates: Certificates, ax: Axes | None) -> Axes:
     """See `Certificates.plot`."""
     ax = axes_to_draw_on(ax, "a picture of certificates", (7.2, 4.6))
@@ -82,6 +83,12 @@ def worst_margins(certificates: Certificates) -> Floats:
     """What is known of each point's least margin over Δ: at most this where it breaks, at least this elsewhere."""
     broken = certificates.verdict == Verdict.NOT_ROBUST
     return np.where(broken, certificates.margin_upper, certificates.margin_lower)
+
+
+@draw.register(CertifiedRadius)
+def draw_radii(radius: CertifiedRadius, ax: Axes | None, *, delta: Any, moved: Any) -> Axes:
+    """See `CertifiedRadius.plot`."""
+    return draw_survival(radius.lower, ax, delta=delta, moved=moved, unit=radius.unit)
 
 
 def draw_survival(

@@ -1,0 +1,66 @@
+"""How results show themselves: each gives a plain summary, and rooms above make HTML and pictures of it.
+
+`holdfast.presentation` registers with `html` and `draw`, so that no result imports anything that draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import pandas as pd
+
+# So many rows are shown of a longer table.
+HEAD = 20
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a notebook says of a result.
+
+    Attributes
+    ----------
+    headline
+        The result in one sentence.
+    facts
+        (name, value) pairs; those without a value are left out.
+    table
+        The rows to show, of which the first `most` are taken; a cell that is a tuple has one line for each part.
+    total, rows
+        How many there are in all (the table's, by default), and what they are called.
+    notes
+        Sentences below the table.
+    """
+
+    headline: str
+    facts: Iterable[tuple[str, object]] = ()
+    table: pd.DataFrame | None = None
+    total: int | None = None
+    rows: str = "rows"
+    most: int = HEAD
+    notes: Iterable[str] = ()
+
+
+class Shown:
+    """A result that a notebook can show."""
+
+    def overview(self) -> Summary:
+        """What there is to say at a glance."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return html(self)
+
+
+@singledispatch
+def html(result: object) -> str:
+    """A result as a notebook shows it."""
+    raise NotImplementedError(f"expected a result that can be shown, got {type(result).__name__}")
+
+
+@singledispatch
+def draw(result: object, *given: Any, **options: Any) -> Any:
+    """The picture of a result."""
+    raise NotImplementedError(f"expected a result that can be drawn, got {type(result).__name__}")
