@@ -173,7 +173,7 @@ def fingerprint(classifier: Classifier) -> str:
     """
     if isinstance(classifier, Network):
         document = parameters(classifier)
-        return checker.Model(*(document[name] for name in ("weights", "biases", "activations", "classes"))).sha256
+        return checker.PlainModel(*(document[name] for name in ("weights", "biases", "activations", "classes"))).sha256
     assert isinstance(classifier, Scored)
     try:
         content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
