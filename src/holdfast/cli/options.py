@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
@@ -237,7 +237,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def run(debug: bool, **given: Any) -> None:
-        with plain_errors(debug):
+        with plain_errors(debug, run.__annotations__):
             for name, group in groups.items():
                 given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
             function(**given)
@@ -292,45 +292,15 @@ def spelled(text: str, labels: Sequence[Any]) -> Any:
 
 
 @contextmanager
-def plain_errors(debug: bool) -> Iterator[None]:
+def plain_errors(debug: bool, options: Collection[str] = ()) -> Iterator[None]:
     """What a user can mend, or should know, is one line on stderr; a traceback is for the unforeseen, or on request."""
     with warnings.catch_warnings():
         if not debug:
-            warnings.showwarning = lambda message, *_: screens.complain(in_options(str(message)), "warning")
+            warnings.showwarning = lambda message, *_: screens.complain(in_options(str(message), options), "warning")
         try:
             yield
         except hf.HoldfastError as error:
             if debug:
                 raise
-            screens.complain(in_options(str(error)))
+            screens.complain(in_options(str(error), options))
             raise typer.Exit(BAD_INPUT) from None
-
-
-# ------------------------------------------------------------------ what the ledger's commands still use
-
-
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of its groups of options, which are dataclasses, as options of its own."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
-        group = groups.get(name)
-        for one in [parameter] if group is None else inspect.signature(group).parameters.values():
-            types = hints if group is None else get_type_hints(group, include_extras=True)
-            parameters[one.name] = one.replace(annotation=types[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
-
-    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-    return run
-
-
-def label_of(target: str, classifier: Any) -> object:
-    """The model's own label that `target` spells."""
-    return spelled(target, classifier.classes.tolist())
