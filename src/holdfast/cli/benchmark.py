@@ -109,12 +109,8 @@ def _own_table(
     if column is None:
         raise InvalidInputError("expected --target-column with the labels in --data, got none")
     frame = tables.read_table(path)
-    if column not in frame.columns:
-        raise InvalidInputError(f"{path}: expected a column {column!r}, got {list(frame.columns)}")
-    X, y = frame.drop(columns=column), frame[column]
-    if space is None:
-        return X, y, hf.FeatureSpace.from_frame(X, immutable=immutable)
-    return X, y, space.constrained(immutable=immutable)
+    y, X = tables.column_of(frame, str(column), path, "--target-column"), frame.drop(columns=column)
+    return X, y, (hf.FeatureSpace.from_frame(X) if space is None else space).constrained(immutable=immutable)
 
 
 def _delta(text: str) -> float | str:

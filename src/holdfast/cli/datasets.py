@@ -65,8 +65,8 @@ def _show_all() -> None:
     sizes = ("rows", "features", "classes")
     rows = (
         (
-            facts.name, f"{facts.rows:,}", len(facts.schema.feature_names), len(facts.classes), _place(facts),
-            facts.licence.partition(";")[0],
+            facts.name, f"{facts.rows:,}", len(facts.schema.feature_names), len(facts.classes),
+            _where(facts, short=True), facts.licence.partition(";")[0],
         )
         for facts in map(Facts.of, names())
     )  # fmt: skip
@@ -98,17 +98,13 @@ def _show_one(facts: Facts) -> None:
         say((title, "bold"), f": {text}")
 
 
-def _place(facts: Facts) -> str:
-    """In a word, for the list."""
-    if facts.download is None:
-        return _where(facts)
-    if find(facts) is None:
-        return "not here: will be downloaded"
-    return "in the cache" if find_given(facts) is None else f"in ${DATA}"
-
-
-def _where(facts: Facts) -> str:
+def _where(facts: Facts, *, short: bool = False) -> str:
+    """Where the table is found; in a word, for the list, if `short`."""
     if facts.download is None:
         return "comes with holdfast" if facts.name == "loans" else "comes with scikit-learn"
     path = find(facts)
-    return f"not here: will be downloaded from {facts.download.url}" if path is None else str(path)
+    if path is None:
+        return "not here: will be downloaded" + ("" if short else f" from {facts.download.url}")
+    if not short:
+        return str(path)
+    return "in the cache" if find_given(facts) is None else f"in ${DATA}"
