@@ -16,7 +16,6 @@ from holdfast.cli import screens, tables
 from holdfast.cli.advice import Accepted, Advised
 from holdfast.cli.options import command, existing_file, plain_errors
 from holdfast.errors import InvalidInputError
-from holdfast.importers.files import read_model
 
 _KINDS = {
     "guaranteed": "with a guarantee",
@@ -94,7 +93,7 @@ def letters(
         people = people if advised.space is not None else people.drop(columns=name)
     told, expiry = advised.told(people), None
     if history:
-        earlier = [read_model(path, trust_pickle=advised.trust_pickle) for path in history]
+        earlier = [advised.model_in(path) for path in history]
         expiry = hf.promise_expiry(
             _radii(told, [past.network for past in earlier]), [*earlier, advised.loaded], confidence=confidence,
             period=period, norm=advised.norm,

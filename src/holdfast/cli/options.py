@@ -144,21 +144,35 @@ class Deciding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Points(MayChange, Deciding):
+class Reading:
+    """How tables and models are read."""
+
+    index: Index = None
+    drop: Drop = None
+    trust_pickle: TrustPickle = False
+
+    def model_in(self, path: Path) -> Model:
+        """The model in a file."""
+        return read_model(path, trust_pickle=self.trust_pickle)
+
+    def table_in(self, path: Path, space: hf.FeatureSpace | None = None) -> pd.DataFrame:
+        """The table in a file, by its key and without what is to be left out."""
+        return tables.read_table(path, index=self.index, drop=self.drop or (), space=space)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(MayChange, Deciding, Reading):
     """A model, a table and the class that its rows are to have: what most commands are about."""
 
     model: ModelFile
     data: DataFile
     target: Annotated[str, Option(help="The class that the points were promised.")]
     schema: Schema = None
-    index: Index = None
-    drop: Drop = None
-    trust_pickle: TrustPickle = False
 
     @cached_property
     def loaded(self) -> Model:
         """The model, at the threshold that is asked for."""
-        return self.at(read_model(self.model, trust_pickle=self.trust_pickle))
+        return self.at(self.model_in(self.model))
 
     @property
     def label(self) -> object:
@@ -177,7 +191,9 @@ class Points(MayChange, Deciding):
 
     @cached_property
     def _space_and_table(self) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
-        return tables.read_people(self.data, self.schema, self.index, self.drop)
+        space, label = (None, None) if self.schema is None else tables.read_schema(self.schema)
+        people = self.table_in(self.data, space)
+        return space, people.drop(columns=label) if label in people.columns else people
 
 
 def _column(text: str, metavar: str = "COLUMN") -> Any:

@@ -14,7 +14,6 @@ from holdfast.cli.advice import Accepted, Advised
 from holdfast.cli.options import Texts, command, existing_file, named
 from holdfast.errors import InvalidInputError
 from holdfast.files import check_place
-from holdfast.importers.files import read_model
 
 
 @command
@@ -74,7 +73,7 @@ def report(
     written = hf.report(
         told, out, accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
         ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
-        retrained=(read_model(path, trust_pickle=advised.trust_pickle) for path in retrained or ()),
+        retrained=map(advised.model_in, retrained or ()),
         title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
         others={name: advised.told(people, path, like=told) for name, path in others}, radii=not no_radius,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from holdfast.cli.screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.files import write_json, write_table
 from holdfast.importers import Model
-from holdfast.importers.files import read_model, read_object
+from holdfast.importers.files import read_object
 from holdfast.network import Network
 from holdfast.retraining.retrain import run_seeds
 from holdfast.retraining.trainers import train_whole
@@ -60,7 +60,7 @@ def risk(
     tables.check_output(evidence)
     question = asked.question()
     family, _ = question.pop("changes"), question.pop("data")
-    models: Iterable[Any] = (read_model(path, trust_pickle=asked.trust_pickle) for path in retrained or ())
+    models: Iterable[Any] = map(asked.model_in, retrained or ())
     how = ""
     if not retrained:
         how = "refitted to rows drawn with replacement"

@@ -11,14 +11,14 @@ from typer import Option
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import MODELS, Constraints, DataFile, Drop, Index, Texts, TrustPickle, command, existing_file
+from holdfast.cli.options import MODELS, Constraints, DataFile, Reading, Texts, command, existing_file
 from holdfast.cli.screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Direction
 from holdfast.features.schema import schema_document
 from holdfast.files import write_text
 from holdfast.generators.reading import find_space
-from holdfast.importers.files import read_model
+from holdfast.importers import Model
 
 
 @command
@@ -26,6 +26,7 @@ def schema(
     data: DataFile,
     out: Annotated[Path, Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")],
     limits: Constraints,
+    reading: Reading,
     *,
     model: Annotated[
         Path | None,
@@ -48,16 +49,13 @@ def schema(
             help="A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
         ),
     ] = None,
-    index: Index = None,
-    drop: Drop = None,
-    trust_pickle: TrustPickle = False,
 ) -> None:
     """What each column is, how the model reads it and what a person can change, as a file to be edited."""
     tables.check_output(out, table=False)
-    frame = tables.read_table(data, index=index, drop=drop or ())
+    frame = reading.table_in(data)
     if label is not None:
         frame = frame.drop(columns=tables.column_of(frame, label, data, "--label").name)
-    space = limits.over(_space(frame, model, scale, trust_pickle=trust_pickle))
+    space = limits.over(_space(frame, None if model is None else reading.model_in(model), scale))
     others = [str(name) for name in frame.columns if name not in space.names]
     if unknown := [name for name in protected or () if name not in frame.columns]:
         raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")
@@ -70,9 +68,8 @@ def schema(
     _show(space, others, out)
 
 
-def _space(frame: pd.DataFrame, model: Path | None, scale: str, *, trust_pickle: bool) -> hf.FeatureSpace:
+def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureSpace:
     """As the model's preprocessing reads the table; where it has none, column by column."""
-    loaded = None if model is None else read_model(model, trust_pickle=trust_pickle)
     if loaded is not None and loaded.preprocess is not None:
         return find_space(loaded, frame, None, frame)
     names = [name for name in (loaded and loaded.feature_names) or frame.columns if name in frame.columns]
