@@ -31,7 +31,9 @@ class Advised(Points):
     recourse: AdviceFile
     target: Promised
 
-    def told(self, people: pd.DataFrame, path: Path | None = None, *, like: hf.Recourse | None = None) -> hf.Recourse:
+    def read_advice(
+        self, people: pd.DataFrame, path: Path | None = None, *, like: hf.Recourse | None = None
+    ) -> hf.Recourse:
         """The advice for these people; with a `path` that of another method, for the same people as `like`."""
         path = self.recourse if path is None else path
         advice = tables.read_table(path, index=self.index or "row", space=self.space)

@@ -30,10 +30,10 @@ def certificates(
     tables.check_output(table)
     tables.check_output(parameters, table=False)
     advised.needed()
-    told = advised.told(advised.table)
+    result = advised.read_advice(advised.table)
     if parameters is not None:
         write_parameters(advised.loaded, parameters)
-    written = write_certificates(told, out)
+    written = write_certificates(result, out)
     if table is not None:
         write_table(written.rename_axis(advised.index or "row"), table)
     screens.say(f"{written['certificate'].notna().sum():,} certificates for {len(written):,} people.")

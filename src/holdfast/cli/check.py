@@ -87,8 +87,8 @@ def _parameters(path: Path, *, trust_pickle: bool) -> tuple[checker.PlainModel, 
     try:
         if path.suffix.lower() in (".npz", ".hfn", ".json"):
             return checker.load_model(path), ""
-        found = read_model(path, trust_pickle=trust_pickle)
-        return checker_model(as_network(found.trained)), _PREPROCESSING if found.preprocess is not None else ""
+        loaded = read_model(path, trust_pickle=trust_pickle)
+        return checker_model(as_network(loaded.trained)), _PREPROCESSING if loaded.preprocess is not None else ""
     except checker.CheckError as error:
         raise FileFormatError(str(error)) from error
 

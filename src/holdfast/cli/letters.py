@@ -91,15 +91,15 @@ def letters(
         named = tables.column_of(people, name, advised.data, "--name")
         names = {str(key): value for key, value in named.items()}
         people = people if advised.space is not None else people.drop(columns=name)
-    told, expiry = advised.told(people), None
+    result, expiry = advised.read_advice(people), None
     if history:
         earlier = [advised.model_in(path) for path in history]
         expiry = hf.promise_expiry(
-            _radii(told, [past.network for past in earlier]), [*earlier, advised.loaded], confidence=confidence,
+            _radii(result, [past.network for past in earlier]), [*earlier, advised.loaded], confidence=confidence,
             period=period, norm=advised.norm,
         )  # fmt: skip
     manifest = hf.letters(
-        told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
+        result, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
         date=date, until=until, expiry=expiry, language=language, templates=templates, certified=not no_certificates,
         accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
     )  # fmt: skip
@@ -111,13 +111,13 @@ def letters(
     screens.say(f"letters and manifest.csv: {out}")
 
 
-def _radii(told: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
+def _radii(result: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
     """The certified radius of what is guaranteed, 0 for everything else.
 
     Where retrainings have moved the biases, it lets them move, even if Δ does not: it is held against those moves.
     """
-    if not isinstance(told.changes, hf.PlausibleChanges):
-        return np.zeros(len(told))
-    moved = any(not all(map(np.array_equal, past.biases, told.network.biases)) for past in earlier)
-    changes = replace(told.changes, biases=told.changes.biases or moved)
-    return np.where(told.robust, replace(told, changes=changes).radii.measured, 0.0)
+    if not isinstance(result.changes, hf.PlausibleChanges):
+        return np.zeros(len(result))
+    moved = any(not all(map(np.array_equal, past.biases, result.network.biases)) for past in earlier)
+    changes = replace(result.changes, biases=result.changes.biases or moved)
+    return np.where(result.robust, replace(result, changes=changes).radii.measured, 0.0)

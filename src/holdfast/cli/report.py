@@ -65,21 +65,21 @@ def report(
         # Where every column is one of the model's, those that only name groups are none of them.
         features = advised.loaded.classifier.n_features
         people = people.drop(columns=columns) if len(people.columns) > features else people
-    told = advised.told(people)
+    result = advised.read_advice(people)
     aligned = {
-        column: tables.rows_by_key(values.to_frame(), told.factuals, advised.data, "the recourse")[column]
+        column: tables.rows_by_key(values.to_frame(), result.factuals, advised.data, "the recourse")[column]
         for column, values in groups.items()
     }
     written = hf.report(
-        told, out, accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
+        result, out, accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
         ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
         retrained=map(advised.model_in, retrained or ()),
         title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
-        others={name: advised.told(people, path, like=told) for name, path in others}, radii=not no_radius,
+        others={name: advised.read_advice(people, path, like=result) for name, path in others}, radii=not no_radius,
     )  # fmt: skip
-    screens.say(f"{len(told):,} people, {told.found.sum():,} with advice.")
-    if told.changes is not None:
-        screens.say(f"{told.robust.sum():,} of these promises hold under {told.changes.every_model}.")
+    screens.say(f"{len(result):,} people, {result.found.sum():,} with advice.")
+    if result.changes is not None:
+        screens.say(f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}.")
     size, seconds = written.stat().st_size / 1e6, time.perf_counter() - started
     screens.say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
 
