@@ -15,6 +15,7 @@ from holdfast.given import given_floats, row_words
 from holdfast.network import Floats
 
 _LARGEST_WHOLE = 2.0**53
+_SHORT = 100
 
 
 @dataclass(frozen=True)
@@ -96,13 +97,15 @@ def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floa
 def column_codes(series: pd.Series[Any], name: Name, categories: Sequence[Label]) -> Floats:
     """The position in `categories` of each of the column's labels."""
     positions = {label: position for position, label in enumerate(categories)}
-    values = series.tolist()
-    codes = [positions.get(value) for value in values]
-    if None in codes:
+    # A short column is sooner looked up value by value than sorted out.
+    codes, values = (np.arange(len(series)), series.tolist()) if len(series) <= _SHORT else pd.factorize(series)
+    places = [positions.get(value) for value in values]
+    if None in places or (codes < 0).any():
         _refuse_missing(series, name)
-        value = values[codes.index(None)]
-        raise InvalidInputError(f"column {name!r}: expected one of {list(categories)}, got {value!r}")
-    return np.array(codes, dtype=np.float64)
+        raise InvalidInputError(
+            f"column {name!r}: expected one of {list(categories)}, got {values[places.index(None)]!r}"
+        )
+    return np.array(places, dtype=np.float64)[codes]
 
 
 def observed_labels(series: pd.Series[Any], name: Name) -> tuple[Label, ...]:
