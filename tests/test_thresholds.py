@@ -141,7 +141,7 @@ def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(tabl
     assert (recorded == expected.astype(str)).all()
     assert hf.audit(ledger, model, threshold=high).kept
     rejected = X[chances < high].head(1)
-    with pytest.raises(hf.HoldfastError, match="today"):
+    with pytest.raises(hf.HoldfastError, match="another class under this model"):
         ledger.add_frame(model, rejected, rejected, target=1, changes=None, threshold=high)
 
 

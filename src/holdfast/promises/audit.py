@@ -12,7 +12,6 @@ from holdfast import checker
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.given import whole_number
-from holdfast.importers import Model, load_model
 from holdfast.progress import progress_bar
 from holdfast.promises.audit_result import STATUSES, Audit
 from holdfast.promises.auditor import Auditor, Newcomer
@@ -83,9 +82,9 @@ def audit(
             )  # fmt: skip
     if space is not None and not isinstance(space, FeatureSpace):
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
-    newcomer = Newcomer.of(model, space, _promised(ledger, model) if threshold is None else threshold)
     last, head = ledger.end
     spans = [(terms, ledger.file.spans(terms.hash, last)) for terms in ledger.terms]
+    newcomer = Newcomer.of(model, space, threshold, ledger.terms)
     _check_complete(spans, last)
     groups, pages = [], []
     codes, margin, targets = np.zeros(last, np.int8), np.full(last, np.nan), np.empty(last, dtype=object)
@@ -120,21 +119,9 @@ def audit(
     )
 
 
-def _promised(ledger: Ledger, model: object) -> Any:
-    """The threshold of the promises, where the new model brings none: at a lower one more would seem to be kept."""
-    if load_model(model).threshold is not None:
-        return None
-    known = {str(terms.threshold): Model(terms.classifier, threshold=terms.threshold) for terms in ledger.terms}
-    if len(known) > 1:
-        raise InvalidInputError(
-            f"threshold: expected one, since promises were made at {', '.join(sorted(known))}, got None"
-        )
-    return next(iter(known.values())).by_label if known else None
-
-
 def _check_complete(spans: list[tuple[Terms, NDArray[np.int64]]], last: int) -> None:
     """Refuse to speak for a ledger whose pages do not have every promise, each once."""
-    seen = np.concatenate([np.empty((0, 2), np.int64), *(mine for _, mine in spans)])
+    seen = np.concatenate([np.empty((0, 2), np.int64), *dict(spans).values()])
     seen = seen[np.argsort(seen[:, 0], kind="stable")]
     ends = seen[:, 0] + seen[:, 1] - 1
     if (ends[-1] if len(seen) else 0) != last or (seen[:, 0] != np.append(0, ends)[:-1] + 1).any():

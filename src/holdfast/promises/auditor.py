@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -43,9 +43,19 @@ class Newcomer:
     decision: Classifier
 
     @classmethod
-    def of(cls, model: object, space: FeatureSpace | None, threshold: Any) -> Newcomer:
-        """Any model that `load_model` takes, at a threshold that it can have."""
+    def of(cls, model: object, space: FeatureSpace | None, threshold: Any, promised: Sequence[Terms]) -> Newcomer:
+        """Any model that `load_model` takes, at the threshold given, its own, or else that of the promises.
+
+        At a lower one more of them would seem to be kept.
+        """
         loaded = load_model(model, threshold)
+        if threshold is None and loaded.threshold is None:
+            known = {str(own.threshold): Model(own.classifier, threshold=own.threshold).by_label for own in promised}
+            if len(known) > 1:
+                raise InvalidInputError(
+                    f"threshold: expected one, since promises were made at {', '.join(sorted(known))}, got None"
+                )
+            loaded = loaded.at(next(iter(known.values()), None))
         if space is not None and isinstance(loaded.classifier, Scored):
             raise InvalidInputError(f"space: expected None for a model that reads the table itself, got {space!r}")
         classifier, own = loaded.recorded
