@@ -34,8 +34,9 @@ Rows = NDArray[np.intp]
 
 # Values of searched layers that are looked at together.
 _WIDE = 2**15
-# Rows at a time where they live on a device: enough to fill it; of deep networks, whose ranges take a matrix for each.
-_DEVICE_CHUNK, _DEEP_CHUNK = 2**20, 2**13
+# Rows at a time where they live on a device: enough to fill it. The ranges of deep networks take a matrix for each row:
+# so many numbers in all.
+_DEVICE_CHUNK, _DEVICE_NUMBERS = 2**20, 2**25
 _NO_LIMIT = Deadline.after(None)
 
 
@@ -150,7 +151,8 @@ class Engine:
         """As many of n rows at a time as stay in a core's cache, or fill a device; each takes `width` values."""
         size = CHUNK if width is None else max(_WIDE // max(width, 1), 16)
         if self.device:
-            size = _DEVICE_CHUNK if len(self.network.hidden) < 3 or width is None else _DEEP_CHUNK
+            deep = width is not None and len(self.network.hidden) > 2
+            size = max(_DEVICE_NUMBERS // max(self.network.hidden) ** 2, 16) if deep else _DEVICE_CHUNK
         return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
     def check_scale(self, points: Floats, target: int = 0) -> float:
