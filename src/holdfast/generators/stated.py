@@ -126,8 +126,8 @@ def _refuse_other_class(other: NDArray[np.bool_], index: pd.Index) -> None:
     if other.any():
         first = index[int(np.flatnonzero(other)[0])]
         raise InvalidInputError(
-            f"counterfactuals: expected rows with the class that was promised, got another class under this model for "
-            f"{int(other.sum())} of {len(other)}, the first with the key {first!r}"
+            "counterfactuals: expected rows that today's model gives the class that was promised, got another class "
+            f"under this model for {int(other.sum())} of {len(other)}, the first with the key {first!r}"
         )
 
 

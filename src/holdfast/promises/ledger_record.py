@@ -12,8 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
+from holdfast.generators.radii import measured_along, why_no_radius
 from holdfast.importers import Model
-from holdfast.network import Floats, Network
+from holdfast.network import Floats
 from holdfast.promises.pages import (
     VERDICTS,
     Columns,
@@ -131,15 +132,12 @@ def _proven(
     terms: Terms, model: Model, points: Floats, targets: NDArray[np.intp], radius: bool
 ) -> tuple[NDArray[np.uint8], Floats]:
     """The verdicts as a page stores them, and the certified radii, nan without a way to compute them."""
-    classifier, changes, n = model.classifier, terms.changes, len(points)
+    changes, n = terms.changes, len(points)
     verdicts, radii = np.full(n, VERDICTS.index(None), dtype=np.uint8), np.full(n, np.nan)
     if changes is not None:
         proven = certify_points(decider_for(model, changes), points, targets).verdict
         verdicts = np.array([VERDICTS.index(str(verdict)) for verdict in proven], dtype=np.uint8)
-    known = terms.norm is None or (
-        isinstance(classifier, Network) and classifier.rectified and not (classifier.hidden and terms.norm != np.inf)
-    )
-    if radius and known:
+    if radius and not why_no_radius(model.classifier, measured_along(changes)):
         # No change reaches a point with an infinite radius; tables and JSON hold the largest float for it.
         radii = np.minimum(radius_of_points(model, points, targets, changes).lower, sys.float_info.max)
     return verdicts, radii
