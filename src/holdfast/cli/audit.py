@@ -8,26 +8,24 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from holdfast.cli import screens, tables
 from holdfast.cli.ledger import LedgerFile
-from holdfast.cli.options import BROKEN, FILE, Debug, Deciding, Out, TrustPickle, plain_errors, spread
+from holdfast.cli.options import BROKEN, FILE, Deciding, Out, TrustPickle, command
+from holdfast.cli.screens import say
 from holdfast.cli.tables import read_schema
 from holdfast.files import write_json, write_table
 from holdfast.importers import Model
 from holdfast.importers.files import read_model
 from holdfast.network import Network
 from holdfast.promises.audit import audit as audit_ledger
-from holdfast.promises.audit_result import Audit, Group
+from holdfast.promises.audit_result import Audit, Group, Status
 from holdfast.promises.expiry import Expiry, promise_expiry
 from holdfast.promises.kept_share import KeptShare
 from holdfast.promises.ledger import Ledger
 
 
-@spread
+@command
 def audit(
     ledger: LedgerFile,
     model: Annotated[Path, typer.Option("--model", help="The new classifier: .onnx, .skops or .npz.", **FILE)],
@@ -56,30 +54,28 @@ def audit(
         Path | None, typer.Option(help="Where the people whose promise is broken go, as a table.")
     ] = None,
     trust_pickle: TrustPickle = False,
-    debug: Debug = False,
 ) -> None:
     """Which promises does a new model keep? Exit code 3 if any is broken."""
-    with plain_errors(debug):
-        for path in (out, contacts):
-            tables.check_output(path)
-        new = read_model(model, trust_pickle=trust_pickle)
-        earlier = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
-        space = None if schema is None else read_schema(schema)[0]
-        started = time.perf_counter()
-        result = audit_ledger(ledger, deciding.at(new), space=space, radius=radius or bool(earlier))
-        expiry = None
-        if earlier and len(result):
-            models = [*earlier, new]
-            expiry = _expiry(ledger, result, models, horizon=horizon, confidence=confidence, period=period)
-        seconds = time.perf_counter() - started
-        frame = result.to_frame() if out is not None else None
-        if out is not None and frame is not None:
-            write_table(frame.assign(retrainings=expiry.retrainings) if isinstance(expiry, Expiry) else frame, out)
-        if contacts is not None:
-            write_table(result.contact_list(), contacts)
-        if report is not None:
-            _write_json(result, expiry, report)
-        _show(result, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
+    for path in (out, contacts):
+        tables.check_output(path)
+    new = read_model(model, trust_pickle=trust_pickle)
+    earlier = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
+    space = None if schema is None else read_schema(schema)[0]
+    started = time.perf_counter()
+    result = audit_ledger(ledger, deciding.at(new), space=space, radius=radius or bool(earlier))
+    expiry = None
+    if earlier and len(result):
+        models = [*earlier, new]
+        expiry = _expiry(ledger, result, models, horizon=horizon, confidence=confidence, period=period)
+    seconds = time.perf_counter() - started
+    if out is not None:
+        frame = result.to_frame()
+        write_table(frame.assign(retrainings=expiry.retrainings) if isinstance(expiry, Expiry) else frame, out)
+    if contacts is not None:
+        write_table(result.contact_list(), contacts)
+    if report is not None:
+        _write_json(result, expiry, report)
+    _show(result, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
     if not result.kept:
         screens.complain(f"{int(result.broken.sum()):,} of {len(result):,} promises are not kept")
         raise typer.Exit(BROKEN)
@@ -116,28 +112,24 @@ def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) ->
 
 
 def _show(result: Audit, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]) -> None:
-    console = Console(highlight=False)
-    table = Table()
-    for heading in ("status", "promises", "meaning"):
-        table.add_column(heading, justify="right" if heading == "promises" else "left")
-    for status, count in result.totals.items():
-        table.add_row(status.name, f"{count:,}", escape(status.meaning))
-    console.print(table)
+    counts = {status: count for status, count in result.totals.items() if count or status is not Status.ERASED}
+    rows = ((status.name, f"{count:,}", status.meaning) for status, count in counts.items())
+    screens.show_table(("status", "promises", "meaning"), rows, right=("promises",))
     for group in result.groups:
-        console.print(escape(_sentence(group)), soft_wrap=True)
+        say(_sentence(group))
     left = np.empty(0) if result.radius_left is None else result.radius_left[~result.broken]
     units = {"delta" if own.terms.changes is None else own.terms.changes.unit for own in result.groups}
     if np.isfinite(left).any() and len(units) == 1:
         what = "Margin" if units == {"margin"} else "Radius"
-        console.print(f"{what} left: least {np.nanmin(left):.4g}, median {np.nanmedian(left):.4g}.")
+        say(f"{what} left: least {np.nanmin(left):.4g}, median {np.nanmedian(left):.4g}.")
     if isinstance(expiry, KeptShare):
         for k in range(1, int((expiry.windows > 0).sum()) + 1):
-            console.print(expiry.describe(k), soft_wrap=True)
+            say(expiry.describe(k))
     elif expiry is not None:
-        _show_expiry(console, result, expiry)
-    console.print(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head}", soft_wrap=True)
+        _show_expiry(result, expiry)
+    say(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head}")
     for path in written:
-        console.print(f"written: {escape(str(path))}", soft_wrap=True)
+        say(f"written: {path}")
 
 
 def _sentence(group: Group) -> str:
@@ -150,17 +142,17 @@ def _sentence(group: Group) -> str:
     return f"{start}: the new model is at distance {group.distance:.4g}{folded}; {where}."
 
 
-def _show_expiry(console: Console, result: Audit, expiry: Expiry) -> None:
+def _show_expiry(result: Audit, expiry: Expiry) -> None:
     kept = ~result.broken
     if expiry.known == 0:
-        console.print(
+        say(
             f"How long: {expiry.needed[0]} retrainings are needed to say anything with {expiry.confidence:.4g}, "
             f"the history has {expiry.windows[0]}."
         )
         return
     for k in range(1, expiry.known + 1):
         count = int((kept & (expiry.retrainings >= k)).sum())
-        console.print(
+        say(
             f"Through the next {k} (one a {expiry.period}): {count:,} promises, with probability at least "
             f"{expiry.confidence:.4g} if the next retrainings are like those in the history."
         )
