@@ -277,7 +277,7 @@ def test_risk_gives_a_chance_that_goes_through_the_shell(files):
 BAD = {
     "explain --range income=5": "--range: expected COLUMN=LOW:HIGH, got '5'",
     "explain --range income": "--range: expected COLUMN=LOW:HIGH, got 'income'",
-    "explain --range job=1:2": "--range: expected numeric columns",
+    "explain --range job=1:2": "--range job: expected a numeric column",
     "explain --range income=a:2": "--range: expected a number, got 'a'",
     "explain --step income=x": "--step: expected a number, got 'x'",
     "explain --allowed contract=temporary": "--allowed: expected COLUMN=FROM:TO",

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import holdfast as hf
 from holdfast.cli import app
 from holdfast.errors import HoldfastError, InvalidInputError
-from holdfast.generators.base import Reason
+from holdfast.generators.base import RecourseReason
 from holdfast.generators.radii import Radii
 from holdfast.generators.stated import recourse_from
 from holdfast.presentation.report import gather
@@ -355,7 +355,7 @@ def test_many_reasons_are_put_together(naive):
 
 def nobody_found(told, reasons):
     n = len(told)
-    reasons = np.array([Reason.read(text) for text in reasons], dtype=object)
+    reasons = np.array([RecourseReason.read(text) for text in reasons], dtype=object)
     return dataclasses.replace(
         told, found=np.zeros(n, dtype=bool), reason=reasons, cost_l1=np.full(n, np.nan), certificates=None,
         verdict=np.full(n, None, dtype=object), points=np.full(told.points.shape, np.nan),

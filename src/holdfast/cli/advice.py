@@ -8,23 +8,19 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import typer
+from typer import Argument, Option
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, Points
+from holdfast.cli.options import FILE, Points, existing_file
 from holdfast.errors import InvalidInputError
 from holdfast.generators.stated import recourse_from
 
-AdviceFile = Annotated[
-    Path, typer.Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
-]
-Promised = Annotated[str, typer.Option(help="The class that the people were promised.")]
+AdviceFile = Annotated[Path, Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)]
+Promised = Annotated[str, Option(help="The class that the people were promised.")]
 Accepted = Annotated[
     Path | None,
-    typer.Option(
-        help="A table of people, to learn from what accepted ones have which details count against someone.", **FILE
-    ),
+    existing_file("A table of people, to learn from what accepted ones have which details count against someone."),
 ]
 
 
@@ -35,7 +31,9 @@ class Advised(Points):
     recourse: AdviceFile
     target: Promised
 
-    def told(self, people: pd.DataFrame, path: Path | None = None, *, like: hf.Recourse | None = None) -> hf.Recourse:
+    def read_advice(
+        self, people: pd.DataFrame, path: Path | None = None, *, like: hf.Recourse | None = None
+    ) -> hf.Recourse:
         """The advice for these people; with a `path` that of another method, for the same people as `like`."""
         path = self.recourse if path is None else path
         advice = tables.read_table(path, index=self.index or "row", space=self.space)

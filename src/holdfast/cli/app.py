@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import (
@@ -49,13 +50,13 @@ app.add_typer(benchmark.app, name="benchmark")
 @app.command()
 @command
 def demo(
-    out: Annotated[Path, typer.Option(file_okay=False, help="The folder for picture and report.")] = Path("out"),
-    applicants: Annotated[int, typer.Option(min=400, help="How many made-up applicants the model learns from.")] = 4000,
-    promises: Annotated[int, typer.Option(min=10, help="How many rejected applicants get advice.")] = 200,
+    out: Annotated[Path, Option(file_okay=False, help="The folder for picture and report.")] = Path("out"),
+    applicants: Annotated[int, Option(min=400, help="How many made-up applicants the model learns from.")] = 4000,
+    promises: Annotated[int, Option(min=10, help="How many rejected applicants get advice.")] = 200,
     delta: Annotated[
-        float | None, typer.Option(help="How far each parameter may move; calibrated by retraining if not given.")
+        float | None, Option(help="How far each parameter may move; calibrated by retraining if not given.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same applicants and the same model.")] = 7,
+    seed: Annotated[int, Option(help="The same seed gives the same applicants and the same model.")] = 7,
 ) -> None:
     """Loan applicants, the advice they were given, and how much of it survives retraining."""
     from holdfast.cli.demo import run_demo
@@ -66,7 +67,7 @@ def demo(
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=lambda asked: _version(asked), help="Show the version.")
+        bool, Option("--version", is_eager=True, callback=lambda asked: _version(asked), help="Show the version.")
     ] = False,
 ) -> None:
     """Recourse that survives retraining, with a proof."""

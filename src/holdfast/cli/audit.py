@@ -8,11 +8,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from typer import Option
 
-from holdfast.cli import screens, tables
+from holdfast.cli import tables
 from holdfast.cli.ledger import LedgerFile
-from holdfast.cli.options import BROKEN, FILE, Deciding, Out, TrustPickle, command
-from holdfast.cli.screens import say
+from holdfast.cli.options import BROKEN, FILE, Deciding, Out, TrustPickle, command, existing_file
+from holdfast.cli.screens import complain, say, show_table
 from holdfast.cli.tables import read_schema
 from holdfast.files import write_json, write_table
 from holdfast.importers import Model
@@ -28,31 +29,27 @@ from holdfast.promises.ledger import Ledger
 @command
 def audit(
     ledger: LedgerFile,
-    model: Annotated[Path, typer.Option("--model", help="The new classifier: .onnx, .skops or .npz.", **FILE)],
+    model: Annotated[Path, Option("--model", help="The new classifier: .onnx, .skops or .npz.", **FILE)],
     deciding: Deciding,
     *,
     schema: Annotated[
         Path | None,
-        typer.Option(help="How the new model reads raw values, if that has changed: FeatureSpace.to_dict().", **FILE),
+        existing_file("How the new model reads raw values, if that has changed: FeatureSpace.to_dict()."),
     ] = None,
     radius: Annotated[
         bool,
-        typer.Option("--radius", help="Also how far the model may move from here before a kept promise can break."),
+        Option("--radius", help="Also how far the model may move from here before a kept promise can break."),
     ] = False,
     history: Annotated[
         list[Path] | None,
-        typer.Option(help="An earlier model; repeat it, the oldest first: how long the promises will last.", **FILE),
+        existing_file("An earlier model; repeat it, the oldest first: how long the promises will last."),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="With --history: the probability to state.")] = 0.95,
-    horizon: Annotated[int, typer.Option(min=1, help="With --history: how many retrainings to look ahead.")] = 12,
-    period: Annotated[
-        str, typer.Option(metavar="day|week|month|quarter|year", help="How often one retrains.")
-    ] = "month",
+    confidence: Annotated[float, Option(help="With --history: the probability to state.")] = 0.95,
+    horizon: Annotated[int, Option(min=1, help="With --history: how many retrainings to look ahead.")] = 12,
+    period: Annotated[str, Option(metavar="day|week|month|quarter|year", help="How often one retrains.")] = "month",
     out: Out = None,
-    report: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Where the totals go, as JSON.")] = None,
-    contacts: Annotated[
-        Path | None, typer.Option(help="Where the people whose promise is broken go, as a table.")
-    ] = None,
+    report: Annotated[Path | None, Option("--json", dir_okay=False, help="Where the totals go, as JSON.")] = None,
+    contacts: Annotated[Path | None, Option(help="Where the people whose promise is broken go, as a table.")] = None,
     trust_pickle: TrustPickle = False,
 ) -> None:
     """Which promises does a new model keep? Exit code 3 if any is broken."""
@@ -77,7 +74,7 @@ def audit(
         _write_json(result, expiry, report)
     _show(result, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
     if not result.kept:
-        screens.complain(f"{int(result.broken.sum()):,} of {len(result):,} promises are not kept")
+        complain(f"{int(result.broken.sum()):,} of {len(result):,} promises are not kept")
         raise typer.Exit(BROKEN)
 
 
@@ -87,9 +84,7 @@ def _expiry(
     """By radii where all promises have one in the parameters of networks; else the promises themselves are counted."""
     networks = all(isinstance(model.classifier, Network) for model in models)
     if networks and result.radius_left is not None and all(group.terms.norm is not None for group in result.groups):
-        return promise_expiry(
-            result.radius_left, models, horizon=horizon, confidence=confidence, period=period
-        )  # fmt: skip
+        return promise_expiry(result.radius_left, models, horizon=horizon, confidence=confidence, period=period)
     with Ledger(ledger, create=False) as book:
         return promise_expiry(book, models, horizon=horizon, confidence=confidence)
 
@@ -114,7 +109,7 @@ def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) ->
 def _show(result: Audit, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]) -> None:
     counts = {status: count for status, count in result.totals.items() if count or status is not Status.ERASED}
     rows = ((status.name, f"{count:,}", status.meaning) for status, count in counts.items())
-    screens.show_table(("status", "promises", "meaning"), rows, right=("promises",))
+    show_table(("status", "promises", "meaning"), rows, right=("promises",))
     for group in result.groups:
         say(_sentence(group))
     left = np.empty(0) if result.radius_left is None else result.radius_left[~result.broken]

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 from rich.markup import escape
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import tables
 from holdfast.cli.benchmark_pages import changes, paper
-from holdfast.cli.options import FILE, command, spelled
+from holdfast.cli.options import Texts, command, existing_file, spelled
 from holdfast.cli.screens import complain, say, show_table
 from holdfast.cli.tables import read_schema
 from holdfast.datasets.catalogue import Facts
@@ -44,36 +45,30 @@ class Trained(StrEnum):
 @app.command()
 @command
 def run(
-    out: Annotated[
-        Path, typer.Option(file_okay=False, help="The folder for results; a run that was killed goes on there.")
-    ],
+    out: Annotated[Path, Option(file_okay=False, help="The folder for results; a run that was killed goes on there.")],
     delta: Annotated[
         list[str],
-        typer.Option(help="How far each parameter may move: a number, or inc or val to measure it; may be repeated."),
+        Option(help="How far each parameter may move: a number, or inc or val to measure it; may be repeated."),
     ],
-    datasets: Annotated[
-        list[str] | None, typer.Option(help="A public table, see `holdfast datasets`; may be repeated.")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="A table of your own: .csv, .csv.gz or .parquet.", **FILE)] = None,
-    target_column: Annotated[str | None, typer.Option(metavar="COLUMN", help="The labels in --data.")] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="What can change in --data: FeatureSpace.to_dict() as JSON.", **FILE)
-    ] = None,
+    datasets: Annotated[Texts, Option(help="A public table, see `holdfast datasets`; may be repeated.")] = None,
+    data: Annotated[Path | None, existing_file("A table of your own: .csv, .csv.gz or .parquet.")] = None,
+    target_column: Annotated[str | None, Option(metavar="COLUMN", help="The labels in --data.")] = None,
+    schema: Annotated[Path | None, existing_file("What can change in --data: FeatureSpace.to_dict() as JSON.")] = None,
     immutable: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column of --data that cannot change; repeat it.")
+        Texts, Option(metavar="COLUMN", help="A column of --data that cannot change; repeat it.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The class that the people want; by default the last one.")] = None,
+    target: Annotated[str | None, Option(help="The class that the people want; by default the last one.")] = None,
     methods: Annotated[
-        list[str] | None, typer.Option(help="A method, see `holdfast methods`; may be repeated. [nnce, rnce, closest]")
+        Texts, Option(help="A method, see `holdfast methods`; may be repeated. [nnce, rnce, closest]")
     ] = None,
-    model: Annotated[list[Trained] | None, typer.Option(help="A network, logistic regression, or both. [nn]")] = None,
-    hidden: Annotated[str, typer.Option(metavar="SIZES", help="The network's hidden layers.")] = "10,10",
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 100,
-    seeds: Annotated[int, typer.Option(min=1, help="How often everything is repeated.")] = 5,
-    inputs: Annotated[int, typer.Option(min=1, help="Rejected people for each table, model and seed.")] = 20,
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each person.")] = None,
-    n_jobs: Annotated[int, typer.Option(help="How many tables, models and seeds at a time.")] = 1,
-    progress: Annotated[bool | None, typer.Option(help="Show a progress bar; by default on a terminal.")] = None,
+    model: Annotated[list[Trained] | None, Option(help="A network, logistic regression, or both. [nn]")] = None,
+    hidden: Annotated[str, Option(metavar="SIZES", help="The network's hidden layers.")] = "10,10",
+    epochs: Annotated[int, Option(min=1, help="Passes over the training rows.")] = 100,
+    seeds: Annotated[int, Option(min=1, help="How often everything is repeated.")] = 5,
+    inputs: Annotated[int, Option(min=1, help="Rejected people for each table, model and seed.")] = 20,
+    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None,
+    n_jobs: Annotated[int, Option(help="How many tables, models and seeds at a time.")] = 1,
+    progress: Annotated[bool | None, Option(help="Show a progress bar; by default on a terminal.")] = None,
 ) -> None:
     """Train, retrain, ask each method for recourse, and see what it costs and what of it survives."""
     if bool(datasets) == (data is not None):
@@ -114,12 +109,8 @@ def _own_table(
     if column is None:
         raise InvalidInputError("expected --target-column with the labels in --data, got none")
     frame = tables.read_table(path)
-    if column not in frame.columns:
-        raise InvalidInputError(f"{path}: expected a column {column!r}, got {list(frame.columns)}")
-    X, y = frame.drop(columns=column), frame[column]
-    if space is None:
-        return X, y, hf.FeatureSpace.from_frame(X, immutable=immutable)
-    return X, y, space.constrained(immutable=immutable)
+    y, X = tables.column_of(frame, str(column), path, "--target-column"), frame.drop(columns=column)
+    return X, y, (hf.FeatureSpace.from_frame(X) if space is None else space).constrained(immutable=immutable)
 
 
 def _delta(text: str) -> float | str:

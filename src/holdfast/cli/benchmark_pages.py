@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from holdfast.cli.options import FILE, Columns, command
+from holdfast.cli.options import Texts, command, existing_file
 from holdfast.cli.screens import say, show_table
 
 
@@ -22,13 +22,13 @@ class Study:
 
     out: Annotated[
         Path,
-        typer.Option(file_okay=False, help="The folder for results and pictures; a run that was killed goes on there."),
+        Option(file_okay=False, help="The folder for results and pictures; a run that was killed goes on there."),
     ]
     page: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Where the page goes; by default paper.md or changes.md in OUT.")
+        Path | None, Option(dir_okay=False, help="Where the page goes; by default paper.md or changes.md in OUT.")
     ] = None
-    n_jobs: Annotated[int, typer.Option(help="How many tables, models and seeds at a time.")] = 1
-    progress: Annotated[bool | None, typer.Option(help="Show a progress bar; by default on a terminal.")] = None
+    n_jobs: Annotated[int, Option(help="How many tables, models and seeds at a time.")] = 1
+    progress: Annotated[bool | None, Option(help="Show a progress bar; by default on a terminal.")] = None
 
     def place(self, name: str) -> Path:
         """Where the page of that name goes; its folder is made."""
@@ -50,15 +50,15 @@ def _typed(name: str, page: Path, **options: object) -> str:
 def paper(
     study: Study,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="One seed and five inputs: a few minutes.")] = False,
+    quick: Annotated[bool, Option("--quick", help="One seed and five inputs: a few minutes.")] = False,
     tables: Annotated[
-        Path | None, typer.Option(help="The paper's figures as JSON, in place of holdfast's own copy.", **FILE)
+        Path | None, existing_file("The paper's figures as JSON, in place of holdfast's own copy.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, each with its own models.")] = None,
+    seeds: Annotated[int | None, Option(min=1, help="How many seeds, each with its own models.")] = None,
     datasets: Annotated[
-        Columns, typer.Option(help="adult, compas, gmc, heloc, iris or california_housing; may be repeated.")
+        Texts, Option(help="adult, compas, gmc, heloc, iris or california_housing; may be repeated.")
     ] = None,
-    methods: Annotated[Columns, typer.Option(help="A method by its name in the paper; may be repeated.")] = None,
+    methods: Annotated[Texts, Option(help="A method by its name in the paper; may be repeated.")] = None,
 ) -> None:
     """Repeat the paper's experiments and write a page with our figures beside the paper's.
 
@@ -105,11 +105,9 @@ def paper(
 def changes(
     study: Study,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="One base model, few people and variants: minutes.")] = False,
-    datasets: Annotated[
-        Columns, typer.Option(help="heloc, compas, adult, gmc or breast_cancer; may be repeated.")
-    ] = None,
-    variants: Annotated[int | None, typer.Option(min=1, help="Changed models of each kind.")] = None,
+    quick: Annotated[bool, Option("--quick", help="One base model, few people and variants: minutes.")] = False,
+    datasets: Annotated[Texts, Option(help="heloc, compas, adult, gmc or breast_cancer; may be repeated.")] = None,
+    variants: Annotated[int | None, Option(min=1, help="Changed models of each kind.")] = None,
 ) -> None:
     """Change models in eleven ways, see which promises they keep and what those cost, and write a page about it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from holdfast.cli import screens, tables
 from holdfast.cli.advice import Advised
@@ -17,23 +17,23 @@ from holdfast.promises.certificate import write_certificates, write_parameters
 @command
 def certificates(
     advised: Advised,
-    out: Annotated[Path, typer.Option(help="A folder, for a file each, or one file of lines: promises.jsonl.")],
+    out: Annotated[Path, Option(help="A folder, for a file each, or one file of lines: promises.jsonl.")],
     *,
     table: Annotated[
-        Path | None, typer.Option(help="Where each person's verdict and certificate id go: .csv, .csv.gz or .parquet.")
+        Path | None, Option(help="Where each person's verdict and certificate id go: .csv, .csv.gz or .parquet.")
     ] = None,
     parameters: Annotated[
-        Path | None, typer.Option(help="Where the model's parameters go, as JSON: what the checker reads on its own.")
+        Path | None, Option(help="Where the model's parameters go, as JSON: what the checker reads on its own.")
     ] = None,
 ) -> None:
     """A certificate for each promise that `explain` made, which `holdfast check` checks without trusting anyone."""
     tables.check_output(table)
     tables.check_output(parameters, table=False)
     advised.needed()
-    told = advised.told(advised.table)
+    result = advised.read_advice(advised.table)
     if parameters is not None:
         write_parameters(advised.loaded, parameters)
-    written = write_certificates(told, out)
+    written = write_certificates(result, out)
     if table is not None:
         write_table(written.rename_axis(advised.index or "row"), table)
     screens.say(f"{written['certificate'].notna().sum():,} certificates for {len(written):,} people.")

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast._numbers import at_most
 from holdfast.changes import Changes
 from holdfast.cli import screens, tables
-from holdfast.cli.options import BROKEN, FILE, Out, Points, command
+from holdfast.cli.options import BROKEN, Out, Points, command, existing_file
 from holdfast.errors import InvalidInputError
 
 
@@ -24,21 +25,19 @@ def certify(
     *,
     factuals: Annotated[
         Path | None,
-        typer.Option(help="The rows that the points explain: also ask whether Δ keeps their class.", **FILE),
+        existing_file("The rows that the points explain: also ask whether Δ keeps their class."),
     ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Rows undecided by then are UNKNOWN.")
-    ] = None,
+    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="Rows undecided by then are UNKNOWN.")] = None,
     method: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="joint|separate|interval",
             help="joint is exact; separate ranges and interval bounds are weaker, to compare.",
         ),
     ] = "joint",
     out: Out = None,
     fail_if_broken: Annotated[
-        bool, typer.Option("--fail-if-broken", help="Exit with 3 unless every row is ROBUST; UNKNOWN is not ROBUST.")
+        bool, Option("--fail-if-broken", help="Exit with 3 unless every row is ROBUST; UNKNOWN is not ROBUST.")
     ] = False,
 ) -> None:
     """Does each point keep its class under every model within delta of this one, or under a lower margin?"""

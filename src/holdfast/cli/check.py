@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from holdfast import checker
-from holdfast.cli.options import BROKEN, FILE, TrustPickle, command
+from holdfast.cli.options import BROKEN, FILE, TrustPickle, command, existing_file
 from holdfast.cli.screens import complain, say
 from holdfast.cli.tables import read_schema
 from holdfast.errors import FileFormatError
@@ -29,20 +30,16 @@ _PREPROCESSING = "the model's preprocessing; a certificate is about the variable
 @command
 def check(
     certificates: Annotated[
-        list[Path], typer.Argument(help="Certificate files (.json, .jsonl) or folders of them.", exists=True)
+        list[Path], Argument(help="Certificate files (.json, .jsonl) or folders of them.", exists=True)
     ],
     model: Annotated[
         Path,
-        typer.Option(
-            "--model", help="The model that they are about: .npz, .json (parameters), .onnx, .skops, ...", **FILE
-        ),
+        Option("--model", help="The model that they are about: .npz, .json (parameters), .onnx, .skops, ...", **FILE),
     ],
     space: Annotated[
-        Path | None, typer.Option(help="Also: were they made with this schema? As for --schema of `explain`.", **FILE)
+        Path | None, existing_file("Also: were they made with this schema? As for --schema of `explain`.")
     ] = None,
-    row: Annotated[
-        Path | None, typer.Option(help="Also: were they made for this row of data? An object of JSON.", **FILE)
-    ] = None,
+    row: Annotated[Path | None, existing_file("Also: were they made for this row of data? An object of JSON.")] = None,
     trust_pickle: TrustPickle = False,
 ) -> None:
     """Do these certificates hold? Checked in exact arithmetic, without a solver; exits with 3 if one does not."""
@@ -90,8 +87,8 @@ def _parameters(path: Path, *, trust_pickle: bool) -> tuple[checker.PlainModel, 
     try:
         if path.suffix.lower() in (".npz", ".hfn", ".json"):
             return checker.load_model(path), ""
-        found = read_model(path, trust_pickle=trust_pickle)
-        return checker_model(as_network(found.trained)), _PREPROCESSING if found.preprocess is not None else ""
+        loaded = read_model(path, trust_pickle=trust_pickle)
+        return checker_model(as_network(loaded.trained)), _PREPROCESSING if loaded.preprocess is not None else ""
     except checker.CheckError as error:
         raise FileFormatError(str(error)) from error
 

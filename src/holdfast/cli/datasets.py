@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich import box
+from typer import Argument, Option
 
 from holdfast.cli import tables
 from holdfast.cli.options import Out, command
@@ -28,13 +28,13 @@ _MOVES = {
 
 @command
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="One table: its columns, its source and its caveats.")] = None,
+    name: Annotated[str | None, Argument(help="One table: its columns, its source and its caveats.")] = None,
     out: Out = None,
     schema: Annotated[
-        Path | None, typer.Option(help="Where the feature space goes, as JSON: what `explain --schema` reads.")
+        Path | None, Option(help="Where the feature space goes, as JSON: what `explain --schema` reads.")
     ] = None,
     as_in_paper: Annotated[
-        bool, typer.Option("--as-in-paper", help="gmc: each row of class 0 three times, as in the paper's experiments.")
+        bool, Option("--as-in-paper", help="gmc: each row of class 0 three times, as in the paper's experiments.")
     ] = False,
 ) -> None:
     """The public tables: rows, classes, licence, where each is found; one of them in detail, or as a file."""
@@ -65,8 +65,8 @@ def _show_all() -> None:
     sizes = ("rows", "features", "classes")
     rows = (
         (
-            facts.name, f"{facts.rows:,}", len(facts.schema.feature_names), len(facts.classes), _place(facts),
-            facts.licence.partition(";")[0],
+            facts.name, f"{facts.rows:,}", len(facts.schema.feature_names), len(facts.classes),
+            _where(facts, short=True), facts.licence.partition(";")[0],
         )
         for facts in map(Facts.of, names())
     )  # fmt: skip
@@ -98,17 +98,13 @@ def _show_one(facts: Facts) -> None:
         say((title, "bold"), f": {text}")
 
 
-def _place(facts: Facts) -> str:
-    """In a word, for the list."""
-    if facts.download is None:
-        return _where(facts)
-    if find(facts) is None:
-        return "not here: will be downloaded"
-    return "in the cache" if find_given(facts) is None else f"in ${DATA}"
-
-
-def _where(facts: Facts) -> str:
+def _where(facts: Facts, *, short: bool = False) -> str:
+    """Where the table is found; in a word, for the list, if `short`."""
     if facts.download is None:
         return "comes with holdfast" if facts.name == "loans" else "comes with scikit-learn"
     path = find(facts)
-    return f"not here: will be downloaded from {facts.download.url}" if path is None else str(path)
+    if path is None:
+        return "not here: will be downloaded" + ("" if short else f" from {facts.download.url}")
+    if not short:
+        return str(path)
+    return "in the cache" if find_given(facts) is None else f"in ${DATA}"

@@ -10,11 +10,12 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 import typer
+from typer import Argument, Option
 
-from holdfast.cli import screens, tables
+from holdfast.cli import tables
 from holdfast.cli.advice import Advised
 from holdfast.cli.options import BROKEN, FILE, command
-from holdfast.cli.screens import say
+from holdfast.cli.screens import complain, say, show_table
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import overviews
 from holdfast.promises.migrate import migrate as migrate_ledger
@@ -23,14 +24,12 @@ app = typer.Typer(
     help="Every promise that was made, in a file that shows when it was tampered with.", no_args_is_help=True
 )
 
-LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger.", **FILE)]
+LedgerFile = Annotated[Path, Option("--ledger", help="The ledger.", **FILE)]
 # The secret itself is no option: what is typed in a shell is kept, and shown to others.
 SECRET = "HOLDFAST_LEDGER_SECRET"
 SecretFile = Annotated[
     Path | None,
-    typer.Option(
-        "--secret-file", help=f"A file with the secret behind pseudonyms; else ${SECRET} is looked at.", **FILE
-    ),
+    Option("--secret-file", help=f"A file with the secret behind pseudonyms; else ${SECRET} is looked at.", **FILE),
 ]
 
 
@@ -43,22 +42,17 @@ def read_secret(path: Path | None) -> str | None:
 @command
 def add(
     advised: Advised,
-    ledger: Annotated[Path, typer.Option("--ledger", dir_okay=False, help="The ledger; created if it is not there.")],
+    ledger: Annotated[Path, Option("--ledger", dir_okay=False, help="The ledger; created if it is not there.")],
     *,
-    date: Annotated[
-        str | None, typer.Option(help="When the promises were made, 2026-11-16; today if not given.")
-    ] = None,
-    no_radius: Annotated[
-        bool, typer.Option("--no-radius", help="Do not compute each promise's certified radius.")
-    ] = False,
+    date: Annotated[str | None, Option(help="When the promises were made, 2026-11-16; today if not given.")] = None,
+    no_radius: Annotated[bool, Option("--no-radius", help="Do not compute each promise's certified radius.")] = False,
     once: Annotated[
-        bool,
-        typer.Option("--once", help="Leave out what is recorded already (same key, date, terms, class and advice)."),
+        bool, Option("--once", help="Leave out what is recorded already (same key, date, terms, class and advice).")
     ] = False,
     secret: SecretFile = None,
 ) -> None:
     """Record the promises that `explain` made: all of them, or none if anything is wrong."""
-    told = advised.told(advised.table)
+    told = advised.read_advice(advised.table)
     with Ledger(ledger, secret=read_secret(secret)) as book:
         receipt = book.add(told, date=date, radius=not no_radius, once=once)
     say(f"{receipt.added:,} promises recorded, {receipt.skipped:,} rows without an answer skipped.")
@@ -74,7 +68,7 @@ def add(
 def show(
     ledger: LedgerFile,
     *,
-    key: Annotated[str | None, typer.Option(help="Show the promises made to this person instead.")] = None,
+    key: Annotated[str | None, Option(help="Show the promises made to this person instead.")] = None,
     secret: SecretFile = None,
 ) -> None:
     """How many promises there are, under which models and Δ; or, with --key, someone's promises one by one."""
@@ -104,7 +98,7 @@ def show(
             )
         say(f"{last:,} promises")
         numbers = ("promises", "robust", "erased")
-        screens.show_table(("model", "delta", "threshold", *numbers, "from", "to"), rows, right=numbers)
+        show_table(("model", "delta", "threshold", *numbers, "from", "to"), rows, right=numbers)
         for words, chance in chances.items():
             say(f"{words}: measured, not proven: {chance}")
         say(f"head {book.head}")
@@ -126,7 +120,7 @@ def _show_person(key: str, promises: pd.DataFrame) -> None:
 def verify(
     ledger: LedgerFile,
     *,
-    head: Annotated[str | None, typer.Option(metavar="HASH", help="A head that was noted down before.")] = None,
+    head: Annotated[str | None, Option(metavar="HASH", help="A head that was noted down before.")] = None,
 ) -> None:
     """Is every entry what was written, in its place? Exit code 3 if not.
 
@@ -135,7 +129,7 @@ def verify(
     with Ledger(ledger, create=False) as book:
         result = book.verify(head=head)
     if not result.intact:
-        screens.complain(str(result))
+        complain(str(result))
         raise typer.Exit(BROKEN)
     say(str(result))
 
@@ -143,7 +137,7 @@ def verify(
 @app.command()
 @command
 def export(
-    ledger: LedgerFile, *, out: Annotated[Path, typer.Option(help="Where the table goes: .csv, .csv.gz or .parquet.")]
+    ledger: LedgerFile, *, out: Annotated[Path, Option(help="Where the table goes: .csv, .csv.gz or .parquet.")]
 ) -> None:
     """Every promise as a table, x and x' as JSON in raw units."""
     with Ledger(ledger, create=False) as book:
@@ -154,10 +148,10 @@ def export(
 @app.command()
 @command
 def erase(
-    key: Annotated[str, typer.Argument(help="Whose promises; a pseudonym as it is, without the secret.")],
+    key: Annotated[str, Argument(help="Whose promises; a pseudonym as it is, without the secret.")],
     ledger: LedgerFile,
     *,
-    why: Annotated[str, typer.Option(help="A reason to put on record. It cannot be erased: name nobody.")] = "",
+    why: Annotated[str, Option(help="A reason to put on record. It cannot be erased: name nobody.")] = "",
     secret: SecretFile = None,
 ) -> None:
     """Take everything that the ledger says of someone's promises out of the file; their place in the chain remains.
@@ -173,8 +167,8 @@ def erase(
 @app.command()
 @command
 def migrate(
-    old: Annotated[Path, typer.Argument(help="A ledger that an earlier version wrote.", **FILE)],
-    new: Annotated[Path, typer.Argument(dir_okay=False, help="The file to write; it must not be there yet.")],
+    old: Annotated[Path, Argument(help="A ledger that an earlier version wrote.", **FILE)],
+    new: Annotated[Path, Argument(dir_okay=False, help="The file to write; it must not be there yet.")],
     *,
     secret: SecretFile = None,
 ) -> None:

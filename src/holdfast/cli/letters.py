@@ -9,13 +9,13 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import screens, tables
 from holdfast.cli.advice import Accepted, Advised
-from holdfast.cli.options import FILE, command, plain_errors
+from holdfast.cli.options import command, existing_file, plain_errors
 from holdfast.errors import InvalidInputError
-from holdfast.importers.files import read_model
 
 _KINDS = {
     "guaranteed": "with a guarantee",
@@ -41,42 +41,39 @@ def _write_templates(folder: Path | None) -> None:
 @command
 def letters(
     advised: Advised,
-    out: Annotated[Path, typer.Option(help="A new or empty folder for the letters and their manifest.csv.")],
+    out: Annotated[Path, Option(help="A new or empty folder for the letters and their manifest.csv.")],
     *,
     until: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Until when you commit to what is guaranteed: 2027-01-31.")
+        str | None, Option(metavar="DATE", help="Until when you commit to what is guaranteed: 2027-01-31.")
     ] = None,
     history: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A model that was in use before --model, the oldest first; repeat it. The letters then say through "
-            "how many retrainings a guarantee lasts.",
-            **FILE,
+        existing_file(
+            "A model that was in use before --model, the oldest first; repeat it. The letters then say through "
+            "how many retrainings a guarantee lasts."
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="With --history: how sure that is to be.")] = 0.95,
+    confidence: Annotated[float, Option(help="With --history: how sure that is to be.")] = 0.95,
     period: Annotated[
-        str, typer.Option(metavar="day|week|month|quarter|year", help="With --history: how often it is retrained.")
+        str, Option(metavar="day|week|month|quarter|year", help="With --history: how often it is retrained.")
     ] = "month",
-    language: Annotated[str, typer.Option(help="en, de, or one that --templates has.")] = "en",
+    language: Annotated[str, Option(help="en, de, or one that --templates has.")] = "en",
     templates: Annotated[
-        Path | None, typer.Option(help="A folder with templates of your own, see --write-templates.", **FOLDER)
+        Path | None, Option(help="A folder with templates of your own, see --write-templates.", **FOLDER)
     ] = None,
-    sender: Annotated[str | None, typer.Option(help="Who writes; \\n begins a new line.")] = None,
+    sender: Annotated[str | None, Option(help="Who writes; \\n begins a new line.")] = None,
     subject: Annotated[
-        str | None, typer.Option(help='What about: "your loan application"; in German "Ihren Kreditantrag".')
+        str | None, Option(help='What about: "your loan application"; in German "Ihren Kreditantrag".')
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of --data with people's names.")
-    ] = None,
-    date: Annotated[str | None, typer.Option(help="The letters' date, 2026-11-16; today if not given.")] = None,
+    name: Annotated[str | None, Option(metavar="COLUMN", help="The column of --data with people's names.")] = None,
+    date: Annotated[str | None, Option(help="The letters' date, 2026-11-16; today if not given.")] = None,
     accepted: Accepted = None,
     no_certificates: Annotated[
-        bool, typer.Option("--no-certificates", help="Do not make a certificate for each guarantee and quote its id.")
+        bool, Option("--no-certificates", help="Do not make a certificate for each guarantee and quote its id.")
     ] = False,
     write_templates: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             callback=_write_templates, is_eager=True, metavar="DIR", help="Copy our templates to a folder, and stop."
         ),
     ] = None,
@@ -94,15 +91,15 @@ def letters(
         named = tables.column_of(people, name, advised.data, "--name")
         names = {str(key): value for key, value in named.items()}
         people = people if advised.space is not None else people.drop(columns=name)
-    told, expiry = advised.told(people), None
+    result, expiry = advised.read_advice(people), None
     if history:
-        earlier = [read_model(path, trust_pickle=advised.trust_pickle) for path in history]
+        earlier = [advised.model_in(path) for path in history]
         expiry = hf.promise_expiry(
-            _radii(told, [past.network for past in earlier]), [*earlier, advised.loaded], confidence=confidence,
+            _radii(result, [past.network for past in earlier]), [*earlier, advised.loaded], confidence=confidence,
             period=period, norm=advised.norm,
         )  # fmt: skip
     manifest = hf.letters(
-        told, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
+        result, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
         date=date, until=until, expiry=expiry, language=language, templates=templates, certified=not no_certificates,
         accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
     )  # fmt: skip
@@ -114,13 +111,13 @@ def letters(
     screens.say(f"letters and manifest.csv: {out}")
 
 
-def _radii(told: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
+def _radii(result: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
     """The certified radius of what is guaranteed, 0 for everything else.
 
     Where retrainings have moved the biases, it lets them move, even if Δ does not: it is held against those moves.
     """
-    if not isinstance(told.changes, hf.PlausibleChanges):
-        return np.zeros(len(told))
-    moved = any(not all(map(np.array_equal, past.biases, told.network.biases)) for past in earlier)
-    changes = replace(told.changes, biases=told.changes.biases or moved)
-    return np.where(told.robust, replace(told, changes=changes).radii.measured, 0.0)
+    if not isinstance(result.changes, hf.PlausibleChanges):
+        return np.zeros(len(result))
+    moved = any(not all(map(np.array_equal, past.biases, result.network.biases)) for past in earlier)
+    changes = replace(result.changes, biases=result.changes.biases or moved)
+    return np.where(result.robust, replace(result, changes=changes).radii.measured, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_type_hints
 
 import pandas as pd
 import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.changes import Changes, changes_from_dict
@@ -26,27 +27,33 @@ from holdfast.importers import Model, read_model
 BAD_INPUT = 2
 BROKEN = 3
 
-FILE = {"exists": True, "dir_okay": False, "readable": True}
+FILE: dict[str, Any] = {"exists": True, "dir_okay": False, "readable": True}
+
+
+def existing_file(text: str) -> Any:
+    """An option that names a file to be read."""
+    return Option(help=text, **FILE)
+
+
 MODELS = ".onnx, .skops, a network saved by holdfast (.npz), or with --trust-pickle a pickle."
-ModelFile = Annotated[Path, typer.Option("--model", help=f"The classifier: {MODELS}", **FILE)]
-DataFile = Annotated[Path, typer.Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **FILE)]
+ModelFile = Annotated[Path, Option("--model", help=f"The classifier: {MODELS}", **FILE)]
+DataFile = Annotated[Path, Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **FILE)]
 Schema = Annotated[
     Path | None,
-    typer.Option(
-        help="How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
-        "FeatureSpace.to_dict() as JSON.",
-        **FILE,
+    existing_file(
+        "How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
+        "FeatureSpace.to_dict() as JSON."
     ),
 ]
-Norm = Annotated[float, typer.Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
-Index = Annotated[str | None, typer.Option(metavar="COLUMN", help="A key column, kept in the output.")]
-Columns = list[str] | None
-Drop = Annotated[Columns, typer.Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
-Out = Annotated[Path | None, typer.Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
+Norm = Annotated[float, Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
+Index = Annotated[str | None, Option(metavar="COLUMN", help="A key column, kept in the output.")]
+Texts = list[str] | None
+Drop = Annotated[Texts, Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
+Out = Annotated[Path | None, Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
 TrustPickle = Annotated[
-    bool, typer.Option("--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds.")
+    bool, Option("--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds.")
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+Debug = Annotated[bool, Option("--debug", help="Show where an error came from.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +62,19 @@ class MayChange:
 
     delta: Annotated[
         list[float] | None,
-        typer.Option(help="How far each parameter may move; repeat it for one a layer. Or --margin or --changes."),
+        Option(help="How far each parameter may move; repeat it for one a layer. Or --margin or --changes."),
     ] = None
     margin: Annotated[
         float | None,
-        typer.Option(help="In place of --delta, for any model: how far the margin may fall below today's, in logits."),
+        Option(help="In place of --delta, for any model: how far the margin may fall below today's, in logits."),
     ] = None
     changes: Annotated[
-        Path | None, typer.Option("--changes", help="In place of --delta: what `holdfast delta --out` wrote.", **FILE)
+        Path | None, Option("--changes", help="In place of --delta: what `holdfast delta --out` wrote.", **FILE)
     ] = None
     norm: Norm = math.inf
-    no_biases: Annotated[bool, typer.Option("--no-biases", help="Only the weights move.")] = False
+    no_biases: Annotated[bool, Option("--no-biases", help="Only the weights move.")] = False
     threshold_range: Annotated[
-        str | None, typer.Option(metavar="LOW:HIGH", help="Between which probabilities the threshold may move, too.")
+        str | None, Option(metavar="LOW:HIGH", help="Between which probabilities the threshold may move, too.")
     ] = None
 
     def read(self) -> Changes | None:
@@ -117,8 +124,8 @@ class Deciding:
     """From which probability on the model's user says yes."""
 
     threshold: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        Option(
             metavar="PROBABILITY",
             help="Class 1 from this probability on; of several classes CLASS=PROBABILITY for each, repeated. "
             "By default as the model itself predicts.",
@@ -137,21 +144,35 @@ class Deciding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Points(MayChange, Deciding):
-    """A model, a table and the class that its rows are to have: what most commands are about."""
+class Reading:
+    """How tables and models are read."""
 
-    model: ModelFile
-    data: DataFile
-    target: Annotated[str, typer.Option(help="The class that the points were promised.")]
-    schema: Schema = None
     index: Index = None
     drop: Drop = None
     trust_pickle: TrustPickle = False
 
+    def model_in(self, path: Path) -> Model:
+        """The model in a file."""
+        return read_model(path, trust_pickle=self.trust_pickle)
+
+    def table_in(self, path: Path, space: hf.FeatureSpace | None = None) -> pd.DataFrame:
+        """The table in a file, by its key and without what is to be left out."""
+        return tables.read_table(path, index=self.index, drop=self.drop or (), space=space)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(MayChange, Deciding, Reading):
+    """A model, a table and the class that its rows are to have: what most commands are about."""
+
+    model: ModelFile
+    data: DataFile
+    target: Annotated[str, Option(help="The class that the points were promised.")]
+    schema: Schema = None
+
     @cached_property
     def loaded(self) -> Model:
         """The model, at the threshold that is asked for."""
-        return self.at(read_model(self.model, trust_pickle=self.trust_pickle))
+        return self.at(self.model_in(self.model))
 
     @property
     def label(self) -> object:
@@ -170,30 +191,32 @@ class Points(MayChange, Deciding):
 
     @cached_property
     def _space_and_table(self) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
-        return tables.read_people(self.data, self.schema, self.index, self.drop)
+        space, label = (None, None) if self.schema is None else tables.read_schema(self.schema)
+        people = self.table_in(self.data, space)
+        return space, people.drop(columns=label) if label in people.columns else people
 
 
 def _column(text: str, metavar: str = "COLUMN") -> Any:
-    return typer.Option(metavar=metavar, help=f"{text}; may be repeated.")
+    return Option(metavar=metavar, help=f"{text}; may be repeated.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
     """What a person can change, on top of what a schema says."""
 
-    immutable: Annotated[Columns, _column("A column that cannot change")] = None
-    increasing: Annotated[Columns, _column("A column that can only go up")] = None
-    decreasing: Annotated[Columns, _column("A column that can only go down")] = None
+    immutable: Annotated[Texts, _column("A column that cannot change")] = None
+    increasing: Annotated[Texts, _column("A column that can only go up")] = None
+    decreasing: Annotated[Texts, _column("A column that can only go down")] = None
     order: Annotated[
-        Columns, _column("A column's labels from low to high, so that it can go up", "COLUMN=LABEL,LABEL,...")
+        Texts, _column("A column's labels from low to high, so that it can go up", "COLUMN=LABEL,LABEL,...")
     ] = None
     allowed: Annotated[
-        Columns, _column("A move between labels that is possible, and others are not", "COLUMN=FROM:TO")
+        Texts, _column("A move between labels that is possible, and others are not", "COLUMN=FROM:TO")
     ] = None
-    fillable: Annotated[Columns, _column("A column whose missing value a person can state")] = None
-    range: Annotated[Columns, _column("Where changes may lead; either end may be left out", "COLUMN=LOW:HIGH")] = None
-    step: Annotated[Columns, _column("Changed values are multiples of this", "COLUMN=NUMBER")] = None
-    rule: Annotated[Columns, _column('A linear rule between columns, "debt <= 2 * income"', "RULE")] = None
+    fillable: Annotated[Texts, _column("A column whose missing value a person can state")] = None
+    range: Annotated[Texts, _column("Where changes may lead; either end may be left out", "COLUMN=LOW:HIGH")] = None
+    step: Annotated[Texts, _column("Changed values are multiples of this", "COLUMN=NUMBER")] = None
+    rule: Annotated[Texts, _column('A linear rule between columns, "debt <= 2 * income"', "RULE")] = None
 
     def over(self, space: hf.FeatureSpace) -> hf.FeatureSpace:
         """The space with these constraints."""
@@ -230,7 +253,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def run(debug: bool, **given: Any) -> None:
-        with plain_errors(debug):
+        with plain_errors(debug, run.__annotations__):
             for name, group in groups.items():
                 given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
             function(**given)
@@ -285,45 +308,15 @@ def spelled(text: str, labels: Sequence[Any]) -> Any:
 
 
 @contextmanager
-def plain_errors(debug: bool) -> Iterator[None]:
+def plain_errors(debug: bool, options: Collection[str] = ()) -> Iterator[None]:
     """What a user can mend, or should know, is one line on stderr; a traceback is for the unforeseen, or on request."""
     with warnings.catch_warnings():
         if not debug:
-            warnings.showwarning = lambda message, *_: screens.complain(in_options(str(message)), "warning")
+            warnings.showwarning = lambda message, *_: screens.complain(in_options(str(message), options), "warning")
         try:
             yield
         except hf.HoldfastError as error:
             if debug:
                 raise
-            screens.complain(in_options(str(error)))
+            screens.complain(in_options(str(error), options))
             raise typer.Exit(BAD_INPUT) from None
-
-
-# ------------------------------------------------------------------ what the ledger's commands still use
-
-
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of its groups of options, which are dataclasses, as options of its own."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
-        group = groups.get(name)
-        for one in [parameter] if group is None else inspect.signature(group).parameters.values():
-            types = hints if group is None else get_type_hints(group, include_extras=True)
-            parameters[one.name] = one.replace(annotation=types[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
-
-    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-    return run
-
-
-def label_of(target: str, classifier: Any) -> object:
-    """The model's own label that `target` spells."""
-    return spelled(target, classifier.classes.tolist())

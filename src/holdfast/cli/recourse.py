@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, Constraints, Out, Points, command
+from holdfast.cli.options import Constraints, Out, Points, command, existing_file
 from holdfast.cli.screens import SHOWN, WIDE, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
 from holdfast.generators import alternatives as find_alternatives
@@ -25,16 +25,16 @@ from holdfast.generators.registry import METHODS, make_generator
 class Asked(Points, Constraints):
     """Who asks for what, and how it is to be looked for."""
 
-    target: Annotated[str, typer.Option(help="The class that the people want.")]
-    method: Annotated[str, typer.Option(help="How to look for recourse; `holdfast methods` lists them.")] = "rnce"
+    target: Annotated[str, Option(help="The class that the people want.")]
+    method: Annotated[str, Option(help="How to look for recourse; `holdfast methods` lists them.")] = "rnce"
     candidates: Annotated[
-        Path | None, typer.Option(help="Other people, such as the training table, for methods that need them.", **FILE)
+        Path | None, existing_file("Other people, such as the training table, for methods that need them.")
     ] = None
-    rows: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many people who do not have the class yet.")
-    ] = None
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="For each person.")] = None
-    seed: Annotated[int, typer.Option(help="For whatever is random in the method.")] = 0
+    rows: Annotated[int | None, Option(min=1, help="Only the first so many people who do not have the class yet.")] = (
+        None
+    )
+    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None
+    seed: Annotated[int, Option(help="For whatever is random in the method.")] = 0
 
     def question(self) -> dict[str, Any]:
         """The same as arguments of `explain`."""
@@ -85,7 +85,7 @@ def explain(asked: Asked, *, out: Out = None) -> None:
 def alternatives(
     asked: Asked,
     *,
-    answers: Annotated[int, typer.Option(min=1, help="How many answers to look for, for each person.")] = 3,
+    answers: Annotated[int, Option(min=1, help="How many answers to look for, for each person.")] = 3,
     out: Out = None,
 ) -> None:
     """Several different answers for each person: each leaves alone the column that those before leaned on most."""

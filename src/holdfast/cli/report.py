@@ -6,55 +6,52 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import screens, tables
 from holdfast.cli.advice import Accepted, Advised
-from holdfast.cli.options import FILE, command, named
+from holdfast.cli.options import Texts, command, existing_file, named
 from holdfast.errors import InvalidInputError
 from holdfast.files import check_place
-from holdfast.importers.files import read_model
 
 
 @command
 def report(
     advised: Advised,
-    out: Annotated[Path, typer.Option(help="Where the page goes: one HTML file that needs nothing else.")],
+    out: Annotated[Path, Option(help="Where the page goes: one HTML file that needs nothing else.")],
     *,
-    name: Annotated[str | None, typer.Option(help="What the method is called that gave the advice.")] = None,
-    outcome: Annotated[
-        str | None, typer.Option(help='What the promised class gives people, in words: "a loan".')
-    ] = None,
+    name: Annotated[str | None, Option(help="What the method is called that gave the advice.")] = None,
+    outcome: Annotated[str | None, Option(help='What the promised class gives people, in words: "a loan".')] = None,
     compare: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="Another method's advice for the same people; may be repeated."),
+        Texts,
+        Option(metavar="NAME=FILE", help="Another method's advice for the same people; may be repeated."),
     ] = None,
     calibrated: Annotated[
-        float | None, typer.Option(metavar="DELTA", help="The delta that retraining was measured to stay within.")
+        float | None, Option(metavar="DELTA", help="The delta that retraining was measured to stay within.")
     ] = None,
     group: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column of the data to compare people by; may be repeated."),
+        Texts,
+        Option(metavar="COLUMN", help="A column of the data to compare people by; may be repeated."),
     ] = None,
     no_radius: Annotated[
-        bool, typer.Option("--no-radius", help="Do not compute certified radii, which takes long for large models.")
+        bool, Option("--no-radius", help="Do not compute certified radii, which takes long for large models.")
     ] = False,
     accepted: Accepted = None,
     retrained: Annotated[
         list[Path] | None,
-        typer.Option(help="A model retrained in fact, to say whether it keeps the promises; may be repeated.", **FILE),
+        existing_file("A model retrained in fact, to say whether it keeps the promises; may be repeated."),
     ] = None,
     certificates: Annotated[
         Path | None,
-        typer.Option(help="The promises' certificates, a folder or .jsonl: the page quotes ids.", exists=True),
+        Option(help="The promises' certificates, a folder or .jsonl: the page quotes ids.", exists=True),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The promises' ledger: the page states its head.", **FILE)] = None,
+    ledger: Annotated[Path | None, existing_file("The promises' ledger: the page states its head.")] = None,
     letters: Annotated[
-        Path | None, typer.Option(help="What `holdfast letters` wrote: the page leads to them.", exists=True)
+        Path | None, Option(help="What `holdfast letters` wrote: the page leads to them.", exists=True)
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The page's heading.")] = None,
-    date: Annotated[str | None, typer.Option(help="When it was written, 2026-11-16; today if not given.")] = None,
+    title: Annotated[str | None, Option(help="The page's heading.")] = None,
+    date: Annotated[str | None, Option(help="When it was written, 2026-11-16; today if not given.")] = None,
 ) -> None:
     """What was promised and how sure it is, as one page; the advice is certified anew."""
     from holdfast.promises import Ledger
@@ -68,21 +65,21 @@ def report(
         # Where every column is one of the model's, those that only name groups are none of them.
         features = advised.loaded.classifier.n_features
         people = people.drop(columns=columns) if len(people.columns) > features else people
-    told = advised.told(people)
+    result = advised.read_advice(people)
     aligned = {
-        column: tables.rows_by_key(values.to_frame(), told.factuals, advised.data, "the recourse")[column]
+        column: tables.rows_by_key(values.to_frame(), result.factuals, advised.data, "the recourse")[column]
         for column, values in groups.items()
     }
     written = hf.report(
-        told, out, accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
+        result, out, accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
         ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
-        retrained=(read_model(path, trust_pickle=advised.trust_pickle) for path in retrained or ()),
+        retrained=map(advised.model_in, retrained or ()),
         title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
-        others={name: advised.told(people, path, like=told) for name, path in others}, radii=not no_radius,
+        others={name: advised.read_advice(people, path, like=result) for name, path in others}, radii=not no_radius,
     )  # fmt: skip
-    screens.say(f"{len(told):,} people, {told.found.sum():,} with advice.")
-    if told.changes is not None:
-        screens.say(f"{told.robust.sum():,} of these promises hold under {told.changes.every_model}.")
+    screens.say(f"{len(result):,} people, {result.found.sum():,} with advice.")
+    if result.changes is not None:
+        screens.say(f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}.")
     size, seconds = written.stat().st_size / 1e6, time.perf_counter() - started
     screens.say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
 

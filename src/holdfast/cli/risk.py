@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import typer
+from typer import Argument, Option
 
 import holdfast as hf
 from holdfast.cli import tables
@@ -18,7 +18,7 @@ from holdfast.cli.screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.files import write_json, write_table
 from holdfast.importers import Model
-from holdfast.importers.files import read_model, read_object
+from holdfast.importers.files import read_object
 from holdfast.network import Network
 from holdfast.retraining.retrain import run_seeds
 from holdfast.retraining.trainers import train_whole
@@ -29,27 +29,27 @@ def risk(
     asked: Asked,
     retrained: Annotated[
         list[Path] | None,
-        typer.Argument(help="Models retrained as the next one will be, none of them used for anything else.", **FILE),
+        Argument(help="Models retrained as the next one will be, none of them used for anything else.", **FILE),
     ] = None,
     *,
     label: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN",
             help="Without such models: the column of --candidates with the classes. The model, a scikit-learn one, is "
             "then refitted to rows of that table drawn with replacement.",
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="With --label: how often.")] = 20,
-    broken: Annotated[float, typer.Option(help="The share of promises that the next model may break.")] = 0.1,
+    runs: Annotated[int, Option(min=1, help="With --label: how often.")] = 20,
+    broken: Annotated[float, Option(help="The share of promises that the next model may break.")] = 0.1,
     probability: Annotated[
-        float | None, typer.Option(help="With this probability at most that share, in place of on average.")
+        float | None, Option(help="With this probability at most that share, in place of on average.")
     ] = None,
     coverage: Annotated[
-        float, typer.Option(help="Of the people who have advice at the least setting, the share who must keep some.")
+        float, Option(help="Of the people who have advice at the least setting, the share who must keep some.")
     ] = 1.0,
-    out: Annotated[Path | None, typer.Option(help="Where the changes go, as JSON: what --changes reads.")] = None,
-    evidence: Annotated[Path | None, typer.Option(help="Where what was measured goes, as a table.")] = None,
+    out: Annotated[Path | None, Option(help="Where the changes go, as JSON: what --changes reads.")] = None,
+    evidence: Annotated[Path | None, Option(help="Where what was measured goes, as a table.")] = None,
 ) -> None:
     """How much margin does a promise need, so that the next model breaks at most a share of them? For any model.
 
@@ -60,7 +60,7 @@ def risk(
     tables.check_output(evidence)
     question = asked.question()
     family, _ = question.pop("changes"), question.pop("data")
-    models: Iterable[Any] = (read_model(path, trust_pickle=asked.trust_pickle) for path in retrained or ())
+    models: Iterable[Any] = map(asked.model_in, retrained or ())
     how = ""
     if not retrained:
         how = "refitted to rows drawn with replacement"

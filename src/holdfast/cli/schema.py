@@ -7,57 +7,55 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-import typer
+from typer import Option
 
 import holdfast as hf
 from holdfast.cli import tables
-from holdfast.cli.options import FILE, MODELS, Constraints, DataFile, Drop, Index, TrustPickle, command
+from holdfast.cli.options import MODELS, Constraints, DataFile, Reading, Texts, command, existing_file
 from holdfast.cli.screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features.kinds import Direction
 from holdfast.features.schema import schema_document
 from holdfast.files import write_text
 from holdfast.generators.reading import find_space
-from holdfast.importers.files import read_model
+from holdfast.importers import Model
 
 
 @command
 def schema(
     data: DataFile,
-    out: Annotated[Path, typer.Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")],
+    out: Annotated[Path, Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")],
     limits: Constraints,
+    reading: Reading,
     *,
     model: Annotated[
         Path | None,
-        typer.Option(help=f"The classifier, whose preprocessing says how it reads the columns: {MODELS}", **FILE),
+        existing_file(f"The classifier, whose preprocessing says how it reads the columns: {MODELS}"),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column with the classes, which nobody reads.")
+        str | None, Option(metavar="COLUMN", help="The column with the classes, which nobody reads.")
     ] = None,
     scale: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="none|minmax|standard",
             help="Without preprocessing in the model: what is done to numbers before it reads them.",
         ),
     ] = "none",
     protected: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        Option(
             metavar="COLUMN",
             help="A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
         ),
     ] = None,
-    index: Index = None,
-    drop: Drop = None,
-    trust_pickle: TrustPickle = False,
 ) -> None:
     """What each column is, how the model reads it and what a person can change, as a file to be edited."""
     tables.check_output(out, table=False)
-    frame = tables.read_table(data, index=index, drop=drop or ())
+    frame = reading.table_in(data)
     if label is not None:
         frame = frame.drop(columns=tables.column_of(frame, label, data, "--label").name)
-    space = limits.over(_space(frame, model, scale, trust_pickle=trust_pickle))
+    space = limits.over(_space(frame, None if model is None else reading.model_in(model), scale))
     others = [str(name) for name in frame.columns if name not in space.names]
     if unknown := [name for name in protected or () if name not in frame.columns]:
         raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")
@@ -70,9 +68,8 @@ def schema(
     _show(space, others, out)
 
 
-def _space(frame: pd.DataFrame, model: Path | None, scale: str, *, trust_pickle: bool) -> hf.FeatureSpace:
+def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureSpace:
     """As the model's preprocessing reads the table; where it has none, column by column."""
-    loaded = None if model is None else read_model(model, trust_pickle=trust_pickle)
     if loaded is not None and loaded.preprocess is not None:
         return find_space(loaded, frame, None, frame)
     names = [name for name in (loaded and loaded.feature_names) or frame.columns if name in frame.columns]

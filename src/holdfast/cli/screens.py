@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from rich.console import Console
@@ -34,12 +34,14 @@ def show_table(
     *,
     right: Collection[str] = (),
     first_width: int | None = None,
+    no_wrap: bool = False,
     **options: Any,
 ) -> None:
     """A table on stdout, whose columns `right` stand right; `first_width` is the least width of the first one."""
     table = Table(title_justify="left", **options)
     for heading in headings:
-        table.add_column(Text(heading), justify="right" if heading in right else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if heading in right else "left"
+        table.add_column(Text(heading), justify=side, overflow="fold", no_wrap=no_wrap)
     table.columns[0].min_width = first_width
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))

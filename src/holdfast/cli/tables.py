@@ -74,15 +74,6 @@ def read_schema(path: Path) -> tuple[FeatureSpace, Hashable]:
     return FeatureSpace.from_schema(path), Schema.from_dict(data, str(path)).target
 
 
-def read_people(
-    data: Path, schema: Path | None, index: str | None, drop: Sequence[str] | None
-) -> tuple[FeatureSpace | None, pd.DataFrame]:
-    """The feature space in a schema file, if one is given, and the table of people without its label."""
-    space, label_column = (None, None) if schema is None else read_schema(schema)
-    people = read_table(data, index=index, drop=drop or (), space=space)
-    return space, people.drop(columns=label_column) if label_column in people.columns else people
-
-
 def own_columns(frame: pd.DataFrame, model: Model, path: Path, space: FeatureSpace | None = None) -> pd.DataFrame:
     """The columns that the model reads: by name where it knows them, else all but those that `explain` added.
 

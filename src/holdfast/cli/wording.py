@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 # An argument and its option, where the two have different names.
 _OPTIONS = {
@@ -28,13 +29,6 @@ _OPTIONS = {
     "retrained": "the retrained models",
     "retrain": "--model",
 }
-# And those with the same.
-_ALIKE = (
-    "target", "candidates", "method", "immutable", "increasing", "decreasing", "allowed", "fillable", "time_limit",
-    "seed", "norm", "delta", "margin", "coverage", "confidence", "shape", "epochs", "how", "scale",
-    "threshold", "until", "date", "language", "templates", "period", "horizon", "outcome", "calibrated",
-    "broken", "probability",
-)  # fmt: skip
 _SCHEMA = "`holdfast schema` writes one from the model and a table"
 # What one would write in Python, and what that is in a shell.
 _PHRASES = {
@@ -59,23 +53,23 @@ _PHRASES = {
 _ARGUMENT = re.compile(r"^(\w+)(\[[^]]*\])?(?= \(|: )")
 
 
-def in_options(message: str) -> str:
-    """The message with options in the place of arguments.
+def in_options(message: str, names: Collection[str] = ()) -> str:
+    """The message with options in the place of arguments; `names` are those of the command's own options.
 
     Examples
     --------
-    >>> in_options("target: expected one of [0, 1], got 7")
+    >>> in_options("target: expected one of [0, 1], got 7", ["target"])
     '--target: expected one of [0, 1], got 7'
     >>> in_options("ranges['income']: expected (lower, upper), got 3")
     '--range income: expected (lower, upper), got 3'
     """
     for pattern, phrase in _PHRASES.items():
         message = re.sub(pattern, phrase, message)
-    return _ARGUMENT.sub(_option, message, count=1)
-
-
-def _option(found: re.Match[str]) -> str:
-    """The option of an argument; what is none, such as a file's name, stays as it is."""
-    option = f"--{found[1].replace('_', '-')}" if found[1] in _ALIKE else _OPTIONS.get(found[1])
-    column = "" if found[2] is None else " " + found[2].strip("[]'\"")
-    return found[0] if option is None else option + column
+    argument = _ARGUMENT.match(message)
+    if argument is None:
+        return message
+    own = f"--{argument[1].replace('_', '-')}" if argument[1] in names else argument[1]
+    column = "" if argument[2] is None else " " + argument[2].strip("[]'\"")
+    option = _OPTIONS.get(argument[1], own)
+    # What is no argument, such as a file's name, stays as it is.
+    return message if option == argument[1] else option + column + message[argument.end() :]

@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.importers.model import Model, qualified_name
-from holdfast.importers.sklearn import own_threshold
+from holdfast.importers.sklearn import column_names, own_threshold
 from holdfast.importers.thresholds import check_threshold, logit
 from holdfast.network import Network
 from holdfast.scored import Scored, log_odds, scored
@@ -105,12 +105,9 @@ def _scored(model: Any, why: HoldfastError) -> Scored:
 
 def _columns(model: Any) -> tuple[str, ...] | None:
     """The names of the columns that the model learned from; None where it learned from an array."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        # CatBoost's; it numbers the columns of an array.
-        names = getattr(model, "feature_names_", None)
-        names = None if names == [str(i) for i in range(len(names or ()))] else names
-    return None if names is None else tuple(str(name) for name in names)
+    # CatBoost's; it numbers the columns of an array.
+    names = tuple(map(str, getattr(model, "feature_names_", None) or ()))
+    return column_names(model) or (None if names == tuple(map(str, range(len(names)))) else names)
 
 
 def _score_of(model: Any, why: HoldfastError, array: bool) -> Callable[[Any], Any]:

@@ -48,7 +48,7 @@ class Steps:
     @property
     def unread(self) -> frozenset[str]:
         """The columns that a `ColumnTransformer` drops."""
-        first, names = _first_step(self.transformers[0]), list(_columns(self.transformers[0]) or ())
+        first, names = _first_step(self.transformers[0]), list(column_names(self.transformers[0]) or ())
         if not isinstance(first, ColumnTransformer):
             return frozenset()
         parts = [name for name, part, _ in first.transformers_ if part != "drop"]
@@ -72,7 +72,7 @@ def import_model(model: Any) -> Model:
     return replace(
         classified,
         preprocess=Steps(transformers) if transformers else None,
-        feature_names=_columns((*transformers, estimator)[0]),
+        feature_names=column_names((*transformers, estimator)[0]),
         estimator=None if transformers else classified.estimator,
     )
 
@@ -86,7 +86,8 @@ def _classified(estimator: Any) -> Model:
     return Model(read(estimator).network(), estimator=estimator, odds=_gives_odds(estimator))
 
 
-def _columns(estimator: Any) -> tuple[str, ...] | None:
+def column_names(estimator: Any) -> tuple[str, ...] | None:
+    """The names of the columns that an estimator was fitted on, where there were any."""
     names = getattr(_first_step(estimator), "feature_names_in_", None)
     return None if names is None else tuple(str(name) for name in names)
 
