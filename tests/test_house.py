@@ -80,3 +80,12 @@ def test_the_checker_runs_as_a_module_without_a_warning():
     command = [sys.executable, "-W", "error", "-m", "holdfast.checker", "--help"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_verbs_are_functions_whatever_was_imported_before():
+    script = (
+        "import holdfast.presentation.letters, holdfast.presentation.report, holdfast.cli.report\n"
+        "import holdfast as hf\nprint(hf.report.__name__, hf.letters.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["report", "letters"]
