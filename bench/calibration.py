@@ -10,36 +10,29 @@ data, in two parts: on the first delta is chosen, the second is what comes after
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 import holdfast as hf
 from holdfast.calibration import delta_calibrated
-from holdfast.changes import down_up
 from holdfast.datasets import load
 from holdfast.network import Floats
 from holdfast.retraining import retrain
-from report import Table
+from report import Table, parser, publish
 
-ROOT = Path(__file__).resolve().parent.parent
 # The paper's settings: neurons in each of two hidden layers, and epochs.
 PAPER = {"adult": (20, 15), "compas": (8, 20), "gmc": (6, 4), "heloc": (15, 10)}
 SHARE, COVERAGE, CONFIDENCE = 0.1, 0.9, 0.95
 REPEATED, DISJOINT, HELD_OUT, OBSERVED_BY_THE_PAPER = 40, 10, 20, 5
-# So many of the accepted rows are tried under each shape of Δ.
-ROWS = 5000
 
 
 @dataclass(frozen=True)
@@ -64,24 +57,14 @@ class Trial:
     disjoint: Counted
 
 
-@dataclass(frozen=True)
-class Shaped:
-    """A Δ of one shape: its largest radius, and the shares of other retrainings in it and of rows robust under it."""
-
-    largest: float
-    within: float
-    robust: float
-
-
-def trials(name: str, models: int, calibrations: int) -> tuple[list[Trial], list[dict[str, Shaped]]]:
-    """Every calibration on one table, and for each model one of each shape."""
+def trials(name: str, models: int, calibrations: int) -> list[Trial]:
+    """Every calibration on one table."""
     data = load(name)
     points, labels = data.space.encode(data.frame), data.target.to_numpy()
-    found, shapes = [], []
+    found = []
     for seed in range(models):
         old, new = np.array_split(np.random.default_rng(seed).permutation(len(points)), 2)
         today = fitted(*PAPER[name], points[old], labels[old], seed)
-        shapes.append(_shaped(today, points[new], labels[new], seed))
         for again in range(calibrations):
             rng = np.random.default_rng([seed, again])
             known, later = (
@@ -89,7 +72,7 @@ def trials(name: str, models: int, calibrations: int) -> tuple[list[Trial], list
                 for part in np.array_split(rng.permutation(new), 2)
             )
             found.append(_trial(known, later))
-    return found, shapes
+    return found
 
 
 def fitted(width: int, epochs: int, points: np.ndarray, labels: np.ndarray, seed: int) -> MLPClassifier:
@@ -133,56 +116,6 @@ def _counted(calibration: Floats, others: Floats, confidence: float | None = Non
         float((others.max(axis=1) <= whole.delta).mean()),
         float((others <= layered.delta).all(axis=1).mean()),
     )
-
-
-def _shaped(today: MLPClassifier, points: np.ndarray, labels: np.ndarray, seed: int) -> dict[str, Shaped]:
-    """Every shape calibrated on the same retrainings."""
-    drawn = retrain(today, points, labels, how="incremental", share=SHARE, n=REPEATED + HELD_OUT, seed=seed)
-    network, history, others = drawn.today, drawn.networks[:REPEATED], drawn.networks[REPEATED:]
-    accepted = points[network.logits(points)[:, 0] >= 0.0][:ROWS]
-    found = {}
-    for shape in SHAPES:
-        changes = delta_calibrated(history, coverage=COVERAGE, shape=shape, origin=network).changes
-        within = np.mean([changes.contains(network, other) for other in others])
-        robust = np.mean(interval_lower(network, changes, accepted) >= 0.0)
-        found[shape] = Shaped(changes.largest, float(within), float(robust))
-    return found
-
-
-def interval_lower(network: hf.Network, changes: hf.PlausibleChanges, points: np.ndarray) -> Floats:
-    """The least logit by interval propagation, in floats: enough to count."""
-    low = high = points
-    for i, (weight, bias, radius) in enumerate(
-        zip(network.weights, network.biases, changes.layer_radii(network), strict=True)
-    ):
-        low, high = (low, high) if i == 0 else (np.maximum(low, 0.0), np.maximum(high, 0.0))
-        (down, up), (bias_down, bias_up) = map(down_up, radius)
-        least, most = weight - down, weight + up
-        # Inputs below 0 are today's point alone, where low is high; after a ReLU there are none.
-        below, low, high = np.minimum(low, 0.0), np.maximum(low, 0.0), np.maximum(high, 0.0)
-        low, high = (
-            low @ np.maximum(least, 0.0).T + high @ np.minimum(least, 0.0).T + below @ most.T + bias - bias_down,
-            high @ np.maximum(most, 0.0).T + low @ np.minimum(most, 0.0).T + below @ least.T + bias + bias_up,
-        )
-    return low[:, 0]
-
-
-SHAPES = {"uniform": "one radius", "layer": "a radius for each layer", "parameter": "a radius for each parameter"}
-SHAPE_COLUMNS = ("table", "shape", "largest radius", "% within", "% of accepted rows robust")
-
-
-def shape_rows(name: str, found: list[dict[str, Shaped]]) -> list[list[str]]:
-    """The lines of one table."""
-    return [
-        [
-            name,
-            words,
-            f"{np.mean([one[shape].largest for one in found]):.3f}",
-            percent([one[shape].within for one in found]),
-            percent([one[shape].robust for one in found]),
-        ]
-        for shape, words in SHAPES.items()
-    ]
 
 
 KINDS = {
@@ -241,32 +174,26 @@ tenth of a part. `delta_calibrated` is asked for a probability of {COVERAGE:g}.
 - *{DISJOINT} disjoint draws* (`retrain(..., disjoint=True)`) share no row with each other, so a retraining on later
   rows is exchangeable with them, and the guarantee speaks of it.
 - *by layer* has a radius for each layer; *within all layers* counts a retraining if every layer is within its own.
-- *A radius for each parameter* (`shape="parameter"`) is learnt on a quarter of the draws and scaled on the others, so
-  that it covers as much as one radius does. Usually more can be proven under it, though not for every network.
 
 ± is the standard error over the calibrations: a share may miss its probability by so much by chance."""
 
 
 def main() -> None:
     """Count and print; write a document if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("HOLDFAST_DATA", str(ROOT.parent / "shared" / "data")))
-    parser.add_argument("--tables", nargs="+", default=list(PAPER), choices=list(PAPER))
-    parser.add_argument("--models", type=int, default=5)
-    parser.add_argument("--calibrations", type=int, default=8, help="for each model")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--tables", nargs="+", default=list(PAPER), choices=list(PAPER))
+    arguments.add_argument("--models", type=int, default=5)
+    arguments.add_argument("--calibrations", type=int, default=8, help="for each model")
+    options = arguments.parse_args()
     os.environ["HOLDFAST_DATA"] = options.data
     names = ["compas", "heloc"] if options.quick else options.tables
     models, calibrations = (2, 4) if options.quick else (options.models, options.calibrations)
-    rows, every, shapes = [], [], []
+    rows, every = [], []
     began = time.process_time()
     with threadpool_limits(1):
         for name in names:
-            found, shaped = trials(name, models, calibrations)
+            found = trials(name, models, calibrations)
             rows += rows_of(name, found)
-            shapes += shape_rows(name, shaped)
             every += found
             print(name, f"{time.process_time() - began:.0f} CPU s", flush=True)
     rows += rows_of("all", every)
@@ -280,19 +207,7 @@ def main() -> None:
         f"{100 * guaranteed['disjoint']:.1f}% by {DISJOINT} disjoint draws for later rows. "
         f"{time.process_time() - began:.0f} CPU seconds, holdfast {hf.__version__}."
     )
-    shape_note = (
-        f"One Δ of each shape for each network, from the same {REPEATED} draws, {HELD_OUT} more counted. Rows: up to "
-        f"{ROWS:,} of the new data that today's model accepts; robust by interval propagation alone."
-    )
-    tables = [
-        Table("Retrainings within delta", COLUMNS, rows, note),
-        Table("What each shape of Δ lets be proven", SHAPE_COLUMNS, shapes, shape_note),
-    ]
-    for table in tables:
-        Console(width=140).print(table.for_terminal())
-    if options.out:
-        written = "\n\n".join([PREFACE, *(table.for_document() for table in tables)])
-        options.out.write_text(f"{written}\n", encoding="utf-8")
+    publish([Table("Retrainings within delta", COLUMNS, rows, note)], PREFACE, options.out)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from holdfast.network import CHUNK, Floats
 from holdfast.verify.engine import Engine
 from holdfast.verify.search import Search
 from paper_encoding import PaperAnswer, least_output
-from report import Comparison, Measurement, RadiusTimes, Tail, tables, write
+from report import Comparison, Measurement, RadiusTimes, Tail, publish, tables
 from stopwatch import cpu_seconds, race
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,15 +74,14 @@ def main() -> None:
             console.print(f"{case.dataset} {case.size}, {case.rows}, radii", style="dim")
             radii.append(measure_radius(case, effort))
     found = tables(measured, radii)
-    for table in found:
-        Console(width=max(160, Console().width)).print(table.for_terminal(), "\n")
-    if arguments.out is not None:
-        write(arguments.out, found, _preface(arguments, effort))
+    publish(found, _preface(arguments, effort), arguments.out, width=160)
 
 
 def _preface(arguments: argparse.Namespace, effort: Effort) -> str:
     """How the figures came about."""
     return f"""\
+# Benchmarks
+
 Written by `{shlex.join(["python", "bench/certify.py", *sys.argv[1:]])}` on 2 cores of a shared server, one thread.
 Ratios are between things measured in the same run, taking turns; times are CPU time, the best of up to {effort.rounds}
 turns.

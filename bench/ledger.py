@@ -1,10 +1,11 @@
-"""A million promises: writing, verifying and auditing them; and a writer that is killed two hundred times.
+"""A million promises: writing, verifying, auditing and erasing them; writers that are killed; files that are forged.
 
     python bench/ledger.py --out docs/benchmarks-ledger.md
 
 The promises are rows of the heloc table, sampled until there are enough. Seconds are CPU seconds, user and system, of a
 process forked for each step, beside those of a plain forward pass over the same points; the peak of its memory is what
-the operating system counted for it. The kills are of real processes, by SIGKILL, at random moments.
+the operating system counted for it. The kills are of real processes, by SIGKILL, at random moments. A forged file is a
+small ledger, with erasures in it, in which one thing was changed by someone who knows how it is built.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import random
 import resource
 import signal
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,6 +30,7 @@ from sklearn.neural_network import MLPClassifier
 import holdfast as hf
 from holdfast.importers import Model
 from holdfast.promises import Ledger, audit
+from holdfast.promises.pages import ERASED, Page
 
 DELTA = 0.005
 CHUNK = 50_000
@@ -160,24 +163,172 @@ def kills(
         return {"kills": times, "during": during, "promises": committed, "intact": ledger.verify().intact}
 
 
+def erased(path: Path, n: int) -> dict[str, Any]:
+    """One person out of many."""
+    with Ledger(path) as ledger:
+        started = time.process_time()
+        numbers = ledger.erase(f"person-{n // 2}")
+        return {"seconds": time.process_time() - started, "rows": len(numbers)}
+
+
+def killed_erasures(folder: Path, times: int, network: hf.Network, accepted: pd.DataFrame, **options: Any) -> int:
+    """Erase someone with promises in many pages, and be killed; returns how often nothing had happened yet."""
+    path, wait, before = folder / "erased.ledger", random.Random(1), 0
+    batch = accepted.head(20)
+    with Ledger(path) as ledger:
+        for _ in range(20):
+            ledger.add_frame(
+                network, batch, batch, target=1, radius=False, keys=[f"p{i}" for i in range(20)], **options
+            )
+    for turn in range(times):
+        person = f"p{turn % 20}"
+        child = os.fork()
+        if child == 0:
+            with Ledger(path) as ledger:
+                ledger.erase(person)
+            os._exit(0)
+        time.sleep(wait.uniform(0.0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with Ledger(path) as ledger:
+            left, result = len(ledger.find(person)), ledger.verify()
+            if left not in (0, 20) or not result.intact or result.erased % 20:
+                raise SystemExit(f"{left} promises of 20 after a kill: {result}")
+            before += left == 20
+            if left == 0:
+                # Recorded again, so that there is something to erase at the next turn.
+                for _ in range(20):
+                    ledger.add_frame(network, batch[:1], batch[:1], target=1, radius=False, keys=[person], **options)
+    return before
+
+
+FIXED = {"targets": 2, "verdicts": 1, "radii": 8, "salts": 32}
+LINES = ("keys", "factuals", "counterfactuals")
+
+
+def forged(pages: list[Page], rng: random.Random) -> tuple[str, list[Page]]:
+    """One thing changed: a value, a promise moved or exchanged, a page moved, cut out or put in, an erasure forged."""
+    kind = rng.choice(["value", "text", "column", "exchange", "blank", "restore", "note", "erasure", "page", "order"])
+    place = rng.choice([i for i, page in enumerate(pages) if page.size])
+    page, pages = pages[place], list(pages)
+    row = rng.choice([i for i, verdict in enumerate(page.verdicts) if verdict != ERASED])
+    if kind == "value":
+        column = rng.choice([*FIXED, "points", "commitments", "hash", "reach"])
+        content = bytearray(getattr(page, column))
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        pages[place] = page._replace(**{column: bytes(content)})
+    elif kind == "text":
+        column = rng.choice(LINES)
+        content = list(getattr(page, column))
+        content[rng.randrange(len(content))] = rng.choice("abcdefgh0123456789")
+        pages[place] = page._replace(**{column: "".join(content)})
+    elif kind == "column":
+        pages[place] = page._replace(**rng.choice([
+            {"date": "2020-01-01"}, {"size": page.size - 1}, {"first": page.first + 1}, {"terms": page.terms[::-1]},
+            {"note": "x"}, {"keys": page.keys[:-1]}, {"points": page.points[:-8]}, {"salts": page.salts[:-32]},
+        ]))  # fmt: skip
+    elif kind == "exchange":
+        source = rng.choice([one for one in pages if one.size])
+        pages[place] = exchanged(page, row, source, rng.randrange(source.size))
+    elif kind == "blank":
+        pages[place] = page.blanked(np.array([row]))
+    elif kind == "restore":
+        gone = next(i for i, one in enumerate(pages) if ERASED in one.verdicts)
+        blank = pages[gone].verdicts.index(ERASED)
+        pages[gone] = exchanged(pages[gone], blank, page, row)
+    elif kind == "note":
+        place = next(i for i, one in enumerate(pages) if not one.size)
+        pages[place] = pages[place]._replace(note=pages[place].note.replace("[", f"[{rng.randrange(1, 40)},"))
+    elif kind == "erasure":
+        last = pages[-1]
+        made = Page.erasure([page.first + row], "2026-11-17", "forged").linked(
+            last.number + 1, last.first + last.size, rng.randbytes(32)
+        )  # fmt: skip
+        pages[place] = page.blanked(np.array([row]))
+        pages.append(made)
+    elif kind == "page":
+        del pages[rng.randrange(len(pages) - 1)]
+    else:
+        first, second = rng.sample(range(len(pages)), 2)
+        numbers = pages[first].number, pages[second].number
+        pages[first], pages[second] = (
+            pages[first]._replace(number=numbers[1]), pages[second]._replace(number=numbers[0]),
+        )  # fmt: skip
+    return kind, pages
+
+
+def exchanged(page: Page, row: int, source: Page, other: int) -> Page:
+    """The page with another promise in the place of one, its salt and its point as well."""
+    changed: dict[str, Any] = {}
+    for column in (*FIXED, "points"):
+        mine, theirs = bytearray(getattr(page, column)), getattr(source, column)
+        width = len(mine) // page.size
+        mine[row * width : (row + 1) * width] = theirs[other * width : (other + 1) * width]
+        changed[column] = bytes(mine)
+    for column in LINES:
+        lines = getattr(page, column).split("\n")
+        lines[row] = getattr(source, column).split("\n")[other]
+        changed[column] = "\n".join(lines)
+    return page._replace(**changed)
+
+
+def tampered(
+    folder: Path, times: int, network: hf.Network, space: hf.FeatureSpace, accepted: pd.DataFrame
+) -> dict[str, Any]:
+    """Forge small ledgers, and count which forgeries `verify` does not see; what changes nothing is left out."""
+    path, rng = folder / "forged.ledger", random.Random(2)
+    with Ledger(path) as ledger:
+        for i in range(4):
+            batch = accepted.iloc[10 * i : 10 * i + 10]
+            ledger.add_frame(
+                network, batch, batch, target=1, space=space, radius=False, keys=[f"p{i}-{k}" for k in range(10)]
+            )
+            ledger.erase(f"p{i}-3", why="asked for")
+    with sqlite3.connect(path) as connection:
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        pages = [Page(*row) for row in connection.execute("SELECT * FROM pages ORDER BY number")]
+    connection.close()
+    marks, counts, seen, unseen = ", ".join("?" * len(Page._fields)), 0, 0, []
+    started = time.process_time()
+    with Ledger(path) as ledger, sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        while counts < times:
+            kind, other = forged(pages, rng)
+            if other == pages:
+                continue
+            connection.execute("BEGIN")
+            connection.execute("DELETE FROM pages")
+            connection.executemany(f"INSERT INTO pages VALUES ({marks})", other)
+            connection.execute("COMMIT")
+            ledger.reindex()
+            counts += 1
+            if ledger.verify().intact:
+                unseen.append(kind)
+            else:
+                seen += 1
+    return {"files": counts, "noticed": seen, "unseen": unseen, "seconds": time.process_time() - started}
+
+
 def main() -> None:
     """Measure, print, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--promises", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--forged", type=int, default=10_000, help="how many files are tampered with")
     parser.add_argument(
         "--folder", type=Path, default=None, help="where the ledger goes; a temporary folder if not given"
     )
     parser.add_argument("--out", type=Path, default=None, help="the page to write")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
-        text = run(Path(temporary), options.promises, options.kills)
+        text = run(Path(temporary), options.promises, options.kills, options.forged)
     print(text)
     if options.out is not None:
         options.out.write_text(text, encoding="utf-8")
 
 
-def run(folder: Path, n: int, times: int) -> str:
+def run(folder: Path, n: int, times: int, forgeries: int) -> str:
     """Every step in turn, as a page."""
     network, space, accepted = lender()
     path = folder / "promises.ledger"
@@ -214,6 +365,11 @@ def run(folder: Path, n: int, times: int) -> str:
         print(name, step, flush=True)
         rows.append((name, step, ", ".join(f"{c:,} {s}" for s, c in step["totals"].items() if c)))
     killed = kills(folder, times, network, space, accepted)
+    gone = measured(lambda: erased(path, n))
+    rows.append(("one person erased", gone, f"{gone['rows']} promise"))
+    unharmed = killed_erasures(folder, times, network, accepted, space=space, changes=hf.PlausibleChanges(DELTA))
+    forgery = tampered(folder, forgeries, network, space, accepted)
+    print("forged", forgery, flush=True)
     base = plain["seconds"]
     lines = [
         "# The ledger in figures",
@@ -232,7 +388,14 @@ def run(folder: Path, n: int, times: int) -> str:
         "",
         f"A writer that adds 20 promises at a time was killed {killed['kills']} times with SIGKILL, "
         f"{killed['during']} of them in the middle of a transaction. {killed['promises']:,} promises were committed; "
-        f"none was lost, none was half written, and the chain is intact: {killed['intact']}.",
+        f"none was lost, none was half written, and the chain is intact: {killed['intact']}. Of {times} erasures that "
+        f"were killed {unharmed} left everything in its place and {times - unharmed} had erased all of it; none "
+        "stopped half way.",
+        "",
+        f"{forgery['files']:,} ledgers were tampered with: a bit or a letter changed, promises exchanged within a page "
+        "and between pages, blanked or put back after an erasure, erasures altered and forged, pages cut out and "
+        "moved. "
+        f"`verify` noticed {forgery['noticed']:,} of them, the index of keys built anew each time.",
         "",
     ]
     return "\n".join(lines)

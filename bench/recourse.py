@@ -25,12 +25,12 @@ import holdfast as hf
 from holdfast.generators import Generator, explain
 from paper_recourse import printed
 from recourse_cases import WIDTHS, Case, load_case, methods
-from report import Table
+from report import Table, publish
 
 ROOT = Path(__file__).resolve().parent.parent
 DELTAS = (0.005, 0.02)
 SECONDS = 60.0
-# A gap up to this counts as proven; a row is dearer only beyond it.
+# A gap up to this counts as proven; a row is more expensive only beyond it.
 PROVEN = 1e-4
 # The paper's seconds are for so many.
 PAPER_INPUTS = 20
@@ -74,7 +74,7 @@ def measure(case: Case, changes: hf.PlausibleChanges, name: str, generator: Gene
 def row_of(case: Case, delta: float, found: Measured, closest: Measured) -> list[str]:
     """One line of the table; cost relative to `Closest` over the rows where both are robust."""
     both = found.robust & closest.robust
-    dearer = f"{100 * (found.cost[both] / closest.cost[both] - 1).mean():+.1f}%" if both.any() else "-"
+    above = f"{100 * (found.cost[both] / closest.cost[both] - 1).mean():+.1f}%" if both.any() else "-"
     proven = np.mean(found.gap[found.found] <= PROVEN) if np.isfinite(found.gap[found.found]).any() else np.nan
     return [
         case.name,
@@ -83,7 +83,7 @@ def row_of(case: Case, delta: float, found: Measured, closest: Measured) -> list
         f"{found.found.sum()}/{len(found.found)}",
         f"{100 * found.robust.mean():.0f}%",
         f"{np.nanmean(found.cost):.4f}" if found.found.any() else "-",
-        dearer,
+        above,
         "-" if np.isnan(proven) else f"{100 * proven:.0f}%",
         f"{np.median(found.seconds):.3f}",
         f"{found.seconds.max():.2f}",
@@ -106,7 +106,7 @@ def paper_of(case: Case, delta: float, found: Measured) -> list[str]:
     ]
 
 
-def never_dearer(all_found: Sequence[Measured], closest: Measured) -> tuple[int, int]:
+def never_above(all_found: Sequence[Measured], closest: Measured) -> tuple[int, int]:
     """Rows compared, and rows on which `Closest` costs more than another's robust answer."""
     compared, worse = 0, 0
     for other in all_found:
@@ -131,7 +131,7 @@ The last four columns are the paper's figures for its neural networks, at its de
   certifying each answer, which is most of what NNCE takes. MCE and MCE-R solve with HiGHS here, with Gurobi there;
   where it says less than 1, the paper's is the faster one.
 - Other constraints. Here every answer is a row that the table could hold: whole numbers are whole, categories are one
-  of each, and what CARLA calls immutable stays. That makes some answers dearer.
+  of each, and what CARLA calls immutable stays. That makes some answers more expensive.
 - Other settings. RBR, ROAR, ST-CE and PROTO have several, of which the paper prints none; these are the defaults of
   holdfast. Those of RBR (sigma and the two epsilons, of eight tried) and of ST-CE (tau, of three) were chosen with
   these very people and the paper's figures in view, so that their closeness to it is no independent evidence. ROAR
@@ -163,11 +163,11 @@ def main() -> None:
                 by_name = {one.method: one for one in found}
                 closest = by_name["Closest"]
                 lines += [row_of(case, delta, one, closest) for one in found]
-                compared, worse = never_dearer(found, closest)
+                compared, worse = never_above(found, closest)
                 speed = np.median(by_name["MCE-R"].seconds) / np.median(closest.seconds)
                 notes.append(
-                    f"{name}, delta {delta:g}: Closest dearer than another robust answer on {worse} of {compared} "
-                    f"rows; MCE-R takes {speed:.1f} times as long (medians)"
+                    f"{name}, delta {delta:g}: Closest more expensive than another robust answer on {worse} of "
+                    f"{compared} rows; MCE-R takes {speed:.1f} times as long (medians)"
                 )
                 console.print(notes[-1])
     columns = (
@@ -175,9 +175,7 @@ def main() -> None:
         "all s", "paper: Δ-valid", "paper: cost_l1", "paper: s", "times faster",
     )  # fmt: skip
     table = Table("Recourse", columns, lines, "\n\n".join(notes))
-    Console(width=180).print(table.for_terminal())
-    if options.out:
-        options.out.write_text(f"{PREFACE}\n\n{table.for_document()}\n", encoding="utf-8")
+    publish([table], PREFACE, options.out, width=180)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 from rich.table import Table as RichTable
 
 import holdfast as hf
 from cases import Case
 from holdfast.network import Floats
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -144,10 +149,22 @@ def tables(measured: Sequence[Measurement], radii: Sequence[RadiusTimes]) -> lis
     ]
 
 
-def write(path: Path, found: Iterable[Table], preface: str) -> None:
-    """The Markdown page."""
-    parts = ["# Benchmarks", preface, *(table.for_document() for table in found)]
-    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+def parser(words: str) -> argparse.ArgumentParser:
+    """What every count on public tables can be told; ``$HOLDFAST_DATA`` or shared/data says where the tables are."""
+    made = argparse.ArgumentParser(description=words, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--data", default=os.environ.get("HOLDFAST_DATA", str(ROOT.parent / "shared" / "data")))
+    made.add_argument("--quick", action="store_true")
+    made.add_argument("--out", type=Path)
+    return made
+
+
+def publish(found: Sequence[Table], preface: str, out: Path | None, width: int = 140) -> None:
+    """Print the tables; write them below the preface as a Markdown page, if asked."""
+    for table in found:
+        Console(width=max(width, Console().width)).print(table.for_terminal(), "\n")
+    if out:
+        parts = [preface, *(table.for_document() for table in found)]
+        out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def _speed(measured: Sequence[Measurement]) -> Table:

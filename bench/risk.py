@@ -10,7 +10,6 @@ others are counted, again and again. Tables: $HOLDFAST_DATA, or shared/data besi
 
 from __future__ import annotations
 
-import argparse
 import copy
 import os
 import time
@@ -22,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
@@ -34,9 +32,8 @@ from xgboost import XGBClassifier
 import holdfast as hf
 from holdfast.calibration import risk_bounds
 from holdfast.network import Floats
-from report import Table
+from report import ROOT, Table, parser, publish
 
-ROOT = Path(__file__).resolve().parent.parent
 TABLES = ("adult", "compas", "gmc", "heloc", "breast_cancer")
 MODELS = ("network", "xgboost")
 WAYS = ("from scratch", "fine-tuned")
@@ -255,23 +252,16 @@ def measure(actionability: str, tables: list[str], coverage: float, n: int, kept
 
 def main() -> None:
     """Measure, count and print; write a document if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("HOLDFAST_DATA", str(ROOT.parent / "shared" / "data")))
-    parser.add_argument("--models", type=int, default=80)
-    parser.add_argument("--kept", type=Path, default=ROOT / "out" / "risk", help="where what was measured is kept")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--models", type=int, default=80)
+    arguments.add_argument("--kept", type=Path, default=ROOT / "out" / "risk", help="where what was measured is kept")
+    options = arguments.parse_args()
     os.environ["HOLDFAST_DATA"] = options.data
     studies = [("free", ("breast_cancer",), 1.0)] if options.quick else [FREE, OWN]
     n = 40 if options.quick else options.models
     with threadpool_limits(1):
         tables = [measure(who, list(names), coverage, n, options.kept) for who, names, coverage in studies]
-    for table in tables:
-        Console(width=170).print(table.for_terminal())
-    if options.out:
-        written = "\n\n".join([PREFACE, *(table.for_document() for table in tables)])
-        options.out.write_text(f"{written}\n", encoding="utf-8")
+    publish(tables, PREFACE, options.out, width=170)
 
 
 if __name__ == "__main__":

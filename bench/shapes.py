@@ -9,23 +9,20 @@ model with probability 0.9, by the same rule. Tables: $HOLDFAST_DATA, or shared/
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import holdfast as hf
-from calibration import COVERAGE, PAPER, REPEATED, ROOT, SHARE, fitted, percent
+from calibration import COVERAGE, PAPER, REPEATED, SHARE, fitted, percent
 from holdfast.changes import Changes
 from holdfast.network import Floats
-from report import Table
+from report import Table, parser, publish
 
 # Rows that a regression is fitted on, accepted rows that are certified, and models that are counted.
 FITTED, ROWS, HELD_OUT = 4000, 1000, 60
@@ -127,11 +124,8 @@ error over {MODELS} of today's models for each table."""
 
 def main() -> None:
     """Count and print; write a document if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("HOLDFAST_DATA", str(ROOT.parent / "shared" / "data")))
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    options = arguments.parse_args()
     os.environ["HOLDFAST_DATA"] = options.data
     anew, tuned, began = [], [], time.process_time()
     with threadpool_limits(1):
@@ -147,11 +141,7 @@ def main() -> None:
         Table("Logistic regressions, fitted anew", COLUMNS, anew, note),
         Table("Networks, fine-tuned", COLUMNS, tuned, note),
     ]
-    for table in tables:
-        Console(width=140).print(table.for_terminal())
-    if options.out:
-        written = "\n\n".join([PREFACE, *(table.for_document() for table in tables)])
-        options.out.write_text(f"{written}\n", encoding="utf-8")
+    publish(tables, PREFACE, options.out)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def test_interval_bound_attack_and_sides(case, convert, shape):
 @pytest.mark.parametrize("shape", ["uniform", "own"])
 def test_relaxation_and_its_multipliers(case, convert, shape):
     pair = _both(case, convert, CHANGES if shape == "uniform" else case.own)
-    if pair[0][0].depth < 2:
+    if len(pair[0][0].hidden) < 2:
         pytest.skip("one hidden layer leaves nothing to relax")
     found = []
     for (layers, points), asarray in zip(pair, (np.asarray, convert), strict=True):
@@ -108,7 +108,7 @@ def test_relaxation_and_its_multipliers(case, convert, shape):
 def test_search(case, convert):
     """Whole searches end alike: what is closed, what is broken, and between which numbers."""
     pair = _both(case, convert, hf.PlausibleChanges(0.08))
-    if pair[0][0].depth < 2:
+    if len(pair[0][0].hidden) < 2:
         pytest.skip("one hidden layer leaves nothing to search")
     ends = []
     for layers, points in pair:

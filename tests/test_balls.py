@@ -134,7 +134,7 @@ def test_no_network_of_the_ball_lies_below_a_bound(p: float, hidden: tuple[int, 
             found = [broken, *(worst(network, changes, x, margin) for x in points)]
             for changed in [*changes.sample(network, 20, seed=rng), *(one for one in found if one is not None)]:
                 assert changes.contains(network, changed)
-                values = margin.of_logits(changed.logits(points))
+                values = changed.logits(points) @ margin.signs(changed.n_outputs)
                 assert (values >= bounds[:, k] - 1e-14).all()
                 assert exact_margin(changed, margin, points[0]) >= Fraction(lower)
 
@@ -277,4 +277,4 @@ def test_parts_of_a_ball_hold_every_network_of_it(p: float):
         lower, _ = refine(network, PlausibleChanges(0.4, norm=p), x, margin, rounds=12)
         for delta in (0.1, 0.2, 0.4):
             for changed in PlausibleChanges(delta, norm=p).sample(network, 200, seed=rng):
-                assert float(margin.of_logits(changed.logits(x[None, :]))[0]) >= lower - 1e-13
+                assert float(changed.logits(x[None, :])[0] @ margin.signs(changed.n_outputs)) >= lower - 1e-13

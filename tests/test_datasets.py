@@ -507,7 +507,7 @@ def test_the_page_says_what_the_facts_say(root, name):
     section = " ".join(page.split(f"\n### {name}\n")[1].split("\n### ")[0].split())
     facts = Facts.of(name)
     said = [facts.title, f"{facts.rows:,} rows", f"{len(facts.schema.feature_names)} features", f"class {facts.wanted}"]
-    said += [facts.upstream, facts.licence, facts.derivation, facts.paper, *facts.caveats]
+    said += [facts.source, facts.licence, facts.derivation, facts.paper, *facts.caveats]
     assert [text for text in said if text not in section] == []
 
 

@@ -17,7 +17,7 @@ import holdfast as hf
 from holdfast import checker
 from holdfast.datasets.catalogue import Facts
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.features import FeatureSpace, Reason
+from holdfast.features import FeatureSpace, ReasonCode
 from holdfast.promises.audit_compare import same_encoding
 from holdfast.promises.certificate import checker_model
 
@@ -38,8 +38,8 @@ def check_notes(space: FeatureSpace) -> None:
         "sex as registered",
         "use",
     ]
-    assert space.reason("late") == Reason("38", "Serious delinquency")
-    assert space.reason("use") == Reason("10", "Cards used too much")
+    assert space.reason("late") == ReasonCode("38", "Serious delinquency")
+    assert space.reason("use") == ReasonCode("10", "Cards used too much")
     assert space.reason("age") is None
 
 
@@ -60,10 +60,12 @@ def test_every_constructor_and_copy_carries_notes() -> None:
 
 def test_what_is_not_named_again_stays_and_what_is_named_changes() -> None:
     space = FeatureSpace.from_frame(PEOPLE, **NOTES)
-    again = space.constrained(protected="use", labels={"late": "payments missed"}, reasons={"age": Reason("1", "Age")})
+    again = space.constrained(
+        protected="use", labels={"late": "payments missed"}, reasons={"age": ReasonCode("1", "Age")}
+    )
     assert again.protected == ("sex", "age", "use")
     assert (again.label("late"), again.label("sex")) == ("payments missed", "sex as registered")
-    assert again.reason("age") == Reason("1", "Age")
+    assert again.reason("age") == ReasonCode("1", "Age")
     assert again.reason("late") == space.reason("late")
 
 
@@ -143,7 +145,7 @@ def test_a_schema_file_says_it_column_by_column(tmp_path: Path) -> None:
         "gender",
         "paid back",
     )
-    assert space.reason("late") == Reason("38", "Serious delinquency")
+    assert space.reason("late") == ReasonCode("38", "Serious delinquency")
     assert FeatureSpace.from_dict(space.to_dict()) == space
 
 

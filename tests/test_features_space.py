@@ -55,7 +55,6 @@ def test_kinds_and_encoding_by_hand(space: FeatureSpace, people: pd.DataFrame) -
     assert space.lower.tolist() == [0.0] * 8
     assert space.upper.tolist() == [1.0] * 8
     assert [group.tolist() for group in space.groups] == [[2, 3, 4]]
-    assert space.integer_variables.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
     assert {grid.variable: (grid.offset, grid.step, grid.n_steps) for grid in space.grids}[1] == (0.0, 0.05, 20)
     assert len(space) == 6
     assert space["age"].direction is Direction.IMMUTABLE

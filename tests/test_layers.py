@@ -75,7 +75,7 @@ def test_no_network_leaves_the_ranges_or_undercuts_the_bounds(kinds, seed):
     points = random_points(rng, 5, 3)
     layers = Layers.of(network, changes, margins_for(network, 1)[0])
     least, start = layers.least(points), layers.start(points)
-    ranges = Ranges.of(layers, start) if layers.depth > 1 else None
+    ranges = Ranges.of(layers, start) if len(layers.hidden) > 1 else None
     for other in changes.sample(network, 200, seed=seed):
         values = points
         for i, kind in enumerate(kinds):

@@ -107,7 +107,9 @@ def test_a_promise_that_todays_model_breaks_is_refused_and_nothing_is_written(pa
     wrong = lender.promised.copy()
     wrong.iloc[3] = lender.people.iloc[3]
     with Ledger(path) as ledger:
-        with pytest.raises(InvalidInputError, match=f"another class today for 1 of .* key {wrong.index[3]!r}"):
+        with pytest.raises(
+            InvalidInputError, match=f"another class under this model for 1 of .* key {wrong.index[3]!r}"
+        ):
             ledger.add_frame(lender.network, lender.people, wrong, target=1, space=lender.space)
         assert len(ledger) == 0
         assert ledger.verify().intact
@@ -117,7 +119,7 @@ def test_the_threshold_counts_when_a_promise_is_made(path, lender):
     logits = lender.network.logits(lender.space.encode(lender.promised))[:, 0]
     threshold = float(1 / (1 + np.exp(-np.median(logits))))
     with Ledger(path) as ledger:
-        with pytest.raises(InvalidInputError, match="another class today"):
+        with pytest.raises(InvalidInputError, match="another class under this model"):
             record(ledger, lender, threshold=threshold)
         sure = lender.promised[logits > np.median(logits)]
         ledger.add_frame(
@@ -295,7 +297,7 @@ def test_a_promise_moved_to_another_page_shows(path, lender):
     with Ledger(path) as ledger:
         record(ledger, lender)
         record(ledger, lender, keys=[f"q{i}" for i in range(40)])
-        pages = ledger._file.pages(1, 2)
+        pages = ledger.file.pages(1, 2)
     said = [page.columns(lender.space.n_variables) for page in pages]
     places = np.arange(40)
 
@@ -573,7 +575,7 @@ def test_a_recourse_put_together_by_hand_is_certified_again(path, lender):
 
 def test_a_first_add_that_fails_leaves_no_ledger(path, lender):
     with Ledger(path) as ledger:
-        with pytest.raises(InvalidInputError, match="another class today"):
+        with pytest.raises(InvalidInputError, match="another class under this model"):
             ledger.add_frame(lender.network, lender.people, lender.people, target=1, space=lender.space)
         empty = ledger.head
         assert (len(ledger), ledger.terms, list(ledger.promises()), ledger.verify().intact) == (0, (), [], True)
@@ -664,7 +666,7 @@ def test_a_ledger_that_changes_while_it_is_verified_is_intact(path, lender, monk
         ask = LedgerFile.query
 
         def busy(self, statement, *arguments):
-            if self is ledger._file and "ORDER BY number LIMIT" in statement:
+            if self is ledger.file and "ORDER BY number LIMIT" in statement:
                 with monkeypatch.context() as patch, Ledger(path) as other:
                     patch.setattr(LedgerFile, "query", ask)
                     record(other, lender, radius=False)
@@ -796,7 +798,7 @@ def test_someones_promises_are_found_by_key(path, lender):
         assert ledger.find(7)["model"].tolist() == [checker_model(other.network).sha256]
         nobody = ledger.find("p'; DROP TABLE pages")
         assert (len(nobody), list(nobody)) == (0, list(found))
-        (plan,) = ledger._file.query("EXPLAIN QUERY PLAN SELECT page FROM people WHERE hash = ?", 7)
+        (plan,) = ledger.file.query("EXPLAIN QUERY PLAN SELECT page FROM people WHERE hash = ?", 7)
         assert "USING PRIMARY KEY" in plan[-1]
 
 

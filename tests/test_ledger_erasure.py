@@ -72,7 +72,7 @@ def test_of_what_is_erased_nothing_is_left_in_the_file(path, lender, at_once):
                 result = ledger.verify()
                 assert result.intact, str(result)
                 assert (result.entries, result.erased, len(ledger)) == (40, len(gone), 40)
-        assert "2026-11-16" not in {page[0] for page in ledger._file.query("SELECT date FROM pages")}
+        assert "2026-11-16" not in {page[0] for page in ledger.file.query("SELECT date FROM pages")}
     assert list(path.parent.iterdir()) == [path]
 
 

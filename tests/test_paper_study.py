@@ -18,15 +18,15 @@ from holdfast.importers import load_network
 from holdfast.presentation.pictures.paper import draw
 from holdfast.retraining.trainers import quietly
 from holdfast.study.paper.claims import check_claims
-from holdfast.study.paper.compare import Comparison, Side, compare, side_of
+from holdfast.study.paper.compare import ComparedFigure, Side, compare, side_of
 from holdfast.study.paper.differences import differences_section
 from holdfast.study.paper.measure import FineTune, PaperModel, classifier
 from holdfast.study.paper.notes import NOTES, Note, explain_differences
 from holdfast.study.paper.page import render
-from holdfast.study.paper.preface import Run
 from holdfast.study.paper.printed import Figure, Printed
 from holdfast.study.paper.results import METRICS, Results
 from holdfast.study.paper.run import run_paper
+from holdfast.study.paper.sections import Run
 from holdfast.study.paper.settings import (
     BASELINE,
     DELTA_INC,
@@ -144,16 +144,16 @@ def test_within_the_spread_or_not() -> None:
     """Two standard deviations of both together, plus half a printed digit."""
     paper = Figure(0.1, 0.003)
     edge = 2 * math.hypot(0.004, 0.003) + 0.0005
-    assert side_of(Figure(0.1 + edge, 0.004), paper, 0.0005) is Side.WITHIN
-    assert side_of(Figure(0.1 + edge + 1e-6, 0.004), paper, 0.0005) is Side.HIGHER
-    assert side_of(Figure(0.1 - edge - 1e-6, 0.004), paper, 0.0005) is Side.LOWER
-    assert side_of(Figure(0.5), Figure(0.5), 0.0005) is Side.WITHIN
-    assert side_of(Figure(0.105, math.nan), paper, 0.0005) is Side.WITHIN
-    assert side_of(Figure(0.107, math.nan), paper, 0.0005) is Side.HIGHER
-    worse = Comparison(NN, "adult", BASELINE, "GCE", "cost_l1", Figure(0.2), Figure(0.1))
+    assert side_of(Figure(0.1 + edge, 0.004), paper, "cost_l1") is Side.WITHIN
+    assert side_of(Figure(0.1 + edge + 1e-6, 0.004), paper, "cost_l1") is Side.HIGHER
+    assert side_of(Figure(0.1 - edge - 1e-6, 0.004), paper, "cost_l1") is Side.LOWER
+    assert side_of(Figure(0.5), Figure(0.5), "cost_l1") is Side.WITHIN
+    assert side_of(Figure(0.105, math.nan), paper, "cost_l1") is Side.WITHIN
+    assert side_of(Figure(0.107, math.nan), paper, "cost_l1") is Side.HIGHER
+    worse = ComparedFigure(NN, "adult", BASELINE, "GCE", "cost_l1", Figure(0.2), Figure(0.1))
     assert worse.side is Side.HIGHER
     assert not worse.better
-    assert Comparison(NN, "adult", BASELINE, "GCE", "validity_retrained", Figure(0.2), Figure(0.1)).better
+    assert ComparedFigure(NN, "adult", BASELINE, "GCE", "validity_retrained", Figure(0.2), Figure(0.1)).better
 
 
 def test_metrics_of_a_cell_are_over_answers_and_unknown_is_not_robust() -> None:
@@ -286,9 +286,9 @@ def test_a_reason_is_shown_only_where_its_difference_holds(printed: Printed) -> 
     quiet = compare(Results.of(records()), printed)
     loud = compare(Results.of(records(inputs=costly)), printed)
     (note,) = [note for note in NOTES if "θ = 0" in note.text]
-    assert note not in [one.note for one in explain_differences(quiet)]
-    (shown,) = [one for one in explain_differences(loud) if one.note is note]
-    assert [(d.dataset, d.method, d.metric) for d in shown.differences] == [("adult", "PROTO", "cost_l1")]
+    assert note not in [one for one, _ in explain_differences(quiet)]
+    (shown,) = [covered for one, covered in explain_differences(loud) if one is note]
+    assert [(d.dataset, d.method, d.metric) for d in shown] == [("adult", "PROTO", "cost_l1")]
     assert note.text in differences_section(loud)
     assert note.text not in differences_section(quiet)
     assert "NN, PROTO: cost is higher on adult (0.050 ± 0.000 against 0.011 ± 0.002)." in differences_section(loud)
@@ -300,7 +300,7 @@ def test_a_difference_without_a_reason_is_said_to_have_none(printed: Printed) ->
     assert "we offer no reason" in text
     assert "NNCE valid after retraining (NN: adult)" in text.split("we offer no reason")[1]
     assert Note("x", sides=(Side.HIGHER,)).covers(
-        Comparison(NN, "adult", BASELINE, "GCE", "cost_l1", Figure(0.2), Figure(0.1))
+        ComparedFigure(NN, "adult", BASELINE, "GCE", "cost_l1", Figure(0.2), Figure(0.1))
     )
 
 

@@ -371,7 +371,7 @@ def test_variants_are_a_whole_number():
 
 
 def test_the_command_writes_its_page(tmp_path, monkeypatch):
-    extent = changes_page.Extent(rows=300, inputs=2, seeds=1, variants=1, time_limit=0.3)
+    extent = changes_page.ChangesExtent(rows=300, inputs=2, seeds=1, variants=1, time_limit=0.3)
     monkeypatch.setattr(changes_page, "QUICK", extent)
     options = ["changes", "--quick", "--datasets", "breast_cancer", "--out", str(tmp_path), "--no-progress"]
     done = CliRunner().invoke(commands, options)

@@ -82,8 +82,11 @@ class RowBatch:
 
     def take(self, rows: Array) -> Self:
         """Some of the rows."""
-        parts = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
-        return type(self)(*(part.take(rows) if isinstance(part, RowBatch) else take_rows(part, rows) for part in parts))
+        parts = []
+        for field in fields(self):  # type: ignore[arg-type]
+            part = getattr(self, field.name)
+            parts.append(part.take(rows) if isinstance(part, RowBatch) else take_rows(part, rows))
+        return type(self)(*parts)
 
 
 def row_sum(values: Array) -> Array:

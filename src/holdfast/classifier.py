@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import InvalidInputError
-from holdfast.given import given_floats
+from holdfast.given import given_points
 
 Floats = NDArray[np.float64]
 
@@ -62,16 +62,4 @@ class Classifier(ABC):
 
     def check_points(self, X: ArrayLike) -> Floats:
         """X as a finite (n, n_features) float64 array, or an `InvalidInputError` that says what is wrong with it."""
-        points = given_floats(X, "X")
-        if points.ndim != 2 or points.shape[1] != self.n_features:
-            raise InvalidInputError(
-                f"X: expected a table with {self.n_features} columns, one for each variable of the model, "
-                f"got shape {points.shape}"
-            )
-        finite = np.isfinite(points)
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
-            raise InvalidInputError(
-                f"X: expected finite numbers, got {points[row, column]} in row {row}, column {column}"
-            )
-        return points
+        return given_points(X, "X", self.n_features)

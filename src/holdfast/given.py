@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -132,6 +133,22 @@ def given_floats(values: Any, name: str) -> NDArray[np.float64]:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name}: expected numbers, got {type(values).__name__}: {error}") from error
+
+
+def given_points(values: Any, name: str, n_columns: int, variables: Sequence[str] = ()) -> NDArray[np.float64]:
+    """A table of finite numbers, one column for each variable of the model; `variables` are their names."""
+    points = given_floats(values, name)
+    if points.ndim != 2 or points.shape[1] != n_columns:
+        raise InvalidInputError(
+            f"{name}: expected a table with {n_columns} columns, one for each variable of the model, "
+            f"got shape {points.shape}"
+        )
+    finite = np.isfinite(points)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        where = repr(variables[column]) if variables else f"column {column}"
+        raise InvalidInputError(f"{name}: expected finite numbers, got {points[row, column]} in row {row}, {where}")
+    return points
 
 
 def _is_rounded(whole: int) -> bool:

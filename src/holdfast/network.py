@@ -125,7 +125,7 @@ class Network(Shown, Classifier):
     @property
     def hidden(self) -> tuple[int, ...]:
         """The sizes of the hidden layers; empty for a logistic regression."""
-        return tuple(int(weight.shape[0]) for weight in self.weights[:-1])
+        return tuple(map(len, self.weights[:-1]))
 
     @property
     def n_parameters(self) -> int:

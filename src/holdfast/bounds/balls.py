@@ -347,7 +347,7 @@ class _Descent:
             np.concatenate([w, b[:, None]], axis=1) for w, b in zip(network.weights, network.biases, strict=True)
         ]
         self.x = np.append(x, 1.0)
-        self.signal = margin.of_logits(np.eye(network.n_outputs))
+        self.signal = margin.signs(network.n_outputs)
 
     def least(self, goal: float | None) -> tuple[float, _Steps]:
         """The best of several descents, which take inactive neurons for inactive, half and fully active at first."""

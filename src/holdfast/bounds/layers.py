@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -136,17 +135,18 @@ class Layer:
         terms = self.weight.shape[1] + 8.0
         return terms * (_UNIT * size + _TINY)
 
-    def norms(self) -> tuple[Array, Array]:
-        """The greatest sum of |weights| of a row with all that they may move, and the greatest |bias| likewise."""
+    def norms(self) -> tuple[Array, Array, float]:
+        """The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and terms.
+
+        The last is how many roundings a sum takes, several times over.
+        """
         xp = array_namespace(self.weight)
-        n_inputs = self.weight.shape[1]
-        widths = [
-            part * n_inputs if isinstance(part, float) else float(xp.max(xp.sum(part, axis=1)))
-            for part in (self.down, self.up)
-        ]
-        edges = [part if isinstance(part, float) else float(xp.max(part)) for part in (self.bias_down, self.bias_up)]
-        norm = float(xp.max(xp.sum(xp.abs(self.weight), axis=1))) + self.scale * (widths[0] + widths[1])
-        return norm, float(xp.max(xp.abs(self.bias))) + self.scale * (edges[0] + edges[1])
+        norm, edge, n_inputs = 0.0, 0.0, self.weight.shape[1]
+        for radius, bias in ((self.down, self.bias_down), (self.up, self.bias_up)):
+            norm += radius * n_inputs if isinstance(radius, float) else float(xp.max(xp.sum(radius, axis=1)))
+            edge += bias if isinstance(bias, float) else float(xp.max(bias))
+        weights, biases = float(xp.max(xp.sum(xp.abs(self.weight), axis=1))), float(xp.max(xp.abs(self.bias)))
+        return weights + self.scale * norm, biases + self.scale * edge, n_inputs + 8.0
 
 
 def activated(values: Array, relu: bool) -> Array:
@@ -197,15 +197,17 @@ class Margin:
     @classmethod
     def of(cls, network: Network, above: int, below: int, *, strict: bool = False) -> Margin:
         """The margin of one logit over another, or over 0."""
-        signs = [(sign, output) for sign, output in ((1.0, above), (-1.0, below)) if output >= 0]
-        row = sum(sign * network.weights[-1][output] for sign, output in signs)
-        offset = sum(sign * float(network.biases[-1][output]) for sign, output in signs)
-        return cls(np.asarray(row), offset, len(signs), strict, above, below)
+        row, offset, count = np.zeros(network.weights[-1].shape[1]), 0.0, 0
+        for sign, output in ((1.0, above), (-1.0, below)):
+            if output >= 0:
+                row, count = row + sign * network.weights[-1][output], count + 1
+                offset += sign * float(network.biases[-1][output])
+        return cls(row, offset, count, strict, above, below)
 
-    def of_logits(self, logits: Floats) -> Floats:
-        """The margin of a network with these logits, (n, outputs) -> (n,)."""
-        ends = [logits[:, output] if output >= 0 else 0.0 for output in (self.above, self.below)]
-        return np.asarray(ends[0] - ends[1])
+    def signs(self, n_outputs: int) -> Floats:
+        """What each logit counts in it: 1, -1 or 0."""
+        ones = np.eye(n_outputs + 1, n_outputs)
+        return np.asarray(ones[self.above] - ones[self.below])
 
     def reach(self, radius: Radius) -> tuple[Array, Array]:
         """How far down and how far up it goes where the output layer's parameters have these radii."""
@@ -274,16 +276,14 @@ class Layers(RowBatch):
         scale = self.margin.scale
         return self if isinstance(scale, float) else self.scaled(take_rows(scale, rows))
 
-    @property
-    def depth(self) -> int:
-        """The number of hidden layers."""
-        return len(self.hidden)
-
     @cached_property
     def spans(self) -> list[tuple[int, slice]]:
         """Each later hidden layer, last first, with its columns in an array that has one for every later neuron."""
-        ends = [0, *accumulate(layer.weight.shape[0] for layer in self.hidden[1:])]
-        return [(i, slice(ends[i - 1], ends[i])) for i in range(self.depth - 1, 0, -1)]
+        spans, start = [], 0
+        for i, layer in enumerate(self.hidden[1:], 1):
+            spans.append((i, slice(start, start + layer.weight.shape[0])))
+            start += layer.weight.shape[0]
+        return spans[::-1]
 
     def start(self, points: Array) -> Box:
         """What the points determine: the box of the first hidden layer's preactivations, rounding included."""
@@ -295,8 +295,8 @@ class Layers(RowBatch):
 
     @cached_property
     def norms(self) -> list[tuple[Array, Array, float]]:
-        """For each layer and the margin: what `Layer.norms` says, and how many roundings a sum takes."""
-        return [(*layer.norms(), layer.weight.shape[1] + 8.0) for layer in (*self.hidden, self.margin)]
+        """What `Layer.norms` says of each layer, and of the margin."""
+        return list(map(Layer.norms, (*self.hidden, self.margin)))
 
     def forward_error(self, magnitude: Array) -> Array:
         """How far rounding may carry a network's margin, or an interval bound, for points with |x| <= magnitude."""
@@ -318,7 +318,7 @@ class Layers(RowBatch):
         Its matrix, turned, its bias, and what takes who is active to the d of the layer before.
         """
         layer = self.hidden[-1]
-        if self.depth < 2 or not (layer.rectified and self.margin.rectified and isinstance(layer.scale, float)):
+        if len(self.hidden) < 2 or not (layer.rectified and self.margin.rectified and isinstance(layer.scale, float)):
             return ()
         xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
         matrix = xp.where((d > 0.0)[:, None], *layer.ends)
@@ -386,25 +386,39 @@ class Pass:
     @classmethod
     def of(cls, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> Pass:
         """From matrices, turned, their biases, and whether a ReLU comes before them."""
-        matrices = [(with_bias(matrix, bias), relu) for matrix, bias, relu in parts]
-        last, relu = matrices.pop()
-        matrices.append((last[:, :-1].copy(), relu))
-        return cls([(convert(matrix), relu) for matrix, relu in matrices])
+        matrices: list[tuple[Array, bool]] = []
+        for matrix, bias, relu in parts:
+            # What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum.
+            one = np.eye(1, matrix.shape[1] + 1, matrix.shape[1])
+            one[0, :-1] = bias
+            whole = np.concatenate([np.pad(matrix, ((0, 0), (0, 1))), one])
+            last = len(matrices) == len(parts) - 1
+            matrices.append((convert(whole[:, :-1].copy() if last else whole), relu))
+        return cls(matrices)
 
     def __call__(self, *columns: Array) -> Array:
         """What the last function makes of the columns side by side."""
-        values = _with_one(*columns)
+        numpy, xp = isinstance(columns[0], np.ndarray), array_namespace(columns[0])
+        one = _filled((columns[0].shape[0], 1), 1.0) if numpy else xp.ones_like(columns[0][:, :1])
+        values = xp.concat([*columns, one], axis=1)
         for matrix, relu in self.matrices:
-            values = (_rectify(values) if relu else values) @ matrix
+            if relu and numpy:
+                # In the memory that is there: fresh memory costs more than the sums, and a number more than zeros.
+                np.maximum(values, _filled(values.shape, 0.0), out=values)
+            elif relu:
+                values = xp.maximum(values, 0.0)
+            values = values @ matrix
         return values
 
 
 def forward_pass(network: Network, margins: Sequence[Margin], convert: Any = np.asarray) -> Pass:
     """Today's margins."""
+    parts, relu = [], False
+    for weight, bias, kind in zip(network.weights, network.biases, network.activations, strict=False):
+        parts.append((weight.T, bias, relu))
+        relu = kind == "relu"
     rows, offsets = np.stack([margin.row for margin in margins]).T, np.array([margin.offset for margin in margins])
-    weights = [*(weight.T for weight in network.weights[:-1]), rows]
-    relus = [False, *(activation == "relu" for activation in network.activations)]
-    return Pass.of(list(zip(weights, [*network.biases[:-1], offsets], relus, strict=True)), convert)
+    return Pass.of([*parts, (rows, offsets, relu)], convert)
 
 
 def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tuple[Pass, Pass]:
@@ -422,45 +436,24 @@ def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tupl
     hidden = layers[0].hidden
     output = _signed(np.concatenate([one.margin.ends[0] for one in layers]))
     used = np.flatnonzero(np.any(output != 0.0, axis=0))
-    last = output[:, used].T, np.concatenate([one.margin.bias_ends[0] for one in layers]), True
     low, high = hidden[0].ends
-    matrices = [np.block([[low, -high], [high, -low]])]
-    matrices += [np.concatenate([_signed(layer.ends[0]), -_signed(-layer.ends[1])]) for layer in hidden[1:]]
-    parts = [(matrix.T, np.concatenate(layer.bias_ends), True) for matrix, layer in zip(matrices, hidden, strict=True)]
-    matrix, bias, _ = parts[-1]
-    parts[-1] = matrix[:, used], bias[used], True
-    general, edge, _ = parts[0]
-    first, second = (
-        Pass.of([(matrix, edge, False), *parts[1:], last], convert) for matrix in (general[: low.shape[1]], general)
-    )
-    return first, second
+    matrix = np.block([[low, -high], [high, -low]])
+    parts: list[tuple[Floats, Floats, bool]] = []
+    for layer in hidden:
+        if parts:
+            matrix = np.concatenate([_signed(layer.ends[0]), -_signed(-layer.ends[1])])
+        parts.append((matrix.T, np.concatenate(layer.bias_ends), bool(parts)))
+    matrix, bias, relu = parts.pop()
+    parts.append((matrix[:, used], bias[used], relu))
+    parts.append((output[:, used].T, np.concatenate([one.margin.bias_ends[0] for one in layers]), True))
+    (general, edge, _), *later = parts
+    nonnegative = Pass.of([(general[: low.shape[1]], edge, False), *later], convert)
+    return nonnegative, Pass.of(parts, convert)
 
 
 def _signed(rows: Floats) -> Floats:
     """[rows⁺ | rows⁻]: what multiplies lower ends and upper ends in the least of the rows."""
     return np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1)
-
-
-def with_bias(matrix: Floats, bias: Floats) -> Floats:
-    """What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum."""
-    one = np.eye(1, matrix.shape[1] + 1, matrix.shape[1])
-    one[0, :-1] = bias
-    return np.concatenate([np.pad(matrix, ((0, 0), (0, 1))), one])
-
-
-def _with_one(*columns: Array) -> Array:
-    """The columns side by side and a column of ones."""
-    if isinstance(columns[0], np.ndarray):
-        return np.concatenate([*columns, _filled((columns[0].shape[0], 1), 1.0)], axis=1)
-    xp = array_namespace(columns[0])
-    return xp.concat([*columns, xp.ones_like(columns[0][:, :1])], axis=1)
-
-
-def _rectify(values: Array) -> Array:
-    """max(v, 0), in the memory that is there: fresh memory costs more than the sums, and a number more than zeros."""
-    if isinstance(values, np.ndarray):
-        return np.maximum(values, _filled(values.shape, 0.0), out=values)
-    return array_namespace(values).maximum(values, 0.0)
 
 
 @lru_cache(maxsize=16)

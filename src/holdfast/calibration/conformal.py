@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,10 +37,6 @@ from holdfast.importers.preprocessing import same_preprocessing
 from holdfast.network import Floats, Network
 from holdfast.retraining import RetrainedModels, layer_distances
 from holdfast.retraining.result import SAME_PREPROCESSING
-from holdfast.shown import draw
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHARED_ROWS = "these share rows with each other, so this speaks of further draws from the same rows only"
 
@@ -78,11 +74,6 @@ class CalibratedDelta(ChosenDelta):
     def guaranteed(self) -> float:
         """The probability that is guaranteed, histories included: rank / (n_ranked + 1), at least `coverage`."""
         return self.rank / (self.n_ranked + 1)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The share of retrainings within every distance, and delta."""
-        picture: Axes = draw(self, ax)
-        return picture
 
     @property
     def name(self) -> str:
@@ -157,8 +148,8 @@ def delta_calibrated(
 
     Examples
     --------
-    >>> found = delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05], coverage=0.8)
-    >>> print(found)
+    >>> chosen = delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05], coverage=0.8)
+    >>> print(chosen)
     delta = 0.05: number 8 of 9 distances in rising order; the next retraining stays within it with probability at \
 least 0.8, if it is exchangeable with these
     >>> print(delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06], coverage=0.5, confidence=0.9))
@@ -180,7 +171,9 @@ at most 0.75
             f"shape: expected 'uniform', 'layer', or 'parameter' in the norm inf, got {shape!r} in the norm {norm:g}"
         )
     whole, layers, pairs = _distances(history, origin, norm)
-    _check_distances(whole)
+    wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
+    if wrong.size:
+        raise InvalidInputError(f"history: expected distances >= 0, got {wrong[0]}")
     needed, n = least_history(coverage, confidence), len(whole)
     _check_length(n, needed, coverage, confidence, unranked=int(shape != "uniform"))
     n_shape = 0 if shape == "uniform" else max(1, min(n // 4, n - needed))
@@ -195,7 +188,9 @@ at most 0.75
         )
     # Numbers are the caller's own measure, and are handed back as they came.
     radii = outward(unit * value, norm) if pairs or n_shape else unit * value
-    evidence = _evidence(whole, layers, n_shape)
+    evidence = pd.DataFrame({"distance": whole, "role": np.where(np.arange(n) < n_shape, "shape", "rank")})
+    if layers is not None:
+        evidence[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
     drawn = isinstance(history, RetrainedModels)
     delta: Delta = float(radii[0]) if shape == "uniform" else tuple(radii.tolist())
     biases: bool | tuple[Floats, ...] = True
@@ -274,17 +269,22 @@ def _usual(moves: Floats, network: Network) -> Floats:
 def _like(network: Network, radii: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """Radii in one row as [down, up] for each layer's weights and biases."""
     split = np.split(radii.reshape(2, -1), _ends(network), axis=1)
-    weights = zip(split[::2], network.weights, strict=True)
-    return tuple(part.reshape(2, *weight.shape) for part, weight in weights), tuple(split[1::2])
+    shaped = [part.reshape(2, *like.shape) for part, like in zip(split, _parameters(network), strict=True)]
+    return tuple(shaped[::2]), tuple(shaped[1::2])
+
+
+def _parameters(network: Network) -> list[Floats]:
+    """Weights and biases, layer after layer."""
+    return [part for pair in zip(network.weights, network.biases, strict=True) for part in pair]
 
 
 def _flat(network: Network) -> Floats:
-    return np.concatenate([part.ravel() for pair in zip(network.weights, network.biases, strict=True) for part in pair])
+    return np.concatenate([part.ravel() for part in _parameters(network)])
 
 
 def _ends(network: Network) -> Any:
     """Where in a row of all parameters one layer's weights or biases end and the next begin."""
-    return np.cumsum([part.size for pair in zip(network.weights, network.biases, strict=True) for part in pair])[:-1]
+    return np.cumsum([part.size for part in _parameters(network)])[:-1]
 
 
 def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats | None, list[tuple[Network, Network]]]:
@@ -294,9 +294,7 @@ def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats |
         return history.distances(norm), history.distances(norm, per_layer=True), pairs
     numbers = _as_numbers(history)
     if numbers is not None:
-        if numbers.ndim == 1:
-            return numbers, None, []
-        return np.array([p_norm(row, norm) for row in numbers]), numbers, []
+        return (numbers, None, []) if numbers.ndim == 1 else (np.array([p_norm(r, norm) for r in numbers]), numbers, [])
     models = [load_model(model) for model in history]
     steps = list(pairwise(models)) if origin is None else [(load_model(origin), model) for model in models]
     if not steps:
@@ -304,8 +302,10 @@ def _distances(history: Any, origin: Any, norm: float) -> tuple[Floats, Floats |
     if not all(same_preprocessing(a, b) for a, b in steps):
         raise InvalidInputError(f"history: expected models {SAME_PREPROCESSING}")
     pairs = [(a.network, b.network) for a, b in steps]
-    whole = np.array([parameter_distance(a, b, norm) for a, b in pairs])
-    return whole, np.array([layer_distances(a, b, norm) for a, b in pairs]), pairs
+    whole, layers = (
+        np.array([distance(a, b, norm) for a, b in pairs]) for distance in (parameter_distance, layer_distances)
+    )
+    return whole, layers, pairs
 
 
 def _as_numbers(history: Any) -> Floats | None:
@@ -314,9 +314,7 @@ def _as_numbers(history: Any) -> Floats | None:
         history = history.to_numpy()
     if not isinstance(history, Sequence | np.ndarray) or isinstance(history, str | bytes):
         raise InvalidInputError(f"history: expected a sequence of models or of distances, got {type(history).__name__}")
-    if not all(isinstance(item, int | float | np.number | Sequence | np.ndarray) for item in history):
-        return None
-    if any(isinstance(item, str) for item in history):
+    if not all(isinstance(item, int | float | np.number | list | tuple | np.ndarray) for item in history):
         return None
     try:
         numbers = np.asarray(history, dtype=np.float64)
@@ -325,15 +323,3 @@ def _as_numbers(history: Any) -> Floats | None:
     if numbers.ndim not in (1, 2):
         raise InvalidInputError(f"history: expected n distances, or n rows of them, got shape {numbers.shape}")
     return numbers
-
-
-def _check_distances(distances: Floats) -> None:
-    if not (np.isfinite(distances) & (distances >= 0.0)).all():
-        worst = distances[~(np.isfinite(distances) & (distances >= 0.0))][0]
-        raise InvalidInputError(f"history: expected distances >= 0, got {worst}")
-
-
-def _evidence(whole: Floats, layers: Floats | None, n_shape: int) -> pd.DataFrame:
-    role = np.where(np.arange(len(whole)) < n_shape, "shape", "rank")
-    columns = {} if layers is None else {f"layer_{i + 1}": layers[:, i] for i in range(layers.shape[1])}
-    return pd.DataFrame({"distance": whole, "role": role} | columns)

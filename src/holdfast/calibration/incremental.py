@@ -128,14 +128,14 @@ def delta_incremental(
     >>> X = rng.random((600, 2))
     >>> y = (X.sum(axis=1) + rng.normal(0.0, 0.2, 600) > 1.0).astype(int)
     >>> classifier = LogisticRegression().fit(X[:300], y[:300])
-    >>> found = delta_incremental(classifier, X[300:], y[300:], share=[0.1, 1.0], at=0.1, statistic="max")
-    >>> print(found)
+    >>> chosen = delta_incremental(classifier, X[300:], y[300:], share=[0.1, 1.0], at=0.1, statistic="max")
+    >>> print(chosen)
     delta = 0.01: the largest distance from today's of 5 models fine-tuned on 10% of the new data (30 rows); 5 of them \
 lie within it; each was a single step of the optimiser, so the distance says more about its learning rate than about \
 the data
-    >>> all(found.changes.contains(found.retrained.today, network) for network in found.retrained.networks)
+    >>> all(chosen.changes.contains(chosen.retrained.today, network) for network in chosen.retrained.networks)
     True
-    >>> found.curve().round(3).to_dict()
+    >>> chosen.curve().round(3).to_dict()
     {0.1: 0.01, 1.0: 0.02}
     """
     _check_statistic(statistic)
@@ -150,26 +150,17 @@ the data
         )
         for one in shares
     }  # fmt: skip
-    evidence = pd.concat([_evidence(one, models, norm) for one, models in runs.items()], ignore_index=True)
     retrained = runs[chosen]
-    delta: Delta
+    delta: Delta = _radius(retrained.distances(norm), statistic, norm)
     if per_layer:
-        layers = retrained.distances(norm, per_layer=True)
-        delta = tuple(_radius(column, statistic, norm) for column in layers.T)
-    else:
-        delta = _radius(retrained.distances(norm), statistic, norm)
+        delta = tuple(_radius(column, statistic, norm) for column in retrained.distances(norm, per_layer=True).T)
+    frames = {(one, models.n_rows): models.to_frame(norm) for one, models in runs.items()}
+    evidence = pd.concat(frames, names=["share", "rows"]).reset_index(["share", "rows"]).reset_index(drop=True)
     return IncrementalDelta(delta, float(norm), evidence, chosen, statistic, retrained)
 
 
 # The verb; inside `delta_incremental` its name is the caller's function.
 _retrain = retrain
-
-
-def _evidence(share: float, models: RetrainedModels, norm: float) -> pd.DataFrame:
-    layers = models.distances(norm, per_layer=True)
-    columns = {f"layer_{i + 1}": layers[:, i] for i in range(layers.shape[1])}
-    measured = {"share": share, "rows": models.n_rows, "seed": models.seeds, "distance": models.distances(norm)}
-    return pd.DataFrame(measured | columns)
 
 
 def _check_statistic(statistic: Any) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.network import Floats
-from holdfast.shown import Shown, Summary
+from holdfast.shown import Shown, Summary, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,8 +26,20 @@ SINGLE_STEP = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class ChosenDelta(Shown, ABC):
+class Calibration(Shown):
+    """What was chosen from evidence; as a text it says what, and what that rests on."""
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the evidence, and what was chosen from it."""
+        picture: Axes = draw(self, ax)
+        return picture
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChosenDelta(Calibration, ABC):
     """A delta and where it comes from.
 
     Attributes
@@ -61,18 +73,11 @@ class ChosenDelta(Shown, ABC):
     def name(self) -> str:
         """What a picture calls it."""
 
-    @abstractmethod
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the evidence and the delta chosen from it."""
-
     def __float__(self) -> float:
         """The radius; of several the largest, whose box holds them all."""
         radii: tuple[float | Floats, ...] = self.delta if isinstance(self.delta, tuple) else (self.delta,)
         biases = self.biases if isinstance(self.biases, tuple) else ()
         return max(float(np.max(part)) for part in (*radii, *biases))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,11 +31,12 @@ from numpy.typing import NDArray
 
 from holdfast._numbers import share
 from holdfast.calibration.conformal import SHARED_ROWS, least_history
-from holdfast.calibration.validation import people_to_ask
+from holdfast.calibration.result import Calibration
+from holdfast.calibration.validation import rejected_people
 from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift, model_digest
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators import Generator, Recourse, explain
+from holdfast.generators import Generator, Recourse
 from holdfast.generators.base import Task
 from holdfast.given import given_number, given_share
 from holdfast.importers import load_model
@@ -43,12 +44,9 @@ from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.retraining import RetrainedModels, each_model
-from holdfast.shown import Shown, Summary, draw
+from holdfast.shown import Summary
 from holdfast.verify.inputs import check_reading
 from holdfast.verify.radius import radius_of_points
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # How often the scale of the settings is doubled, or halved, until someone loses their advice, and then narrowed down.
 _DOUBLINGS, _HALVINGS, _BISECTIONS = 6, 10, 3
@@ -61,7 +59,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CalibratedRisk(Shown):
+class CalibratedRisk(Calibration):
     """What `risk_calibrated` found.
 
     Attributes
@@ -114,11 +112,6 @@ class CalibratedRisk(Shown):
             raise InvalidInputError(str(self))
         return self.chosen
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The share of promises broken against the setting, by each model and on average, and what they cost."""
-        picture: Axes = draw(self, ax)
-        return picture
-
     def __str__(self) -> str:
         condition = f"if that model is drawn as these {self.chance.models} were and asked about people like these"
         rows = self.evidence
@@ -146,9 +139,6 @@ class CalibratedRisk(Shown):
             f"retrained models lower the bound by up to 1 / {self.chance.models + 1}; broken=, coverage=, a generator "
             "with more to choose from or another family help too, but once the losses are known they take other models"
         )
-
-    def __repr__(self) -> str:
-        return f"CalibratedRisk({self})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
@@ -225,49 +215,42 @@ def risk_calibrated(
     >>> today = Network([[[1.0]]], [[-0.5]])
     >>> later = (Network([[[1.0]]], [[-0.5 - k / 200]]) for k in range(20))
     >>> rows = [[0.5 + k / 100] for k in range(40)]
-    >>> found = risk_calibrated(today, [[0.1], [0.3]], target=1, retrained=later, generator=RNCE(rows))
-    >>> print(found)  # doctest: +ELLIPSIS
+    >>> chosen = risk_calibrated(today, [[0.1], [0.3]], target=1, retrained=later, generator=RNCE(rows))
+    >>> print(chosen)  # doctest: +ELLIPSIS
     margin = 0.08...: of such promises at most 1 in 10 is expected to be broken by the next model (calibrated on 20 \
 retrained models), if that model is drawn as these 20 were and asked about people like these; measured: ...
-    >>> found.changes.chance.models
+    >>> chosen.changes.chance.models
     20
     """
-    allowed = _shares(broken, probability, coverage)
+    Chance(broken, 0, probability)
+    given_share(coverage, "coverage", or_one=True)
+    allowed = float(broken) if probability is None else 1.0 - float(probability)
     names, models = _labels(groups, people), each_model(retrained)
     needed = least_history(1.0 - allowed)
     # A generator is not counted beforehand: that would use it up.
     known = sum(1 for _ in each_model(retrained)) if isinstance(retrained, RetrainedModels | list | tuple) else None
     _check_count(needed if known is None else known, needed, allowed)
-    task, asked, wanted = people_to_ask(
+    task, asked, ask = rejected_people(
         model, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
         n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
-    ask = partial(
-        explain, model, task.frame.iloc[asked], target=wanted, generator=generator, space=task.space, seed=seed,
-        time_limit=time_limit, n_jobs=n_jobs, threshold=threshold, progress=progress,
-    )  # fmt: skip
-    promises = _promises(family, ask, coverage, settings, task.take(asked))
-    measured = _Measured.of(promises, models, known, progress)
-    _check_count(len(measured.losses), needed, allowed)
-    usable = np.array([promises.covers(setting) for setting in promises.settings])
-    bounds = np.where(usable, risk_bounds(measured.losses, broken, probability, usable), np.nan)
+    promises = _promises(family, partial(ask, progress=progress), coverage, settings, task)
+    with progress_bar("risk_calibrated", known or 0, wanted=progress, long=1000) as advance:
+        kept = _kept(list(promises.made.values()), models, advance)
+    losses = np.array([[_broken(by_one) for by_one in by_model] for by_model in kept]).T
+    _check_count(len(losses), needed, allowed)
+    usable = np.array([promises.covers(setting) for setting in promises.made])
+    bounds = np.where(usable, risk_bounds(losses, broken, probability, usable), np.nan)
     passes = bounds <= allowed + _ROUNDING
-    evidence = promises.evidence(measured, None if names is None else names[asked])
+    evidence = promises.evidence(kept, losses, None if names is None else names[asked])
     evidence.insert(3, "bound", bounds)
     evidence.insert(7, "passes", passes)
     alike, caveat = _known_of(retrained)
-    chance = Chance(float(broken), len(measured.losses), probability, how or alike)
-    size = promises.settings[int(passes.argmax())] if passes.any() else math.nan
-    return CalibratedRisk(
-        evidence,
-        measured.losses,
-        promises.make(size).calibrated(chance) if passes.any() else None,
-        size,
-        chance,
-        float(coverage),
-        promises.make(promises.least).unit,
-        caveat,
-    )
+    chance = Chance(float(broken), len(losses), probability, how or alike)
+    size = float(evidence["setting"][passes.argmax()]) if passes.any() else math.nan
+    chosen = promises.make(size).calibrated(chance) if passes.any() else None
+    unit = promises.make(promises.least).unit
+    return CalibratedRisk(evidence, losses, chosen, size, chance, float(coverage), unit, caveat)
 
 
 def risk_bounds(
@@ -305,91 +288,67 @@ class _Promises:
     asked_coverage: float
     made: dict[float, Recourse] = field(default_factory=dict)
 
-    @property
-    def settings(self) -> list[float]:
-        return sorted(self.made)
-
     def at(self, setting: float) -> Recourse:
         if setting not in self.made:
             self.made[setting] = self.ask(changes=self.make(setting))
         return self.made[setting]
 
-    def coverage(self, setting: float, rows: NDArray[np.bool_] | None = None) -> float:
+    def coverage(self, setting: float, rows: NDArray[np.bool_] | bool = True) -> float:
         """Of the people with advice at the least setting, or of some of them, the share who have some here."""
-        before = self.at(self.least).found if rows is None else self.at(self.least).found & rows
+        before = self.at(self.least).found & rows
         return float(self.at(setting).found[before].mean()) if before.any() else math.nan
 
     def covers(self, setting: float) -> bool:
         return bool(self.at(setting).found.any() and self.coverage(setting) >= self.asked_coverage - _ROUNDING)
 
-    def evidence(self, measured: _Measured, names: NDArray[Any] | None) -> pd.DataFrame:
-        """One row for each setting."""
-        rows = []
-        for place, setting in enumerate(self.settings):
-            recourse, first = self.at(setting), self.at(self.least)
+    def evidence(self, kept: list[NDArray[np.bool_]], losses: Floats, names: NDArray[Any] | None) -> pd.DataFrame:
+        """One row for each setting, from which of its promises each model keeps."""
+        rows, first = [], self.at(self.least)
+        for (setting, recourse), by_model, loss in zip(self.made.items(), kept, losses.T, strict=True):
             found, both = recourse.found, recourse.found & first.found
             # Advice is as a rule some way off; where it costs nothing there is no ratio.
             before = float(first.cost_l1[both].sum())
             row: dict[str, Any] = {
                 "setting": setting,
                 "promises": int(found.sum()),
-                "loss": float(measured.losses[:, place].mean()),
+                "loss": float(loss.mean()),
                 "cost_l1": float(recourse.cost_l1[found].mean()) if found.any() else math.nan,
                 "times": float(recourse.cost_l1[both].sum()) / before if before else math.nan,
                 "coverage": self.coverage(setting),
             }
             for name in [] if names is None else pd.unique(names):
                 ours = np.asarray(names == name)
-                kept = measured.kept[measured.places[place][ours[found]]]
-                row[f"loss_{name}"] = 1.0 - float(kept.mean()) if kept.size else math.nan
+                row[f"loss_{name}"] = _broken(by_model[:, ours[found]])
                 row[f"coverage_{name}"] = self.coverage(setting, ours)
             rows.append(row)
         return pd.DataFrame(rows)
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """What the retrained models say to the promises.
+def _broken(kept: NDArray[np.bool_]) -> float:
+    """The share of pairs of a model and a promise that it breaks; nan without promises."""
+    return 1.0 - float(kept.mean()) if kept.size else math.nan
 
-    Parameters
-    ----------
-    losses
-        (models, settings) shares of broken promises.
-    kept
-        For each different promise the share of models that keep it.
-    places
-        For each setting where its promises, in the order of the people, are among the different ones.
-    """
 
-    losses: Floats
-    kept: Floats
-    places: list[NDArray[np.intp]]
-
-    @classmethod
-    def of(cls, promises: _Promises, models: Iterable[Any], known: int | None, progress: bool | None) -> _Measured:
-        """Ask each model once, about all different promises together."""
-        recourses = [promises.at(setting) for setting in promises.settings]
-        ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
-        pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
-        different, inverse = np.unique(pairs, axis=0, return_inverse=True)
-        places = np.split(inverse.ravel(), ends)
-        points, some = different[:, :-1], recourses[0]
-        targets = different[:, -1].astype(np.intp)
-        ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
-        losses, kept = [], np.zeros(len(points))
-        with progress_bar("risk_calibrated", known or 0, wanted=progress, long=1000) as advance:
-            for number, one in enumerate(models, 1):
-                accepted = _accepted(some, points, targets, one, number, ensemble)
-                losses.append([1.0 - accepted[place].mean() if place.size else math.nan for place in places])
-                kept += accepted
-                if advance is not None:
-                    advance(1)
-        return cls(np.array(losses).reshape(-1, len(places)), kept / max(1, len(losses)), places)
+def _kept(
+    recourses: list[Recourse], models: Iterable[Any], advance: Callable[[int], object]
+) -> list[NDArray[np.bool_]]:
+    """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
+    ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
+    pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
+    different, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    points, targets = different[:, :-1], different[:, -1].astype(np.intp)
+    some, kept = recourses[0], []
+    ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
+    for number, one in enumerate(models, 1):
+        kept.append(_accepted(some, points, targets, one, number, ensemble))
+        advance(1)
+    every = np.array(kept, dtype=np.bool_).reshape(len(kept), len(points))
+    return [every[:, place] for place in np.split(inverse.ravel(), ends)]
 
 
 def _accepted(
     recourse: Recourse, points: Floats, targets: NDArray[np.intp], model: Any, number: int, ensemble: tuple[str, ...]
-) -> Floats:
+) -> NDArray[np.bool_]:
     """Which promises a retrained model keeps, 1 or 0; refused where it cannot be held against them."""
     if ensemble and model_digest(model) in ensemble:
         raise InvalidInputError(
@@ -401,7 +360,7 @@ def _accepted(
         if set(ours) != set(theirs):
             raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
         check_reading(loaded, recourse.space)
-        return accepted_by(model, recourse.model, points, targets).astype(np.float64)
+        return accepted_by(model, recourse.model, points, targets)
     except HoldfastError as error:
         raise InvalidInputError(
             f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
@@ -427,7 +386,7 @@ def _promises(
         )
     for setting in grid or _grid(promises, scale):
         promises.at(setting)
-    return promises
+    return replace(promises, made=dict(sorted(promises.made.items())))
 
 
 def _grid(promises: _Promises, scale: float) -> list[float]:
@@ -484,13 +443,6 @@ def _changes(family: Any, size: float) -> Changes:
             f"EnsembleShift(models, 0), or a function from a number to changes, got {family!r}: {changes}"
         )
     return changes
-
-
-def _shares(broken: Any, probability: Any, coverage: Any) -> float:
-    """Check the shares; what the bound may be at most."""
-    Chance(broken, 0, probability)
-    given_share(coverage, "coverage", or_one=True)
-    return float(broken) if probability is None else 1.0 - float(probability)
 
 
 def _check_count(n: int, needed: int, allowed: float) -> None:

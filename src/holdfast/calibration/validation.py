@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,10 +24,6 @@ from holdfast.importers import Model, load_model
 from holdfast.metrics.rows import valid_rows
 from holdfast.progress import progress_bar
 from holdfast.retraining import each_model
-from holdfast.shown import draw
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _GROWTH = 1.25
 # No grid is so long that a bar is worth it unless it is asked for: each step is soon done.
@@ -58,11 +55,6 @@ class ValidationDelta(ChosenDelta):
     def reached(self) -> bool:
         """Whether one of the deltas tried was enough."""
         return not math.isnan(float(self))
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The share of recourse that survives, and of people with recourse, against delta."""
-        picture: Axes = draw(self, ax)
-        return picture
 
     @property
     def name(self) -> str:
@@ -146,14 +138,14 @@ def delta_validation(
     --------
     >>> from holdfast.network import Network
     >>> today, tomorrow = (Network([[[1.0]]], [[-bias]]) for bias in (0.5, 0.6))
-    >>> found = delta_validation(
+    >>> chosen = delta_validation(
     ...     today, [[0.0], [0.2]], retrained=[tomorrow], candidates=[[0.52], [0.58], [0.62], [0.9]],
     ...     deltas=[0.01, 0.03, 0.05, 0.07, 0.1],
     ... )
-    >>> print(found)
+    >>> print(chosen)
     delta = 0.07: the least of the deltas tried at which all recourse survives 1 retrained model; recourse was found \
 for 2 of 2 people
-    >>> found.evidence[["delta", "found", "surviving"]]
+    >>> chosen.evidence[["delta", "found", "surviving"]]
        delta  found  surviving
     0   0.01      2          0
     1   0.03      2          0
@@ -167,23 +159,18 @@ for 2 of 2 people
     models = _models(retrained)
     if generator is None:
         generator = RNCE(X_validation if candidates is None else candidates)
-    task, asked, targets = people_to_ask(
+    _, asked, ask = rejected_people(
         model, X_validation, name="X_validation", target=target, generator=generator, space=space, seed=seed,
         time_limit=time_limit, n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
-    people = task.frame.iloc[asked]
     rows: list[dict[str, Any]] = []
     with progress_bar("delta_validation", len(grid), wanted=progress, long=_LONG) as advance:
         for delta in grid:
-            recourse = explain(
-                model, people, target=targets, changes=PlausibleChanges(delta, norm), generator=generator,
-                space=task.space, seed=seed, time_limit=time_limit, n_jobs=n_jobs, threshold=threshold, progress=False,
-            )  # fmt: skip
+            recourse = ask(changes=PlausibleChanges(delta, norm), progress=False)
             rows.append(_measured(delta, recourse, models))
             least = rows[0]["found"] if coverage is None else coverage * asked.size
             rows[-1]["enough"] = _enough(rows[-1], required, least)
-            if advance is not None:
-                advance(1)
+            advance(1)
             if rows[-1]["enough"] or rows[-1]["found"] == 0:
                 break
     chosen = float(rows[-1]["delta"]) if rows[-1]["enough"] else math.nan
@@ -206,15 +193,21 @@ def _grid(deltas: Iterable[float] | None, start: float, step: float | None, stop
     return [float(f"{start * _GROWTH**k:.3g}") for k in range(n_steps + 1)]
 
 
-def people_to_ask(
-    model: Any, X: Any, *, name: str, target: Any, generator: Generator, **options: Any
-) -> tuple[Task, NDArray[np.intp], NDArray[Any]]:
-    """The question, the rows whom today's model does not give their target, and their targets; there must be some."""
-    task = read_question(model, X, target=target, changes=None, generator=generator, **options)
+def rejected_people(
+    model: Any, X: Any, *, name: str, target: Any, generator: Generator, space: FeatureSpace | None, **options: Any
+) -> tuple[Task, NDArray[np.intp], Callable[..., Recourse]]:
+    """The people whom today's model does not give their target: as a task, their rows, and `explain` for their advice.
+
+    There must be some. What is asked for them takes the changes, and whether to show progress.
+    """
+    task = read_question(model, X, target=target, changes=None, generator=generator, space=space, **options)
     asked = np.flatnonzero(task.classifier.predict_index(task.factuals) != task.targets)
     if asked.size == 0:
         raise InvalidInputError(f"{name}: expected people whom the model does not give {target!r}, got none")
-    return task, asked, task.classifier.classes[task.targets[asked]]
+    targets = task.classifier.classes[task.targets[asked]]
+    people = task.frame.iloc[asked]
+    ask = partial(explain, model, people, target=targets, generator=generator, space=task.space, **options)
+    return task.take(asked), asked, ask
 
 
 def _models(retrained: Any) -> list[Model]:

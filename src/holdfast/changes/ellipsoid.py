@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from holdfast._numbers import at_most
 from holdfast.changes.kind import Chance, Changes, check_linear, check_policy, check_size
@@ -111,14 +112,15 @@ class Ellipsoid(Changes):
             raise InvalidInputError("X: expected at least one row, got an empty table")
         logits = network.logits(points)
         logits = np.hstack([np.zeros_like(logits), logits]) if network.n_outputs == 1 else logits
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares = softmax(logits, axis=1)[:, -network.n_outputs :]
         rows = np.hstack([points, np.ones((points.shape[0], 1))])
-        outputs = [1] if network.n_outputs == 1 else list(range(network.n_outputs))
+        outputs = range(network.n_outputs)
         blocks = [
             [(rows * (shares[:, a] * ((a == b) - shares[:, b]))[:, None]).T @ rows for b in outputs] for a in outputs
         ]
-        order = _parameter_order(network)
+        # From (x, 1) for each output to all weights, then all biases.
+        places = np.arange(len(outputs) * rows.shape[1]).reshape(len(outputs), -1)
+        order = np.append(places[:, :-1], places[:, -1])
         shape = np.block(blocks)[np.ix_(order, order)]
         own = np.diag(shape)
         return cls(shape + np.diag(_RIDGE * np.where(own > 0.0, own, own.mean() + _LEAST)), radius)
@@ -252,10 +254,3 @@ def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:
     least = int(powers.min(where=values != 0.0, initial=2000))
     above = np.maximum(powers - least, 0).astype(object)
     return np.ldexp(parts, 53).astype(np.int64).astype(object) * 2**above, least - 53
-
-
-def _parameter_order(network: Network) -> list[int]:
-    """From (x, 1) for each output to all weights, then all biases."""
-    width = network.n_features + 1
-    places = np.arange(network.n_outputs * width).reshape(network.n_outputs, width)
-    return [*places[:, :-1].ravel().tolist(), *places[:, -1].tolist()]

@@ -67,9 +67,9 @@ def paper(
     from holdfast.presentation.pictures.paper import draw
     from holdfast.study.paper.claims import check_claims
     from holdfast.study.paper.page import render
-    from holdfast.study.paper.preface import Run
     from holdfast.study.paper.printed import Printed
     from holdfast.study.paper.run import run_paper
+    from holdfast.study.paper.sections import Run
     from holdfast.study.paper.settings import FULL, QUICK
 
     printed = Printed.load(tables)

@@ -88,7 +88,7 @@ def _show_one(facts: Facts) -> None:
         columns.append((feature.name, feature.kind, values.rstrip(), _MOVES[feature.direction]))
     show_table(("column", "kind", "values", "may move"), columns)
     said = [
-        ("source", facts.upstream),
+        ("source", facts.source),
         ("made by", facts.derivation),
         ("licence", facts.licence),
         ("in the paper", facts.paper),

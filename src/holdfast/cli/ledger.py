@@ -12,11 +12,12 @@ import pandas as pd
 import typer
 from typer import Argument, Option
 
-from holdfast.cli import tables
+from holdfast.cli import screens, tables
 from holdfast.cli.advice import Advised
 from holdfast.cli.options import BROKEN, FILE, command
-from holdfast.cli.screens import complain, say, show_table
+from holdfast.cli.screens import say
 from holdfast.promises.ledger import Ledger
+from holdfast.promises.ledger_read import overviews
 from holdfast.promises.migrate import migrate as migrate_ledger
 
 app = typer.Typer(
@@ -46,31 +47,16 @@ def add(
     date: Annotated[str | None, Option(help="When the promises were made, 2026-11-16; today if not given.")] = None,
     no_radius: Annotated[bool, Option("--no-radius", help="Do not compute each promise's certified radius.")] = False,
     once: Annotated[
-        bool, Option("--once", help="Leave out what is recorded already (same key, date, terms, class and advice).")
+        bool,
+        Option("--once", help="Leave out what is recorded already (same key, date, terms, class and advice)."),
     ] = False,
     secret: SecretFile = None,
 ) -> None:
     """Record the promises that `explain` made: all of them, or none if anything is wrong."""
-    people = advised.table
-    advice = tables.read_table(advised.recourse, index=advised.index or "row", space=advised.space)
-    found = advice.get("recourse_found", advice.get("found"))
-    answered = advice if found is None else advice[found.astype(bool)]
-    if advised.space is None and advised.loaded.preprocess is None:
-        answered = answered[[name for name in people.columns if name in answered.columns]]
+    recourse = advised.read_advice(advised.table)
     with Ledger(ledger, secret=read_secret(secret)) as book:
-        receipt = book.add_frame(
-            advised.loaded,
-            tables.rows_by_key(people, answered, advised.data, "the recourse"),
-            answered,
-            target=advised.label,
-            changes=advised.read(),
-            space=advised.space,
-            date=date,
-            radius=not no_radius,
-            once=once,
-        )
-    skipped = receipt.skipped + len(advice) - len(answered)
-    say(f"{receipt.added:,} promises recorded, {skipped:,} rows without an answer skipped.")
+        receipt = book.add(recourse, date=date, radius=not no_radius, once=once)
+    say(f"{receipt.added:,} promises recorded, {receipt.skipped:,} rows without an answer skipped.")
     if once:
         say(f"{receipt.repeated:,} were recorded already.")
     say(f"{receipt.total:,} promises in {ledger}")
@@ -82,6 +68,7 @@ def add(
 @command
 def show(
     ledger: LedgerFile,
+    *,
     key: Annotated[str | None, Option(help="Show the promises made to this person instead.")] = None,
     secret: SecretFile = None,
 ) -> None:
@@ -90,22 +77,29 @@ def show(
         if key is not None:
             _show_person(key, book.find(key))
             return
-        last, chances, rows = len(book), {}, []
-        for terms, spans in book.spans(last):
+        last, rows, chances = len(book), [], {}
+        for terms in book.terms:
             counts, dates = np.zeros(3, dtype=np.int64), set[str]()
-            for part in book.overviews(terms, spans):
+            for part in overviews(book.file, terms, book.file.spans(terms.hash, last)):
                 counts += (len(part), part.robust.sum(), part.erased.sum())
                 dates |= {page.date for page in part.pages if page.date.strip()}
             words = "none" if terms.changes is None else terms.changes.words.removeprefix("delta = ")
             if terms.changes is not None and terms.changes.chance is not None:
                 chances[words] = terms.changes.chance
             thresholds = terms.threshold if isinstance(terms.threshold, tuple) else (terms.threshold,)
-            shown = ", ".join(f"{part:g}" for part in thresholds)
-            ends = min(dates, default="none"), max(dates, default="none")
-            rows.append((terms.model_hash[:12], words, shown, *(f"{count:,}" for count in counts), *ends))
+            rows.append(
+                [
+                    terms.model_hash[:12],
+                    words,
+                    ", ".join(f"{part:g}" for part in thresholds),
+                    *(f"{count:,}" for count in counts),
+                    min(dates, default="none"),
+                    max(dates, default="none"),
+                ]
+            )
         say(f"{last:,} promises")
-        totals = ("promises", "robust", "erased")
-        show_table(("model", "delta", "threshold", *totals, "from", "to"), rows, right=totals, no_wrap=True)
+        numbers = ("promises", "robust", "erased")
+        screens.show_table(("model", "delta", "threshold", *numbers, "from", "to"), rows, right=numbers, no_wrap=True)
         for words, chance in chances.items():
             say(f"{words}: measured, not proven: {chance}")
         say(f"head {book.head}")
@@ -126,6 +120,7 @@ def _show_person(key: str, promises: pd.DataFrame) -> None:
 @command
 def verify(
     ledger: LedgerFile,
+    *,
     head: Annotated[str | None, Option(metavar="HASH", help="A head that was noted down before.")] = None,
 ) -> None:
     """Is every entry what was written, in its place? Exit code 3 if not.
@@ -135,7 +130,7 @@ def verify(
     with Ledger(ledger, create=False) as book:
         result = book.verify(head=head)
     if not result.intact:
-        complain(str(result))
+        screens.complain(str(result))
         raise typer.Exit(BROKEN)
     say(str(result))
 
@@ -143,14 +138,12 @@ def verify(
 @app.command()
 @command
 def export(
-    ledger: LedgerFile,
-    out: Annotated[Path, Option(help="Where the table goes: .csv, .csv.gz or .parquet.")],
+    ledger: LedgerFile, *, out: Annotated[Path, Option(help="Where the table goes: .csv, .csv.gz or .parquet.")]
 ) -> None:
     """Every promise as a table, x and x' as JSON in raw units."""
     with Ledger(ledger, create=False) as book:
         tables.check_output(out)
-        count = book.export(out)
-        say(f"{count:,} promises: {out}")
+        say(f"{book.export(out):,} promises: {out}")
 
 
 @app.command()
@@ -158,6 +151,7 @@ def export(
 def erase(
     key: Annotated[str, Argument(help="Whose promises; a pseudonym as it is, without the secret.")],
     ledger: LedgerFile,
+    *,
     why: Annotated[str, Option(help="A reason to put on record. It cannot be erased: name nobody.")] = "",
     secret: SecretFile = None,
 ) -> None:
@@ -176,6 +170,7 @@ def erase(
 def migrate(
     old: Annotated[Path, Argument(help="A ledger that an earlier version wrote.", **FILE)],
     new: Annotated[Path, Argument(dir_okay=False, help="The file to write; it must not be there yet.")],
+    *,
     secret: SecretFile = None,
 ) -> None:
     """Write a ledger of version 1 as a new file, after its whole chain was verified; the old file stays as it is."""

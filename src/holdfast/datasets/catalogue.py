@@ -48,7 +48,7 @@ class Facts:
     title: str
     rows: int
     schema: Schema
-    upstream: str
+    source: str
     licence: str
     derivation: str
     paper: str
@@ -67,7 +67,7 @@ class Facts:
             title=data["title"],
             rows=data["rows"],
             schema=Schema.from_dict(data, f"facts about {name}"),
-            upstream=data["upstream"],
+            source=data["upstream"],
             licence=data["licence"],
             derivation=data["derivation"],
             paper=data["paper"],

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from holdfast.datasets.catalogue import Facts
 from holdfast.features import FeatureSpace
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(Facts):
     """A table to try things on; unpacks as ``X, space, y = load(...)``.
 
     Attributes
@@ -38,17 +39,9 @@ class Dataset:
         The file it was read from; None where none was needed.
     """
 
-    name: str
-    title: str
     frame: pd.DataFrame
     space: FeatureSpace
     target: pd.Series[Any]
-    wanted: int
-    classes: Mapping[int, str]
-    caveats: tuple[str, ...]
-    licence: str
-    source: str
-    derivation: str
     path: Path | None
 
     @property

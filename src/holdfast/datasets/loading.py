@@ -81,20 +81,8 @@ def load(
         # The paper's code uses each row of class 0 three times.
         extra = table[table[schema.target] == 0]
         table = pd.concat([table, extra, extra])
-    return Dataset(
-        name=name,
-        title=facts.title,
-        frame=table.drop(columns=schema.target),
-        space=space,
-        target=table[schema.target],
-        wanted=facts.wanted,
-        classes=facts.classes,
-        caveats=facts.caveats,
-        licence=facts.licence,
-        source=facts.upstream,
-        derivation=facts.derivation,
-        path=path,
-    )
+    label = schema.target
+    return Dataset(**vars(facts), frame=table.drop(columns=label), space=space, target=table[label], path=path)
 
 
 def _cached(facts: Facts, allowed: bool, progress: bool | None) -> Path | None:

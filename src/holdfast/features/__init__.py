@@ -2,10 +2,10 @@
 
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Direction, Kind
-from holdfast.features.notes import Notes, Reason
+from holdfast.features.notes import Notes, ReasonCode
 from holdfast.features.rules import Rule
 from holdfast.features.schema import Schema
 from holdfast.features.space import FeatureSpace
 from holdfast.features.variables import VariableGrid
 
-__all__ = ["Direction", "Feature", "FeatureSpace", "Kind", "Notes", "Reason", "Rule", "Schema", "VariableGrid"]
+__all__ = ["Direction", "Feature", "FeatureSpace", "Kind", "Notes", "ReasonCode", "Rule", "Schema", "VariableGrid"]

@@ -17,10 +17,10 @@ from holdfast.features.scaling import hold, hold_down
 from holdfast.network import Floats
 
 
-def reach(feature: Feature, own: Floats | None, n_rows: int, directed: bool = True) -> tuple[Floats, Floats]:
+def reach(feature: Feature, own: Floats | None, n_rows: int) -> tuple[Floats, Floats]:
     """The least and the largest value a change can lead to; low > high where there is none."""
     low, high = np.full(n_rows, feature.lower), np.full(n_rows, feature.upper)
-    if own is not None and directed:
+    if own is not None:
         if feature.direction is Direction.IMMUTABLE:
             return np.full(n_rows, np.inf), np.full(n_rows, -np.inf)
         if feature.direction is Direction.INCREASING:
@@ -32,7 +32,7 @@ def reach(feature: Feature, own: Floats | None, n_rows: int, directed: bool = Tr
     return low, high
 
 
-def nearest(feature: Feature, block: Floats, own: Floats | None, directed: bool = True) -> Floats:
+def nearest(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     """The admissible number nearest to what each point asks for; the own value on a tie.
 
     What is missing stays so, unless it may be and is filled in.
@@ -43,29 +43,27 @@ def nearest(feature: Feature, block: Floats, own: Floats | None, directed: bool 
         The variables of each point at the feature's places.
     own
         The factuals' values, which are always admissible.
-    directed
-        Mind the direction.
     """
     if not feature.missing:
-        return _nearest_known(feature, block, own, directed)
+        return _nearest_known(feature, block, own)
     said = feature.says_missing(block)
     if own is None:
-        return np.where(said, np.nan, _nearest_known(feature, block, None, directed))
+        return np.where(said, np.nan, _nearest_known(feature, block, None))
     numbers, gone = np.full(own.shape, np.nan), np.isnan(own)
-    numbers[~gone] = _nearest_known(feature, block[~gone], own[~gone], directed)
+    numbers[~gone] = _nearest_known(feature, block[~gone], own[~gone])
     # A variable that says so is believed: what is filled in may be the very number that stands for a missing one.
     same = said if feature.flags else (block == feature.encode(own)).all(axis=1)
-    filled = gone & ~same & (feature.fillable or not directed)
+    filled = gone & ~same & feature.fillable
     if filled.any():
-        numbers[filled] = _nearest_known(feature, block[filled], None, directed)
+        numbers[filled] = _nearest_known(feature, block[filled], None)
     return numbers
 
 
-def _nearest_known(feature: Feature, block: Floats, own: Floats | None, directed: bool) -> Floats:
-    if own is not None and directed and feature.direction is Direction.IMMUTABLE:
+def _nearest_known(feature: Feature, block: Floats, own: Floats | None) -> Floats:
+    if own is not None and feature.direction is Direction.IMMUTABLE:
         return own
     if feature.listed:
-        return _listed(feature, block, own, directed)
+        return _listed(feature, block, own)
     # What the point asks for, before any constraint: exactly the own value where nothing changed.
     asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
     wanted = np.zeros(block.shape[0]) if own is None else own.copy()
@@ -74,7 +72,7 @@ def _nearest_known(feature: Feature, block: Floats, own: Floats | None, directed
     elif asked.any():
         # Off the grid only an exact inverse keeps a settled point where it is.
         wanted[asked] = feature.decode_known(block[asked])
-    low, high = reach(feature, own, wanted.shape[0], directed)
+    low, high = reach(feature, own, wanted.shape[0])
     moved = np.minimum(np.maximum(wanted, low), high)
     if feature.grid is not None:
         grid = feature.grid
@@ -113,16 +111,16 @@ def canonical(
     return numbers
 
 
-def _listed(feature: Feature, block: Floats, own: Floats | None, directed: bool) -> Floats:
+def _listed(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     """The label or bin that fits best among those that each person can get to; the own one on a tie."""
     scores = feature.scores(block)
-    if own is not None and directed and (feature.restricted or feature.edges):
+    if own is not None and (feature.restricted or feature.edges):
         scores = np.where(possible_codes(feature, own), scores, -np.inf)
     codes = scores.argmax(axis=1)
     if own is not None:
         rows, mine = np.arange(len(own)), feature.codes(own)
         codes = np.where(scores[rows, mine] == scores[rows, codes], mine, codes)
-    return codes.astype(np.float64) if feature.labelled else number_in(feature, codes, own, directed)
+    return codes.astype(np.float64) if feature.labelled else number_in(feature, codes, own)
 
 
 def possible_codes(feature: Feature, own: Floats) -> NDArray[np.bool_]:
@@ -135,11 +133,11 @@ def possible_codes(feature: Feature, own: Floats) -> NDArray[np.bool_]:
     return possible
 
 
-def number_in(feature: Feature, codes: NDArray[np.intp], own: Floats | None, directed: bool = True) -> Floats:
+def number_in(feature: Feature, codes: NDArray[np.intp], own: Floats | None) -> Floats:
     """The admissible number in each bin that is nearest to the own one; nan where there is none."""
     if own is None:
         return feature.starts[codes]
-    low, high = reach(feature, own, codes.shape[0], directed)
+    low, high = reach(feature, own, codes.shape[0])
     begins, ends = np.array([-np.inf, *feature.edges])[codes], np.array([*feature.edges, np.inf])[codes]
     grid = feature.grid
     if grid is not None:

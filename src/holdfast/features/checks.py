@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ def broken_constraints(
         if not raw:
             yield _not_a_value(feature, rows.numbers[:, i], rows.points[:, feature.places])
     for terms in rules:
-        yield ~terms.holds(rows.numbers), _rule_message(terms, features, rows.numbers)
+        yield ~terms.holds(rows.numbers), partial(_broken_rule, terms, rows.numbers)
 
 
 def show(feature: Feature, number: float) -> str:
@@ -38,37 +39,34 @@ def show(feature: Feature, number: float) -> str:
 
 
 def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterator[Broken]:
-    name = feature.name
-
-    def move(row: int) -> str:
-        return f"{show(feature, own[row])} -> {show(feature, numbers[row])}"
+    def saying(what: str) -> Callable[[int], str]:
+        return lambda row: f"{feature.name} {what}: {show(feature, own[row])} -> {show(feature, numbers[row])}"
 
     changed, known = differs(numbers, own), ~(np.isnan(numbers) | np.isnan(own))
     if feature.missing:
-        yield changed & np.isnan(numbers), lambda row: f"{name} has a value and cannot become missing: {move(row)}"
+        yield changed & np.isnan(numbers), saying("has a value and cannot become missing")
         filled = changed & np.isnan(own)
         if not feature.fillable:
-            yield filled, lambda row: f"{name} is missing and cannot be filled in: {move(row)}"
+            yield filled, saying("is missing and cannot be filled in")
         # What follows is about values: a filled-in one comes from nowhere, and only has to be possible.
         changed = changed & ~np.isnan(numbers)
         numbers, own = np.where(known | filled, numbers, 0.0), np.where(known, own, np.where(filled, numbers, 0.0))
     if feature.direction is Direction.IMMUTABLE:
-        yield changed, lambda row: f"{name} is immutable: {move(row)}"
+        yield changed, saying("is immutable")
     elif feature.direction is Direction.INCREASING:
-        yield numbers < own, lambda row: f"{name} may only increase: {move(row)}"
+        yield numbers < own, saying("may only increase")
     elif feature.direction is Direction.DECREASING:
-        yield numbers > own, lambda row: f"{name} may only decrease: {move(row)}"
+        yield numbers > own, saying("may only decrease")
     if feature.labelled:
         if feature.allowed is not None:
             forbidden = changed & ~feature.moves[own.astype(np.intp), numbers.astype(np.intp)]
-            yield forbidden, lambda row: f"{name} has no allowed move: {move(row)}"
+            yield forbidden, saying("has no allowed move")
         return
     outside = changed & ((numbers < feature.lower) | (numbers > feature.upper))
-    ends = f"[{show(feature, feature.lower)}, {show(feature, feature.upper)}]"
-    yield outside, lambda row: f"{name} has the range {ends}: {move(row)}"
+    yield outside, saying(f"has the range [{show(feature, feature.lower)}, {show(feature, feature.upper)}]")
     if feature.grid is not None:
         step = show(feature, feature.step if feature.step is not None else 1.0)
-        yield changed & ~feature.grid.contains(numbers), lambda row: f"{name} has steps of {step}: {move(row)}"
+        yield changed & ~feature.grid.contains(numbers), saying(f"has steps of {step}")
 
 
 def _not_a_value(feature: Feature, numbers: Floats, block: Floats) -> Broken:
@@ -83,8 +81,5 @@ def _not_a_value(feature: Feature, numbers: Floats, block: Floats) -> Broken:
     return (feature.encode(numbers) != block).any(axis=1), message
 
 
-def _rule_message(terms: RuleTerms, features: Sequence[Feature], numbers: Floats) -> Callable[[int], str]:
-    def message(row: int) -> str:
-        return terms.rule.explain({str(features[i].name): float(numbers[row, i]) for i in terms.columns})
-
-    return message
+def _broken_rule(terms: RuleTerms, numbers: Floats, row: int) -> str:
+    return terms.rule.explain(dict(zip(terms.rule.names, numbers[row, terms.columns].tolist(), strict=True)))

@@ -77,14 +77,11 @@ def plain_dtype(dtype: Any) -> np.dtype[Any]:
 
 def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floats:
     """A numeric column as float64, or an error that names the column, the row and the value."""
-    dtype = series.dtype
-    if not (isinstance(dtype, np.dtype) and dtype.kind in "biuf"):
-        _refuse_missing(series, name)
+    _refuse_missing(series, name)
     numbers = given_floats(series, f"column {name!r}") + 0.0
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        _refuse_missing(series, name)
-        row = int(np.flatnonzero(~finite)[0])
+    infinite = np.flatnonzero(~np.isfinite(numbers))
+    if infinite.size:
+        row = int(infinite[0])
         raise InvalidInputError(
             f"column {name!r}: expected finite numbers, got {numbers[row]} in {row_words(row, series.index)}"
         )

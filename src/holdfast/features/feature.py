@@ -7,7 +7,7 @@ rules about what is allowed are about these numbers, so they hold exactly in the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -172,15 +172,21 @@ class Feature:
         """Whether a person with the first label, or in the first bin, may get to the second, (n_codes, n_codes)."""
         codes = np.arange(self.n_codes)
         step = codes[None, :] - codes[:, None]
-        stays = step == 0
-        if self.direction is Direction.IMMUTABLE:
-            return np.asarray(stays)
-        moves = {Direction.INCREASING: step >= 0, Direction.DECREASING: step <= 0}.get(self.direction, step == step)
+        ways = {
+            Direction.IMMUTABLE: step == 0,
+            Direction.INCREASING: step >= 0,
+            Direction.DECREASING: step <= 0,
+            Direction.FREE: np.ones_like(step, dtype=np.bool_),
+        }
+        moves = ways[self.direction]
         if self.allowed is not None:
-            named = np.zeros_like(moves)
-            named[tuple(np.array(self.allowed, dtype=np.intp).reshape(-1, 2).T)] = True
-            moves = moves & named
-        return np.asarray(moves | stays)
+            moves = moves & [[(int(a), int(b)) in self.allowed for b in codes] for a in codes]
+        return np.asarray(moves | (step == 0))
+
+    @cached_property
+    def free(self) -> Feature:
+        """The same column without limits on who may move where; its range and its grid stay."""
+        return replace(self, direction=Direction.FREE, allowed=None, fillable=bool(self.missing))
 
     @cached_property
     def listed(self) -> bool:
@@ -206,14 +212,14 @@ class Feature:
 
     def numbers(self, series: pd.Series[Any]) -> Floats:
         """The caller's column as numbers; nan where it may be missing and is."""
-        known = series.notna().to_numpy() if self.missing else np.ones(len(series), dtype=np.bool_)
-        numbers = np.full(len(series), np.nan)
-        there = series if known.all() else series[known]
+        if self.missing and series.isna().any():
+            known = series.notna().to_numpy()
+            numbers = np.full(len(series), np.nan)
+            numbers[known] = self.numbers(series[known])
+            return numbers
         if self.labelled:
-            numbers[known] = column_codes(there, self.name, self.categories)
-        else:
-            numbers[known] = column_numbers(there, self.name, self.storage)
-        return numbers
+            return column_codes(series, self.name, self.categories)
+        return column_numbers(series, self.name, self.storage)
 
     def restore(self, numbers: Floats) -> Any:
         """Numbers as an array of the caller's dtype."""

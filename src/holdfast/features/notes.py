@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.errors import InvalidInputError
 from holdfast.features.constraints import NOTHING, Names, as_mapping, as_names
@@ -20,8 +20,7 @@ from holdfast.features.kinds import Label, Name
 Text = str | Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Reason:
+class ReasonCode(NamedTuple):
     """An adverse-action reason: the code that a lender reports, and what it says."""
 
     code: str
@@ -46,7 +45,7 @@ class Notes:
     >>> notes.protected, notes.label("util"), notes.label("util", "de"), notes.label("age")
     (('sex',), 'card use', 'Kartennutzung', 'age')
     >>> notes.word("home", "A151"), notes.reason("util")
-    ('rented', Reason(code='38', text='Cards used too much'))
+    ('rented', ReasonCode(code='38', text='Cards used too much'))
     >>> Notes.from_list(notes.to_list()) == notes
     True
     """
@@ -142,10 +141,10 @@ class Notes:
         """What people call a value of the column, or its unit: itself where nothing else is said."""
         return _spoken(self.said.get(name, {}).get("words", {}).get(str(value), str(value)), language)
 
-    def reason(self, name: Name, language: str = "en") -> Reason | None:
+    def reason(self, name: Name, language: str = "en") -> ReasonCode | None:
         """The column's adverse-action reason."""
         given = self.said.get(name, {}).get("reason")
-        return None if given is None else Reason(given["code"], _spoken(given["text"], language))
+        return None if given is None else ReasonCode(given["code"], _spoken(given["text"], language))
 
     def __bool__(self) -> bool:
         return bool(self.protected or self.said)
@@ -168,9 +167,7 @@ def _refuse_twice(texts: Mapping[Any, Text], what: str) -> None:
 
 
 def _reason(given: Any, argument: str) -> dict[str, Any]:
-    """A code and a text, as a pair, as a mapping or as a `Reason`."""
-    if isinstance(given, Reason):
-        given = (given.code, given.text)
+    """A code and a text, as a pair or as a mapping."""
     if isinstance(given, Mapping) and set(given) == {"code", "text"}:
         given = (given["code"], given["text"])
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:

@@ -51,18 +51,15 @@ def _meet(features: Sequence[Feature], terms: RuleTerms, numbers: Floats, own: F
         rows, mine = numbers[broken], own[broken]
         options, costs, gains = [], [], []
         for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
-            option = _move(features[column], terms, column, float(coefficient), rows, mine)
-            enough = terms.holds(_with(rows, column, option))
-            change = np.abs(features[column].encode(option) - features[column].encode(rows[:, column])).sum(axis=1)
-            options.append(option)
-            costs.append(np.where(enough, features[column].cost * change, np.inf))
+            feature = features[column]
+            option = _move(feature, terms, column, float(coefficient), rows, mine)
+            change = np.abs(feature.encode(option) - feature.encode(rows[:, column])).sum(axis=1)
+            options.append(_with(rows, column, option))
+            costs.append(np.where(terms.holds(options[-1]), feature.cost * change, np.inf))
             gains.append(np.abs(coefficient * (option - rows[:, column])))
-        cheapest, most = np.argmin(costs, axis=0), np.argmax(gains, axis=0)
-        choice = np.where(np.isfinite(np.min(costs, axis=0)), cheapest, most)
-        for i, column in enumerate(terms.columns):
-            chosen = choice == i
-            rows[chosen, column] = options[i][chosen]
-        numbers[broken] = rows
+        enough = np.isfinite(np.min(costs, axis=0))
+        choice = np.where(enough, np.argmin(costs, axis=0), np.argmax(gains, axis=0))
+        numbers[broken] = np.array(options)[choice, np.arange(broken.size)]
     return numbers
 
 

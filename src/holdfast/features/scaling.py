@@ -73,23 +73,28 @@ class Scaling:
                 encoded = _STEPS[operation][1](encoded, constant)
         return np.asarray(encoded + 0.0)
 
-    def affine(self) -> tuple[float, float]:
-        """(slope, offset) with raw = slope * encoded + offset, each correctly rounded."""
-        slope, offset = Fraction(1), Fraction(0)
+    def line(self) -> tuple[Fraction, Fraction]:
+        """(slope, offset) with encoded = slope * raw + offset, exactly; only where there is no curve."""
         if not self.linear:
             curve = next(operation for operation, _ in self.operations if operation in CURVES)
             raise InvalidInputError(
                 f"expected columns that are scaled linearly, got one that goes through {curve}; linear rules on it are "
                 "kept by NNCE and RNCE, a solver cannot take them"
             )
-        for operation, constant in reversed(self.operations):
+        slope, offset = Fraction(1), Fraction(0)
+        for operation, constant in self.operations:
             exact = Fraction(constant)
-            if operation in ("divide", "multiply"):
-                factor = exact if operation == "divide" else 1 / exact
+            if operation in ("multiply", "divide"):
+                factor = exact if operation == "multiply" else 1 / exact
                 slope, offset = slope * factor, offset * factor
             else:
-                offset += exact if operation == "subtract" else -exact
-        return float(slope), float(offset)
+                offset += exact if operation == "add" else -exact
+        return slope, offset
+
+    def affine(self) -> tuple[float, float]:
+        """(slope, offset) with raw = slope * encoded + offset, each correctly rounded."""
+        slope, offset = self.line()
+        return float(1 / slope), float(-offset / slope)
 
     def magnitude(self, encoded: Floats) -> Floats:
         """How large, in raw units, the numbers get on the way: rounding is a few ulps of this."""

@@ -26,14 +26,14 @@ from holdfast.features.codec import Rows, Table, differs, is_raw, repeated
 from holdfast.features.constraints import NOTHING, FeatureConstraints, Names, constrain, refuse_unknown
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Label, Name
-from holdfast.features.notes import Notes, Reason
+from holdfast.features.notes import Notes, ReasonCode
 from holdfast.features.pipeline import features_from_pipeline
 from holdfast.features.repair import repair
 from holdfast.features.rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features.schema import Schema
 from holdfast.features.serial import FORMAT, VERSION, feature_from_dict, feature_to_dict
-from holdfast.features.variables import VariableGrid, reachable_bounds, variable_grids
-from holdfast.given import given_array, given_floats
+from holdfast.features.variables import VariableGrid, reachable_bounds
+from holdfast.given import given_array, given_points
 from holdfast.network import Floats
 from holdfast.shown import Shown, Summary
 
@@ -80,7 +80,7 @@ class FeatureSpace(Shown):
         if not self.features or len(set(self.names)) != len(self.features):
             raise InvalidInputError(f"expected at least one feature and distinct names, got {list(self.names)}")
         for feature in self.features:
-            expected = 1 + max(feature.cells) if feature.one_hot else 1
+            expected = 1 + max(feature.cells, default=0)
             labels = feature.n_codes if feature.one_hot else 0
             if len(feature.variables) != expected or len(feature.cells) != labels or expected < 1:
                 raise InvalidInputError(
@@ -291,7 +291,7 @@ class FeatureSpace(Shown):
         """What people call the column: its own name where nothing else is said."""
         return self.notes.label(name, language)
 
-    def reason(self, name: Name, language: str = "en") -> Reason | None:
+    def reason(self, name: Name, language: str = "en") -> ReasonCode | None:
         """The column's adverse-action reason, or None."""
         return self.notes.reason(name, language)
 
@@ -317,19 +317,27 @@ class FeatureSpace(Shown):
             index = factuals.index
         return self.restore(rows.numbers, index)
 
-    def numbers(self, frame: Table) -> Floats:
-        """Raw values as one number per feature: itself, or the position of its label."""
-        if not isinstance(frame, pd.DataFrame):
-            values = given_array(frame, "X")
+    def as_frame(self, X: Any, argument: str = "X") -> pd.DataFrame:
+        """The caller's table, or the caller's array with the names of the features; refuses one that lacks columns."""
+        if not isinstance(X, pd.DataFrame):
+            values = given_array(X, argument)
             if values.ndim != 2 or values.shape[1] != len(self.features):
                 raise InvalidInputError(
-                    f"expected a table with {len(self.features)} columns, one for each feature, "
+                    f"{argument}: expected a table with {len(self.features)} columns, one for each feature, "
                     f"got shape {values.shape}"
                 )
-            frame = pd.DataFrame(values, columns=list(self.names))
-        missing = [name for name in self.names if name not in frame.columns]
-        if missing:
-            raise InvalidInputError(f"expected the column {missing[0]!r}, got {list(frame.columns)}")
+            return pd.DataFrame(values, columns=list(self.names))
+        columns: list[Any] = list(X.columns)
+        for name in self.names:
+            if name not in columns:
+                raise InvalidInputError(f"{argument}: expected the column {name!r}, got {columns}")
+            if columns.count(name) > 1:
+                raise InvalidInputError(f"{argument}: expected each column once, got {name!r} more than once")
+        return X
+
+    def numbers(self, table: Table) -> Floats:
+        """Raw values as one number per feature: itself, or the position of its label."""
+        frame = self.as_frame(table)
         numbers = np.empty((len(frame), len(self.features)))
         for i, feature in enumerate(self.features):
             numbers[:, i] = feature.numbers(frame[feature.name])
@@ -349,18 +357,7 @@ class FeatureSpace(Shown):
 
     def check_points(self, points: ArrayLike) -> Floats:
         """Points as a finite (n, n_variables) float64 array, or an error that says what is wrong with them."""
-        values = given_floats(points, "points")
-        if values.ndim != 2 or values.shape[1] != self.n_variables:
-            raise InvalidInputError(
-                f"points: expected a table with {self.n_variables} columns, one for each variable of the model, "
-                f"got shape {values.shape}"
-            )
-        if not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            raise InvalidInputError(
-                f"points: expected finite numbers, got {values[row, column]} in row {row}, {self.variables[column]!r}"
-            )
-        return values
+        return given_points(points, "points", self.n_variables, self.variables)
 
     def rows(self, table: Table, n_rows: int | None = None) -> Rows:
         """A DataFrame of raw values or an array of points, both ways; a single row repeated to `n_rows`."""
@@ -435,7 +432,7 @@ class FeatureSpace(Shown):
         numbers = np.empty((asked.shape[0], len(self.features)))
         for i, feature in enumerate(self.features):
             mine = None if own is None else own.numbers[:, i]
-            numbers[:, i] = nearest(feature, asked[:, feature.places], mine, directed)
+            numbers[:, i] = nearest(feature if directed else feature.free, asked[:, feature.places], mine)
         return numbers
 
     # ------------------------------------------------------------------ a table held against its factuals
@@ -522,13 +519,14 @@ class FeatureSpace(Shown):
     @cached_property
     def grids(self) -> tuple[VariableGrid, ...]:
         """The grid of each single variable whose changed values are countable (steps, whole numbers, 0/1, ranks)."""
-        return variable_grids(self.features)
-
-    @cached_property
-    def integer_variables(self) -> NDArray[np.intp]:
-        """The variables with countable values: those with a grid and those that stand for labels."""
-        countable = [f.variables for f in self.features if f.listed or f.grid is not None]
-        return np.array(sorted(place for places in countable for place in places), dtype=np.intp)
+        grids = []
+        for feature in self.features:
+            if feature.grid is not None and not feature.listed and feature.scaling.linear:
+                ends = feature.grid.value(np.array([feature.grid.first, feature.grid.last], dtype=np.float64))
+                first, last = feature.scaling.apply(ends).tolist()
+                n_steps = feature.grid.last - feature.grid.first
+                grids.append(VariableGrid(feature.variables[0], first, (last - first) / max(n_steps, 1), n_steps))
+        return tuple(grids)
 
     @cached_property
     def weights(self) -> Floats:

@@ -26,18 +26,6 @@ class VariableGrid(NamedTuple):
     n_steps: int
 
 
-def variable_grids(features: Sequence[Feature]) -> tuple[VariableGrid, ...]:
-    """The grid of each single variable whose changed values are countable."""
-    grids = []
-    for feature in features:
-        if feature.grid is not None and not feature.listed and feature.scaling.linear:
-            ends = feature.grid.value(np.array([feature.grid.first, feature.grid.last], dtype=np.float64))
-            first, last = feature.scaling.apply(ends).tolist()
-            n_steps = feature.grid.last - feature.grid.first
-            grids.append(VariableGrid(feature.variables[0], first, (last - first) / max(n_steps, 1), n_steps))
-    return tuple(grids)
-
-
 def reachable_bounds(features: Sequence[Feature], own: Rows) -> tuple[Floats, Floats]:
     """Per row the hull of the factual's own value and of everything a change can lead to, in the model's variables."""
     lower, upper = own.points.copy(), own.points.copy()

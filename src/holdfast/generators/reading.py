@@ -16,7 +16,7 @@ from holdfast.features.columns import Storage
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
-from holdfast.given import check_jobs, given_array, positive_number, whole_number
+from holdfast.given import check_jobs, positive_number, whole_number
 from holdfast.importers import Model, load_model
 from holdfast.network import Floats, Network
 from holdfast.verify.deciders import decider_for
@@ -41,7 +41,7 @@ def read_question(
         raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
     loaded = load_model(model, threshold)
     space = find_space(loaded, X, space, generator.example_table())
-    task = read_people(loaded, as_frame(X, space), space, target=target, changes=changes)
+    task = read_people(loaded, space.as_frame(X), space, target=target, changes=changes)
     return replace(
         task,
         seed=whole_number(seed, "seed", least=0),
@@ -141,25 +141,6 @@ def own_variables(loaded: Model, X: Any) -> FeatureSpace:
         storage = Storage.of(X[name]) if floats else Storage()
         features.append(Feature(name, Kind.CONTINUOUS, -np.inf, np.inf, (i,), storage=storage))
     return FeatureSpace(tuple(features))
-
-
-def as_frame(X: Any, space: FeatureSpace, argument: str = "X") -> pd.DataFrame:
-    """The caller's table, or the caller's array with the names of the features."""
-    if not isinstance(X, pd.DataFrame):
-        values = given_array(X, argument)
-        if values.ndim != 2 or values.shape[1] != len(space.features):
-            raise InvalidInputError(
-                f"{argument}: expected a table with {len(space.features)} columns, one for each feature, "
-                f"got shape {values.shape}"
-            )
-        return pd.DataFrame(values, columns=list(space.names))
-    missing = [name for name in space.names if name not in X.columns]
-    if missing:
-        raise InvalidInputError(f"{argument}: expected the column {missing[0]!r}, got {list(X.columns)}")
-    twice = [] if X.columns.is_unique else [name for name in space.names if int((X.columns == name).sum()) > 1]
-    if twice:
-        raise InvalidInputError(f"{argument}: expected each column once, got {twice[0]!r} more than once")
-    return X
 
 
 def model_points(loaded: Model, table: pd.DataFrame, space: FeatureSpace) -> Floats:

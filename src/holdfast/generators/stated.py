@@ -14,7 +14,7 @@ from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.base import Reason
-from holdfast.generators.reading import as_frame, find_space, own_columns, read_people
+from holdfast.generators.reading import find_space, own_columns, read_people
 from holdfast.generators.recourse import Recourse, sentence_list
 from holdfast.importers import load_model
 from holdfast.network import Floats
@@ -82,7 +82,7 @@ def recourse_from(
     loaded = load_model(model, threshold)
     given, space = space, find_space(loaded, counterfactuals, space, factuals)
     for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
-        as_frame(table, space, argument)
+        space.as_frame(table, argument)
     found = answered(factuals, counterfactuals, space)
     table = _whole_rows(factuals, counterfactuals, np.flatnonzero(found), space)
     points = np.full((len(factuals), space.n_variables), np.nan)

@@ -17,6 +17,7 @@ from holdfast.progress import progress_bar
 from holdfast.promises.audit_result import STATUSES, Audit
 from holdfast.promises.auditor import Auditor, Newcomer
 from holdfast.promises.ledger import Ledger
+from holdfast.promises.ledger_read import overviews
 from holdfast.promises.pages import as_objects
 from holdfast.promises.terms import Terms, fingerprint
 
@@ -84,7 +85,7 @@ def audit(
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
     newcomer = Newcomer.of(model, space, _promised(ledger, model) if threshold is None else threshold)
     last, head = ledger.end
-    spans = ledger.spans(last)
+    spans = [(terms, ledger.file.spans(terms.hash, last)) for terms in ledger.terms]
     _check_complete(spans, last)
     groups, pages = [], []
     codes, margin, targets = np.zeros(last, np.int8), np.full(last, np.nan), np.empty(last, dtype=object)
@@ -93,7 +94,7 @@ def audit(
         for terms, mine in spans:
             auditor, totals = Auditor(newcomer, terms, ledger, mine, batch), np.zeros(len(STATUSES), dtype=np.int64)
             labels = as_objects([*terms.classifier.classes.tolist(), None])
-            for rows in ledger.overviews(terms, mine, batch):
+            for rows in overviews(ledger.file, terms, mine, batch):
                 places = rows.places
                 judged = auditor.judge(rows, radius)
                 codes[places], margin[places] = judged.codes, judged.margin
@@ -103,8 +104,7 @@ def audit(
                     left[places] = judged.left
                 totals += np.bincount(judged.codes, minlength=len(STATUSES))
                 pages += [(page.first, page.size, page.date.strip(), page.keys) for page in rows.pages]
-                if advance is not None:
-                    advance(len(rows))
+                advance(len(rows))
             groups.append(auditor.group(totals))
     return Audit(
         pages=tuple(sorted(pages)),

@@ -136,6 +136,8 @@ def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:
             feature.values, feature.edges, feature.flags, gap,
         )  # fmt: skip
 
+    if a is b:
+        return True
     if a.n_variables != b.n_variables or {*a.names} != {*b.names}:
         return False
     if {*map(reading, a.features)} != {*map(reading, b.features)}:

@@ -172,22 +172,9 @@ def _same_gap(before: Feature, after: Feature, pairs: set[tuple[int, int]]) -> b
     return after.missing == tuple(expected.get(new, 0.0) for new in after.variables)
 
 
-def _line(scaling: Scaling) -> tuple[Fraction, Fraction]:
-    """(s, o) with encoded = s raw + o, exactly."""
-    slope, offset = Fraction(1), Fraction(0)
-    for operation, constant in scaling.operations:
-        exact = Fraction(constant)
-        if operation in ("multiply", "divide"):
-            factor = exact if operation == "multiply" else 1 / exact
-            slope, offset = slope * factor, offset * factor
-        else:
-            offset += exact if operation == "add" else -exact
-    return slope, offset
-
-
 def _change(before: Scaling, after: Scaling) -> tuple[Fraction, Fraction]:
     """(a, c) with v = a u + c, exactly."""
-    (s_old, o_old), (s_new, o_new) = _line(before), _line(after)
+    (s_old, o_old), (s_new, o_new) = before.line(), after.line()
     return s_new / s_old, o_new - s_new / s_old * o_old
 
 
@@ -197,6 +184,6 @@ def _encoding_error(before: Scaling, after: Scaling, largest: float) -> float:
     # Where u is so small that floats lose bits, it is off by more than a share of itself.
     size = float(before.magnitude(np.array([largest + TINY]))[0]) * (1.0 + 1e-9)
     onward = size + float(after.magnitude(np.array([0.0]))[0]) * (1.0 + 1e-9)
-    slope = float(_line(after)[0])
+    slope = float(after.line()[0])
     steps = (len(before.operations) + 1) * size + (len(after.operations) + 1) * onward
     return SAFE * UNIT * steps * slope * (1.0 + 1e-9) + TINY

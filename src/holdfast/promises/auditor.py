@@ -23,7 +23,7 @@ from holdfast.promises.audit_fold import Fold, fold
 from holdfast.promises.audit_reading import accepted_rows, readable_rows, reading_of
 from holdfast.promises.audit_result import BROKEN, CERTAIN, ERASED, KEPT, STATUSES, UNREADABLE, Group
 from holdfast.promises.ledger import Ledger
-from holdfast.promises.ledger_read import Overview, Promises
+from holdfast.promises.ledger_read import Overview, Promises, reach_of
 from holdfast.promises.pages import restored_rows
 from holdfast.promises.terms import Terms
 from holdfast.scored import Scored
@@ -70,7 +70,7 @@ class Auditor:
         self.same = self.space is not None and same_encoding(terms.space, self.space)
         folded = None
         if self.space is not None and not self.same:
-            folded = fold(terms.space, self.space, newcomer.loaded.network, ledger.reach(terms, spans))
+            folded = fold(terms.space, self.space, newcomer.loaded.network, reach_of(ledger.file, terms, spans))
         self.comparison = compare(terms, newcomer.loaded.classifier, newcomer.threshold, self.space, folded)
         self.distance = self.comparison.measured(terms)
         self.inside = terms.changes is not None and self.comparison.within(terms.changes)

@@ -234,8 +234,7 @@ def write_certificates(
             else:
                 documents.append(document)
                 table.append((document["verdict"], document["id"], ""))
-            if advance is not None:
-                advance(1)
+            advance(1)
     if path.suffix == ".jsonl":
         write_text("".join(_text(document) + "\n" for document in documents), path)
     else:

@@ -15,29 +15,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast.changes import Changes
 from holdfast.dates import iso_date
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
-from holdfast.generators.reading import find_space, model_points
-from holdfast.generators.stated import answered
-from holdfast.importers import Model, load_model
-from holdfast.network import Floats
+from holdfast.generators.stated import recourse_from
+from holdfast.importers import Model
 from holdfast.promises.ledger_file import LedgerFile, check_secret
-from holdfast.promises.ledger_read import Overview, Promises, export, overviews, promises_frame, reach_of
+from holdfast.promises.ledger_read import BATCH, Promises, export, promises_frame
 from holdfast.promises.ledger_record import Receipt, certified_columns, read_keys, same_bits
 from holdfast.promises.ledger_verify import Verification, verify
 from holdfast.promises.pages import as_objects, encode_json
 from holdfast.promises.terms import Terms
 from holdfast.shown import HEAD, Shown, Summary
-from holdfast.verify.inputs import check_changes, read_targets
+from holdfast.verify.inputs import check_changes
 
 __all__ = ["Ledger", "Receipt"]
-# How many promises at most are read at once.
-BATCH = 10_000
 
 
 class Ledger(Shown):
@@ -69,7 +64,7 @@ class Ledger(Shown):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, secret: str | bytes | None = None) -> None:
-        self._file = LedgerFile(path, create=create, secret=check_secret(secret))
+        self.file = LedgerFile(path, create=create, secret=check_secret(secret))
         self._terms: dict[str, Terms] = {}
 
     def __enter__(self) -> Ledger:
@@ -82,7 +77,7 @@ class Ledger(Shown):
 
     def close(self) -> None:
         """Close the file; nothing is lost without it, every `add` has been written to the disk when it returns."""
-        self._file.connection.close()
+        self.file.connection.close()
 
     def __len__(self) -> int:
         return self.end[0]
@@ -91,15 +86,15 @@ class Ledger(Shown):
         try:
             number, head = self.end
         except HoldfastError:
-            return f"Ledger({str(self._file.path)!r}: closed, or no longer to be read)"
-        return f"Ledger({str(self._file.path)!r}: {number:,} promises, head {head[:12]})"
+            return f"Ledger({str(self.file.path)!r}: closed, or no longer to be read)"
+        return f"Ledger({str(self.file.path)!r}: {number:,} promises, head {head[:12]})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
         number, head = self.end
         terms = ["no Δ" if own.changes is None else own.changes.words for own in self.terms]
         facts = [
-            ("file", self._file.path),
+            ("file", self.file.path),
             ("made under", "; ".join(terms[:HEAD]) + "; …" * (len(terms) > HEAD)),
             ("head, to be kept elsewhere", head),
         ]
@@ -113,23 +108,23 @@ class Ledger(Shown):
     @property
     def end(self) -> tuple[int, str]:
         """How many promises there are, those that were erased too, and the head, read at once."""
-        _, number, head = self._file.end()
+        _, number, head = self.file.end()
         return number, head.hex()
 
     @property
     def terms(self) -> tuple[Terms, ...]:
         """Everything that promises were made under: model, feature space, threshold and Δ."""
-        return tuple(map(self._read_terms, self._file.terms()))
+        return tuple(map(self._read_terms, self.file.terms()))
 
     def _read_terms(self, name: str) -> Terms:
         """Read once and held against their hash, which is all that they can ever be."""
         if name not in self._terms:
-            self._terms[name] = Terms.read(name, self._file.fetch)
+            self._terms[name] = Terms.read(name, self.file.fetch)
         return self._terms[name]
 
     def pseudonym(self, key: Any) -> str:
         """What the ledger knows someone by: the key as text, or its pseudonym where the ledger was given a secret."""
-        return self._file.name_of(str(read_keys([key], 1)[0]))
+        return self.file.name_of(str(read_keys([key], 1)[0]))
 
     # ------------------------------------------------------------------ writing
 
@@ -170,13 +165,9 @@ class Ledger(Shown):
         """
         if not isinstance(recourse, Recourse):
             raise InvalidInputError(f"recourse: expected what explain returned, got {type(recourse).__name__}")
-        answers = recourse.counterfactuals[recourse.found]
-        if len(answers) and not same_bits(recourse.points[recourse.found], recourse.space.encode(answers)):
-            raise InvalidInputError("recourse: expected points that are the encoding of its counterfactuals")
-        names = read_keys(recourse.counterfactuals.index if keys is None else keys, len(recourse))
+        keys = recourse.counterfactuals.index if keys is None else keys
         terms = _terms(recourse.model.at(threshold), recourse.space, recourse.changes)
-        tables = recourse.factuals, recourse.counterfactuals
-        return self._record(terms, tables, recourse.targets, recourse.found, names, date, radius, once)
+        return self._record(terms, recourse, keys, date, radius=radius, once=once)
 
     def add_frame(
         self,
@@ -207,37 +198,19 @@ class Ledger(Shown):
         keys, date, threshold, radius, once
             As for `add`; the keys are by default the index of `counterfactuals`.
         """
-        if len(factuals) != len(counterfactuals):
-            raise InvalidInputError(
-                f"factuals: expected one for each of the {len(counterfactuals)} counterfactuals, got {len(factuals)}"
-            )
-        loaded = load_model(model, threshold)
-        space = find_space(loaded, counterfactuals, space, factuals)
-        missing = [name for name in space.names if name not in counterfactuals.columns]
-        if missing:
-            raise InvalidInputError(
-                f"counterfactuals: expected the column {missing[0]!r}, got {list(counterfactuals.columns)}"
-            )
-        rows = answered(factuals, counterfactuals, space)
-        if loaded.preprocess is not None and rows.any():
-            own = [name for name in factuals.columns if name in counterfactuals.columns]
-            for table in (factuals, counterfactuals[own]):
-                model_points(loaded, table[rows], space)
-        names = read_keys(counterfactuals.index if keys is None else keys, len(counterfactuals))
         if changes is not None:
             check_changes(changes)
-        targets = read_targets(loaded.classifier, target, len(counterfactuals))
-        terms = _terms(loaded, space, changes)
-        return self._record(terms, (factuals, counterfactuals), targets, rows, names, date, radius, once)
+        told = recourse_from(model, factuals, counterfactuals, target=target, space=space, threshold=threshold)
+        keys = counterfactuals.index if keys is None else keys
+        return self._record(_terms(told.model, told.space, changes), told, keys, date, radius=radius, once=once)
 
     def _record(
         self,
         terms: Terms,
-        tables: tuple[pd.DataFrame, pd.DataFrame],
-        targets: NDArray[np.intp],
-        rows: NDArray[np.bool_],
-        keys: NDArray[Any],
+        recourse: Recourse,
+        keys: Sequence[Any] | pd.Index,
         date: str | datetime.date | None,
+        *,
         radius: bool,
         once: bool,
     ) -> Receipt:
@@ -245,16 +218,18 @@ class Ledger(Shown):
         for name, value in (("radius", radius), ("once", once)):
             if not isinstance(value, bool):
                 raise InvalidInputError(f"{name}: expected True or False, got {value!r}")
-        if self._file.about["pseudonyms"] and self._file.secret is None:
+        if self.file.about["pseudonyms"] and self.file.secret is None:
             raise InvalidInputError("secret: expected that of this ledger, whose keys are pseudonyms, got None")
-        skipped, count = int((~rows).sum()), int(rows.sum())
-        if not count:
-            return Receipt(0, skipped, *self.end)
-        before, after = (table[rows] for table in tables)
-        day, names = iso_date(date, "date"), as_objects([self._file.name_of(key) for key in keys[rows]])
-        said = certified_columns(terms, names, before, after, targets[rows], radius)
-        added, total, head = self._file.append(terms, day, said, once=once)
-        return Receipt(added, skipped, total, head.hex(), count - added)
+        names, rows = read_keys(keys, len(recourse)), recourse.answered
+        if not rows.size:
+            return Receipt(0, len(recourse), *self.end)
+        before, after = recourse.factuals.iloc[rows], recourse.counterfactuals.iloc[rows]
+        if not same_bits(recourse.points[rows], terms.space.encode(after)):
+            raise InvalidInputError("recourse: expected points that are the encoding of its counterfactuals")
+        known = as_objects([self.file.name_of(key) for key in names[rows]])
+        said = certified_columns(terms, known, before, after, recourse.targets[rows], radius)
+        added, total, head = self.file.append(terms, iso_date(date, "date"), said, once=once)
+        return Receipt(added, len(recourse) - rows.size, total, head.hex(), rows.size - added)
 
     def erase(self, key: Any, *, why: str = "") -> tuple[int, ...]:
         """Take everything that the ledger says of someone's promises out of the file; returns their numbers.
@@ -270,11 +245,11 @@ class Ledger(Shown):
             A reason to put on record, which cannot be erased: name nobody in it.
         """
         name = encode_json(self.pseudonym(key))
-        return tuple(self._file.erase(name, iso_date(None, "date"), str(why)))
+        return tuple(self.file.erase(name, iso_date(None, "date"), str(why)))
 
     def reindex(self) -> None:
         """Build the index of keys again from the promises, where `verify` says that it is not theirs."""
-        self._file.reindex()
+        self.file.reindex()
 
     # ------------------------------------------------------------------ reading
 
@@ -295,8 +270,8 @@ class Ledger(Shown):
         last = len(self) if last is None else last
         asked = "SELECT number FROM pages WHERE size > 0 AND first <= ? AND (? = '' OR terms = ?) ORDER BY first"
         name = "" if terms is None else terms.hash
-        for (number,) in self._file.query(asked, last, name, name):
-            (page,) = self._file.pages(number)
+        for (number,) in self.file.query(asked, last, name, name):
+            (page,) = self.file.pages(number)
             count = min(page.size, last + 1 - page.first)
             for start in range(0, count, batch):
                 places = np.arange(start, min(start + batch, count))
@@ -312,22 +287,10 @@ class Ledger(Shown):
             no secret was given.
         """
         name, parts = encode_json(self.pseudonym(key)), []
-        for page in self._file.pages_of(name):
+        for page in self.file.pages_of(name):
             places = np.flatnonzero(page.lines("keys") == name)
             parts.append(Promises.of(page, self._read_terms(page.terms), places))
         return promises_frame(parts)
-
-    def spans(self, last: int) -> list[tuple[Terms, NDArray[np.int64]]]:
-        """Where the promises up to a number lie: under each of the terms, (first, size) of every page."""
-        return [(terms, self._file.spans(terms.hash, last)) for terms in self.terms]
-
-    def overviews(self, terms: Terms, spans: NDArray[np.int64], batch: int = BATCH) -> Iterator[Overview]:
-        """The promises in some pages by their columns, which is how an audit goes through them."""
-        return overviews(self._file, terms, spans, batch)
-
-    def reach(self, terms: Terms, spans: NDArray[np.int64]) -> Floats:
-        """The largest |u| of each of the model's variables over the promises in some pages."""
-        return reach_of(self._file, terms, spans)
 
     def verify(self, *, head: str | None = None) -> Verification:
         """Whether the ledger is what was written: every hash, every model, every row and its encoding.
@@ -337,7 +300,7 @@ class Ledger(Shown):
         head
             The `head` that was noted down at some time: it has to be in the chain, so nothing up to then is missing.
         """
-        return verify(self._file, head)
+        return verify(self.file, head)
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""

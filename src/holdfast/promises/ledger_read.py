@@ -22,6 +22,8 @@ from holdfast.promises.ledger_file import LedgerFile
 from holdfast.promises.pages import ERASED, VERDICTS, Page, as_objects, restored_rows, rows_from_json
 from holdfast.promises.terms import Terms
 
+# How many promises at most are read at once.
+BATCH = 10_000
 # What is said of a promise in a table of promises.
 FRAME_COLUMNS = (
     *("number", "key", "date", "model", "terms", "threshold", "target"),
@@ -223,7 +225,7 @@ class Overview:
         return rows_from_json(self._terms.space, lines[places])
 
 
-def overviews(file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: int) -> Iterator[Overview]:
+def overviews(file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: int = BATCH) -> Iterator[Overview]:
     """The pages with these (first, size), whole pages until there are `batch` promises."""
     ends = np.cumsum(spans[:, 1])
     start = 0

@@ -172,8 +172,8 @@ def fingerprint(classifier: Classifier) -> str:
     pickled is "unknown".
     """
     if isinstance(classifier, Network):
-        document = parameters(classifier)
-        return checker.PlainModel(*(document[name] for name in ("weights", "biases", "activations", "classes"))).sha256
+        known = parameters(classifier)
+        return checker.PlainModel(known["weights"], known["biases"], known["activations"], known["classes"]).sha256
     assert isinstance(classifier, Scored)
     try:
         content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")

@@ -61,15 +61,12 @@ class _Adam:
 
 def _penalty(estimator: Any) -> float:
     """1 / C, the weight of the squared coefficients."""
-    if getattr(estimator, "penalty", "l2") in ("l1", "elasticnet") or _ratio(estimator) != 0.0:
+    ratio = getattr(estimator, "l1_ratio", None)
+    mixed = isinstance(ratio, int | float) and ratio != 0
+    if mixed or getattr(estimator, "penalty", "l2") in ("l1", "elasticnet"):
         raise InvalidInputError(
             "model: expected a LogisticRegression with a squared penalty or none to fine-tune by gradient steps, got "
             "an l1 penalty; pass retrain=, a function (model, X, y, seed) that fine-tunes it"
         )
     strength = np.asarray(getattr(estimator, "C_", getattr(estimator, "C", np.inf)), dtype=np.float64)
     return 0.0 if getattr(estimator, "penalty", "l2") is None else float(np.mean(1.0 / strength))
-
-
-def _ratio(estimator: Any) -> float:
-    ratio = getattr(estimator, "l1_ratio", None)
-    return float(ratio) if isinstance(ratio, int | float) else 0.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast.changes import parameter_distance
+from holdfast.changes import p_norm, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers.model import as_network
@@ -83,33 +83,32 @@ class RetrainedModels(Shown, Sequence[Any]):
     def __len__(self) -> int:
         return len(self.models)
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         return self.models[index]
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.models)
+    def to_frame(self, norm: float = math.inf) -> pd.DataFrame:
+        """One row for each model: its seed, and its distance and that of each layer (layer_1, ...) where known."""
+        frame = pd.DataFrame({"seed": self.seeds}, index=pd.RangeIndex(len(self), name="model"))
+        if self.comparable and len(self):
+            layers = self.distances(norm, per_layer=True)
+            frame["distance"] = self.distances(norm)
+            frame[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
+        return frame
 
-    def __repr__(self) -> str:
-        known = all(isinstance(one, Network) for one in self.classifiers)
-        apart = "none" if not len(self) else "with preprocessing of their own" if known else "known by their scores"
+    @property
+    def _apart(self) -> str:
+        """How far they lie from today's, in words."""
         if self.comparable and len(self):
             far = self.distances()
-            apart = f"{far.min():.3g} to {far.max():.3g} from today's"
-        return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {apart})"
+            return f"{far.min():.3g} to {far.max():.3g} from today's"
+        known = all(isinstance(one, Network) for one in self.classifiers)
+        return "none" if not len(self) else "with preprocessing of their own" if known else "known by their scores"
+
+    def __repr__(self) -> str:
+        return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {self._apart})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
-        table = pd.DataFrame({"seed": [str(seed) for seed in self.seeds]}, index=pd.RangeIndex(len(self), name="model"))
-        far = ""
-        if self.comparable and len(self):
-            table["distance"] = self.distances()
-            for i, column in enumerate(self.distances(per_layer=True).T):
-                table[f"layer {i + 1}"] = column
-            far = f", {table['distance'].min():.3g} to {table['distance'].max():.3g} from today's"
         facts = [
             ("how", self.how.replace("_", " ")),
             ("rows each learned from", self.n_rows),
@@ -118,7 +117,9 @@ class RetrainedModels(Shown, Sequence[Any]):
             ("today", repr(self.classifier)),
         ]
         notes = [] if self.comparable else ["They are no networks with today's preprocessing: there is no distance."]
-        return Summary(f"{len(self)} retrained models{far}", facts, table, rows="models", notes=notes)
+        # Seeds are names, not quantities.
+        table = self.to_frame().astype({"seed": str})
+        return Summary(f"{len(self)} retrained models, {self._apart}", facts, table, rows="models", notes=notes)
 
 
 def each_model(retrained: Any) -> Iterator[Any]:
@@ -154,9 +155,5 @@ def layer_distances(a: Network, b: Network, norm: float = math.inf) -> Floats:
     array([0.5 , 0.25])
     """
     parameter_distance(a, b, norm)  # refuses networks of different shapes before they are taken apart
-    pairs = zip(_layers(a), _layers(b), strict=True)
-    return np.array([parameter_distance(ours, theirs, norm) for ours, theirs in pairs])
-
-
-def _layers(network: Network) -> list[Network]:
-    return [Network([weight], [bias]) for weight, bias in zip(network.weights, network.biases, strict=True)]
+    layers = zip(a.weights, a.biases, b.weights, b.biases, strict=True)
+    return np.array([p_norm(np.append(w - v, b - c), norm) for w, b, v, c in layers])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -30,6 +29,8 @@ from holdfast.verify.inputs import read_table
 How = Literal["incremental", "complete", "leave_one_out"]
 # (model, X, y, seed) -> the retrained model
 Retrain = Callable[[Any, Any, Any, int], Any]
+# A table and its labels.
+Labelled = tuple[Any, NDArray[Any]]
 # With fewer runs one rarely waits.
 _LONG = 20
 
@@ -138,23 +139,24 @@ def retrain(
         retrain = train_whole
     encoded = retrain is None or (space is not None and loaded.preprocess is None)
     read = partial(_read, loaded, space=space, encoded=encoded)
-    data = _training_data(read, how, X, y, X_new, y_new)
+    table, labels = _training_data(read, how, X, y, X_new, y_new)
     seeds = run_seeds(seed, n)
-    pick = _Pick(
-        how, data.n_rows, given_share(share, "share", or_one=True), given_share(removed, "removed", or_one=True)
-    )
-    rows = _disjoint(pick, seed, n) if disjoint else [pick.rows(one) for one in seeds]
+    share, removed = given_share(share, "share", or_one=True), given_share(removed, "removed", or_one=True)
+    if disjoint:
+        rows = _disjoint(how, len(labels), share, seed, n)
+    else:
+        rows = [_drawn(how, len(labels), share, removed, one) for one in seeds]
     epochs = None if epochs is None else whole_number(epochs, "epochs", least=1)
     train = retrain if retrain is not None else partial(_train, how=how, epochs=epochs)
     jobs = (
-        joblib.delayed(_run)(train, model, data.take(part), loaded, one) for part, one in zip(rows, seeds, strict=True)
+        joblib.delayed(_run)(train, model, _take(table, part), labels[part], loaded, one)
+        for part, one in zip(rows, seeds, strict=True)
     )
     done = []
     with progress_bar("retrain", n, wanted=progress, long=_LONG) as advance:
         for result in joblib.Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")(jobs):
             done.append(result)
-            if advance is not None:
-                advance(1)
+            advance(1)
     models, classifiers, comparable = zip(*done, strict=True)
     by_us = retrain is None and how == "incremental"
     return RetrainedModels(
@@ -169,61 +171,37 @@ def run_seeds(seed: int, n: int) -> tuple[int, ...]:
     return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
 
 
-@dataclass(frozen=True)
-class _Data:
-    """A table with its labels."""
-
-    X: Any
-    y: NDArray[Any]
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.y.shape[0])
-
-    def take(self, rows: NDArray[np.intp]) -> _Data:
-        return _Data(self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows], self.y[rows])
+def _take(table: Any, rows: NDArray[np.intp]) -> Any:
+    return table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
 
 
-@dataclass(frozen=True)
-class _Pick:
+def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> NDArray[np.intp]:
     """Which rows a run learns from."""
-
-    how: str
-    n_rows: int
-    share: float
-    removed: float
-
-    @property
-    def n_picked(self) -> int:
-        if self.how == "incremental":
-            return max(1, round(self.share * self.n_rows))
-        if self.how == "leave_one_out":
-            return max(1, self.n_rows - max(1, round(self.removed * self.n_rows)))
-        return self.n_rows
-
-    def rows(self, seed: int) -> NDArray[np.intp]:
-        order = np.random.default_rng(seed).permutation(self.n_rows)[: self.n_picked]
-        return order if self.how == "incremental" else np.sort(order)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    if how == "incremental":
+        return order[: max(1, round(share * n_rows))]
+    without = max(1, round(removed * n_rows)) if how == "leave_one_out" else 0
+    return np.sort(order[: max(1, n_rows - without)])
 
 
-def _disjoint(pick: _Pick, seed: int, n: int) -> list[NDArray[np.intp]]:
+def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[NDArray[np.intp]]:
     """For each run rows that no other run has."""
-    size = math.floor(pick.share * pick.n_rows + 1e-9)
-    if pick.how != "incremental" or n * pick.share > 1.0 + 1e-9 or size < 1:
+    size = math.floor(share * n_rows + 1e-9)
+    if how != "incremental" or n * share > 1.0 + 1e-9 or size < 1:
         raise InvalidInputError(
             "disjoint: expected incremental runs with n * share <= 1 and at least a row each, "
-            f"got {pick.how} with n = {n} and share = {pick.share:g} of {pick.n_rows} rows"
+            f"got {how} with n = {n} and share = {share:g} of {n_rows} rows"
         )
-    return np.split(np.random.default_rng(seed).permutation(pick.n_rows)[: n * size], n)
+    return np.split(np.random.default_rng(seed).permutation(n_rows)[: n * size], n)
 
 
-def _run(train: Retrain, model: Any, rows: _Data, today: Model, seed: int) -> tuple[Any, Classifier, bool]:
+def _run(train: Retrain, model: Any, X: Any, y: Any, today: Model, seed: int) -> tuple[Any, Classifier, bool]:
     """One training run, its network or scores, and whether its parameters can be compared with today's.
 
     On one thread, so that sums are the same in every process.
     """
     with threadpool_limits(1):
-        retrained = train(model, rows.X, rows.y, seed)
+        retrained = train(model, X, y, seed)
     try:
         loaded = load_model(retrained)
     except (InvalidInputError, UnsupportedModelError) as error:
@@ -252,20 +230,20 @@ def _train(model: Any, points: Any, y: Any, seed: int, *, how: str, epochs: int 
     return train_anew(model, points, y, seed, epochs)
 
 
-def _training_data(read: Callable[..., _Data], how: str, X: Any, y: Any, X_new: Any, y_new: Any) -> _Data:
+def _training_data(read: Callable[..., Labelled], how: str, X: Any, y: Any, X_new: Any, y_new: Any) -> Labelled:
     """The rows that the runs draw from."""
-    if how == "incremental":
-        return read(X, y, name="X") if X_new is None else read(X_new, y_new, name="X_new")
-    old = read(X, y, name="X")
-    if how == "leave_one_out" or X_new is None:
-        return old
-    new = read(X_new, y_new, name="X_new")
-    frames = isinstance(old.X, pd.DataFrame) and isinstance(new.X, pd.DataFrame)
-    table = pd.concat([old.X, new.X]) if frames else np.concatenate([np.asarray(old.X), np.asarray(new.X)])
-    return _Data(table, np.concatenate([old.y, new.y]))
+    if how == "incremental" and X_new is not None:
+        return read(X_new, y_new, name="X_new")
+    old, labels = read(X, y, name="X")
+    if how != "complete" or X_new is None:
+        return old, labels
+    new, new_labels = read(X_new, y_new, name="X_new")
+    frames = isinstance(old, pd.DataFrame) and isinstance(new, pd.DataFrame)
+    table = pd.concat([old, new]) if frames else np.concatenate([np.asarray(old), np.asarray(new)])
+    return table, np.concatenate([labels, new_labels])
 
 
-def _read(loaded: Model, X: Any, y: Any, *, space: FeatureSpace | None, encoded: bool, name: str) -> _Data:
+def _read(loaded: Model, X: Any, y: Any, *, space: FeatureSpace | None, encoded: bool, name: str) -> Labelled:
     """A table and its labels, checked: in the model's variables if `encoded`, else as the caller has it."""
     labels_name = name.replace("X", "y")
     if X is None or y is None:
@@ -285,8 +263,8 @@ def _read(loaded: Model, X: Any, y: Any, *, space: FeatureSpace | None, encoded:
     if unknown:
         raise InvalidInputError(f"{labels_name}: expected the model's classes {classes}, got {unknown[0]!r}")
     if encoded or scored:
-        return _Data(points, labels)
-    return _Data(X if isinstance(X, pd.DataFrame) else np.asarray(X), labels)
+        return points, labels
+    return X if isinstance(X, pd.DataFrame) else np.asarray(X), labels
 
 
 def _own_table(loaded: Model, X: Any, space: FeatureSpace | None) -> Any:

@@ -44,7 +44,7 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
     return _with_classifier(model, lambda classifier: _fine_tuned(classifier, points, y, seed, epochs))
 
 
-def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None) -> Any:
+def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None = None) -> Any:
     """A copy of the model trained from scratch with the same settings and another seed."""
     return _with_classifier(model, lambda classifier: _trained(classifier, points, y, seed, epochs))
 
@@ -54,10 +54,15 @@ def train_whole(model: Any, table: Any, y: Any, seed: int) -> Any:
     fresh = clone(getattr(model, "best_estimator_", model))
     # CatBoost names only what was set.
     seeds = ["random_seed"] * (type(fresh).__module__.partition(".")[0] == "catboost")
-    seeds += [name for name in fresh.get_params(deep=True) if name.split("__")[-1] == "random_state"]
-    fresh.set_params(**dict.fromkeys(seeds, seed % 2**31))
+    fresh.set_params(**dict.fromkeys([*seeds, *random_states(fresh)], seed % 2**31))
     with quietly():
         return fresh.fit(table, y)
+
+
+def random_states(estimator: Any) -> dict[str, Any]:
+    """The settings that an estimator, and all that is inside it, draws at random by."""
+    settings = estimator.get_params(deep=True)
+    return {name: value for name, value in settings.items() if name.split("__")[-1] == "random_state"}
 
 
 def optimiser_steps(model: Any, n_rows: int, epochs: int) -> int | None:

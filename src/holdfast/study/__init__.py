@@ -6,11 +6,14 @@ situation      Situation, Protocol         one table, model and seed: halves, mo
 methods        StudyMethod                 a generator by name, and the deltas it is asked for
 deltas         read_deltas                 numbers, or measured on the models
 cells          answer, judge               a method's answers, and their verdicts
-store          Store                       what is finished, in a folder
+store          StudyStore                  what is finished, in a folder
 specification  describe, digest            what a piece of work depends on, and its name
 result         BenchmarkResult             frames, Markdown, pictures, files
 recipes        Recipe, RECIPES             kinds of change: what really becomes of a model
 survival       Survival                    which answers survive which kind of change
+markdown       table                       tables for pages
+changes_page   run_changes, render         what survives which change on public tables, as a page
+paper          run_paper, render           the experiments of the paper, with its printed figures beside ours
 """
 
 from holdfast.study.methods import StudyMethod

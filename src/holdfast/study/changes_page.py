@@ -31,7 +31,7 @@ from holdfast.study.recipes import RECIPES, bootstrap
 from holdfast.study.result import BenchmarkResult
 from holdfast.study.run import benchmark
 from holdfast.study.situation import Situation
-from holdfast.study.survival import Survival, kinds_table, methods_table, named
+from holdfast.study.survival import Survival, kinds_table, methods_table, named, with_worst_kind
 
 TABLES = ("heloc", "compas", "adult", "gmc", "breast_cancer")
 # The kinds that start from scratch come first in `RECIPES`.
@@ -75,7 +75,7 @@ MODELS: dict[str, tuple[Any, tuple[StudyMethod, ...], dict[str, Any], tuple[str,
 
 
 @dataclass(frozen=True)
-class Extent:
+class ChangesExtent:
     """How much of everything: rows of each table, people and base models for each, variants of each kind."""
 
     rows: int = 4000
@@ -85,14 +85,14 @@ class Extent:
     time_limit: float = 3.0
 
 
-FULL = Extent()
-QUICK = Extent(rows=2000, inputs=10, seeds=1, variants=5)
+FULL = ChangesExtent()
+QUICK = ChangesExtent(rows=2000, inputs=10, seeds=1, variants=5)
 
 
 def run_changes(
     out: Path,
     *,
-    extent: Extent = FULL,
+    extent: ChangesExtent = FULL,
     names: Sequence[str] | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
@@ -129,32 +129,30 @@ def _table(name: str, rows: int) -> Any:
 def draw(results: dict[str, BenchmarkResult], folder: Path) -> list[Path]:
     """A picture for each kind of model."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for model, result in results.items():
-        paths.append(folder / f"changes-{model.replace(' ', '-')}.png")
-        _survival(result).plot(paths[-1])
-    return paths
+    paths = {model: folder / f"changes-{model.replace(' ', '-')}.png" for model in results}
+    for model, path in paths.items():
+        _survival(results[model]).plot(path)
+    return list(paths.values())
 
 
-def render(results: dict[str, BenchmarkResult], command: str, extent: Extent, pictures: Sequence[str] = ()) -> str:
+def render(
+    results: dict[str, BenchmarkResult], command: str, extent: ChangesExtent, pictures: Sequence[str] = ()
+) -> str:
     """The page as Markdown: the truth first, then the kinds of change, then each kind of model and each table."""
     parts = ["# What survives which change", _truth(results["network"]), f"```sh\n{command}\n```"]
     parts += [_protocol(results, extent), "## The kinds of change", _kinds(_survival(results["network"]))]
     for number, (model, result) in enumerate(results.items()):
         survival = _survival(result)
-        parts += [f"## All tables, {model}", _READING, methods_table(_over_tables(survival))]
-        parts += [kinds_table(_mean(survival.to_frame())), *_without_margin(result)]
+        kinds = _mean(survival.to_frame(), ["method", "delta_label", "kind"])
+        parts += [f"## All tables, {model}", _READING, methods_table(_over_tables(survival, kinds)), kinds_table(kinds)]
+        without = result.failures[result.failures["delta_label"] == "risk ≤ 0.1"].to_dict("records")
+        if without:
+            places = ", ".join(f"{row['dataset']} (seed {row['seed']})" for row in without)
+            parts.append(f"No margin broke few enough promises, and the others are averaged: {places}.")
         if pictures:
             parts.append(f"![Promises kept against their cost, {model}]({pictures[number]})")
         parts.append(survival.to_markdown().replace("## ", "### ").rstrip())
     return "\n\n".join(parts) + "\n"
-
-
-def _without_margin(result: BenchmarkResult) -> list[str]:
-    """For which base models no margin is enough."""
-    failed = result.failures[result.failures["delta_label"] == "risk ≤ 0.1"]
-    places = [f"{row['dataset']} (seed {row['seed']})" for row in failed.to_dict("records")]
-    return [f"No margin broke few enough promises, and the others are averaged: {', '.join(places)}."] if places else []
 
 
 _READING = """\
@@ -166,23 +164,19 @@ joins what no other method beats in cost and share at once."""
 
 def _truth(result: BenchmarkResult) -> str:
     """The first paragraph: what proofs cover, what they do not, what distance buys."""
-    survival = _survival(result)
-    models, inside = survival.models, survival.people.merge(_proven(result.details))
-    pairs, broken = inside["inside"].sum(), ((1.0 - inside["kept_inside"]) * inside["inside"]).sum()
-    again = models[models["kind"].isin(AGAIN)]["distance"]
-    tuned = models[models["kind"] == "fine-tuning"]["distance"]
+    survival, whole = _survival(result), _survival(result).to_frame()
+    inside = survival.people.merge(_proven(result.details))
+    distance = survival.models.set_index("kind")["distance"]
+    again, tuned = distance[distance.index.isin(AGAIN)], distance[distance.index == "fine-tuning"]
     far = result.results[result.results["verified_label"] == "δ 0.03"]["delta_validity"].mean()
-    whole = survival.to_frame()
-    by_method = _mean(whole[whole["kind"].isin(AGAIN)]).groupby(["method", "delta_label"])
-    kept = {
-        named(dict(zip(("method", "delta_label"), key, strict=True))): (
-            f"{100 * part['survival'].mean():.1f}% ({part['cost_relative'].mean():.2f})"
-        )
-        for key, part in by_method
-    }
+    kinds = _mean(whole[whole["kind"].isin(AGAIN)], ["method", "delta_label", "kind"])
+    kept = defaultdict(lambda: "none")
+    for row in _mean(kinds, ["method", "delta_label"]).to_dict("records"):
+        kept[named(row)] = f"{100 * row['survival']:.1f}% ({row['cost_relative']:.2f})"
     text = _TRUTH.format(
-        pairs=f"{int(pairs):,}", broken=round(broken) or "none", least=f"{again.min():.2f}", most=f"{again.max():.2f}",
-        tuned=f"{tuned.min():.3f} to {tuned.max():.3f}", far=share(far), kept=defaultdict(lambda: "none", kept),
+        pairs=f"{int(inside['inside'].sum()):,}", least=f"{again.min():.2f}", most=f"{again.max():.2f}",
+        broken=round(((1.0 - inside["kept_inside"]) * inside["inside"]).sum()) or "none", far=share(far), kept=kept,
+        tuned=f"{tuned.min():.3f} to {tuned.max():.3f}",
     )  # fmt: skip
     return _filled(text)
 
@@ -212,14 +206,12 @@ def _proven(details: pd.DataFrame) -> pd.DataFrame:
     return numbered.loc[proven, [*keys, "row"]]
 
 
-def _protocol(results: dict[str, BenchmarkResult], extent: Extent) -> str:
+def _protocol(results: dict[str, BenchmarkResult], extent: ChangesExtent) -> str:
     """How the figures came about."""
     models = pd.concat([result.models for result in results.values()])
     accuracy = models.pivot_table("accuracy", "dataset", "model", sort=False)
     people = models.groupby("dataset", sort=False)["inputs"].sum()
-    lines = [
-        [name, str(people[name]), *(_figure(accuracy.loc[name, model]) for model in results)] for name in people.index
-    ]
+    lines = [[name, str(people[name]), *map(_figure, accuracy.loc[name, list(results)])] for name in people.index]
     headings = ["table", "people", *(f"accuracy, {model}" for model in results)]
     return _filled(_PROTOCOL.format(extent=extent)) + "\n\n" + table(headings, lines)
 
@@ -236,13 +228,12 @@ left out for them; so is heloc, whose columns give labels away to trees ([data s
 
 def _kinds(survival: Survival) -> str:
     """Each kind, what it does, and how far networks move."""
-    distance = survival.models.groupby("kind")["distance"]
-    low, high = distance.min(), distance.max()
-    lines = [
-        [f"**{recipe.name}**: {recipe.sentence}", _range(low[recipe.name], high[recipe.name])]
-        for recipe in RECIPES
-        if recipe.name in low.index
-    ]
+    distance = survival.models.groupby("kind")["distance"].agg(["min", "max"])
+    lines = []
+    for recipe in RECIPES:
+        if recipe.name in distance.index:
+            far = " to ".join(filter(None, map(_figure, distance.loc[recipe.name])))
+            lines.append([f"**{recipe.name}**: {recipe.sentence}", far])
     return _KINDS + table(["kind of change", "distance"], lines)
 
 
@@ -264,21 +255,15 @@ def _figure(value: Any) -> str:
     return "" if math.isnan(value) else f"{value:.3f}"
 
 
-def _range(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f"{_figure(low)} to {_figure(high)}"
+def _mean(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Means over whatever is not named."""
+    return frame.groupby(by, sort=False).mean(numeric_only=True).reset_index()
 
 
-def _mean(frame: pd.DataFrame) -> pd.DataFrame:
-    """Means over the tables."""
-    return frame.groupby(["method", "delta_label", "kind"], sort=False).mean(numeric_only=True).reset_index()
-
-
-def _over_tables(survival: Survival) -> pd.DataFrame:
+def _over_tables(survival: Survival, kinds: pd.DataFrame) -> pd.DataFrame:
     """The summary of all tables: means, and the kind that is worst in the mean."""
-    by, kinds = ["method", "delta_label"], _mean(survival.to_frame())
-    worst = kinds.loc[kinds.groupby(by, sort=False)["survival"].idxmin()].set_index(by)
-    means = survival.summary().groupby(by, sort=False).mean(numeric_only=True)
-    return means.assign(worst_kind=worst["kind"], worst_survival=worst["survival"]).reset_index()
+    by = ["method", "delta_label"]
+    return with_worst_kind(_mean(survival.summary().drop(columns="worst_survival"), by), kinds, by)
 
 
 def _survival(result: BenchmarkResult) -> Survival:

@@ -66,8 +66,8 @@ def read_deltas(deltas: Any) -> dict[str, Delta]:
 
     Examples
     --------
-    >>> read_deltas([0.01, 0.05])
-    {'0.01': 0.01, '0.05': 0.05}
+    >>> list(read_deltas([0.01, 0.05]))
+    ['0.01', '0.05']
     >>> list(read_deltas({"ours": 0.02, "the paper's": "inc"}))
     ['ours', "the paper's"]
     """
@@ -83,8 +83,7 @@ def read_deltas(deltas: Any) -> dict[str, Delta]:
 
 def _read_delta(label: str, value: Any) -> Delta:
     if _is_number(value) or isinstance(value, Changes):
-        _checked(value)
-        return float(value) if _is_number(value) else value
+        return _checked(value)
     if isinstance(value, str) and value in MEASURED:
         return MEASURED[value]
     if isinstance(value, Mapping) or callable(value):

@@ -42,22 +42,16 @@ def markdown_table(summary: pd.DataFrame, failures: pd.DataFrame, *, seconds: bo
 def _one_table(part: pd.DataFrame, seconds: bool) -> str:
     labels = list(dict.fromkeys(part["verified_label"]))
     columns = [*_COLUMNS, *([_SECONDS] if seconds else [])]
-    heading = [
-        "method",
-        "delta",
-        *(f"Δ-valid at {_safe(label)}" for label in labels),
-        *(name for _, name, _ in columns),
-    ]
-    lines = [heading, ["---", "---", *["---:"] * (len(heading) - 2)]]
+    lines = []
     for (method, label), rows in part.groupby(["method", "delta_label"], sort=False):
         at = rows.set_index("verified_label")
         # A delta that could not be measured for every seed has fewer seeds than the answers themselves.
         first = at.iloc[int(at["seeds"].argmax())]
         valid = [_cell(at.loc[name], "delta_validity", "{:.1%}") if name in at.index else "" for name in labels]
-        lines.append(
-            [_safe(method), _delta(label, first), *valid, *(_cell(first, name, text) for name, _, text in columns)]
-        )
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        measured = [_cell(first, name, text) for name, _, text in columns]
+        lines.append([str(method), _delta(label, first), *valid, *measured])
+    valid_at = [f"Δ-valid at {label}" for label in labels]
+    return table(["method", "delta", *valid_at, *(name for _, name, _ in columns)], lines)
 
 
 def _delta(label: object, row: pd.Series) -> str:
@@ -65,7 +59,7 @@ def _delta(label: object, row: pd.Series) -> str:
     if not label:
         return ""
     number = f"{row['delta']:.4g}"
-    return number if str(label) == f"{row['delta']:g}" else f"{_safe(label)} ({number})"
+    return number if str(label) == f"{row['delta']:g}" else f"{label} ({number})"
 
 
 def _cell(row: pd.Series, name: str, text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.errors import InvalidInputError
@@ -57,38 +57,33 @@ def read_methods(methods: Any, labels: Iterable[str]) -> tuple[StudyMethod, ...]
     if isinstance(methods, str):
         methods = [methods]
     if isinstance(methods, Mapping):
-        found = [_own(str(name), value) for name, value in methods.items()]
+        several = [_method(value, str(name)) for name, value in methods.items()]
     elif isinstance(methods, Iterable):
-        found = [_named(value) for value in methods]
+        several = [_method(value) for value in methods]
     else:
         raise InvalidInputError(
             f"methods: expected names, or a mapping from names to generators, got {type(methods).__name__}"
         )
-    if not found or len({method.name for method in found}) != len(found):
-        raise InvalidInputError(f"methods: expected at least one, each once, got {[method.name for method in found]}")
-    for method in found:
+    if not several or len({method.name for method in several}) != len(several):
+        raise InvalidInputError(f"methods: expected at least one, each once, got {[method.name for method in several]}")
+    for method in several:
         unknown = set(method.deltas or ()) - set(labels)
         if unknown:
             raise InvalidInputError(
                 f"methods[{method.name!r}]: expected deltas among {list(labels)}, got {sorted(unknown)}"
             )
-    return tuple(found)
+    return tuple(several)
 
 
-def _named(value: Any) -> StudyMethod:
+def _method(value: Any, name: str | None = None) -> StudyMethod:
+    """A method that is called by a name of the caller's, or by its own."""
     if isinstance(value, StudyMethod):
-        return value
+        return value if name is None else replace(value, name=name)
     known = [method.name for method in METHODS]
-    if not isinstance(value, str) or value not in known:
+    if isinstance(value, str) and value in known:
+        return StudyMethod(name or value, value)
+    if name is None or isinstance(value, str):
         raise InvalidInputError(f"methods: expected names among {', '.join(known)}, or a mapping, got {value!r}")
-    return StudyMethod(value, value)
-
-
-def _own(name: str, value: Any) -> StudyMethod:
-    if isinstance(value, StudyMethod):
-        return StudyMethod(name, value.make, value.deltas, value.whole_table)
-    if isinstance(value, str):
-        return StudyMethod(name, _named(value).make)
     if not (isinstance(value, Generator) or callable(value)):
         raise InvalidInputError(
             f"methods[{name!r}]: expected a generator, or a function from a table to one, got {value!r}"

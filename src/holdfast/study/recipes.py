@@ -59,26 +59,26 @@ class Recipe:
 
 def initialisation(model: Any, data: Learned, seed: int) -> Any:
     """Trained from scratch from another seed, nothing else."""
-    return train_anew(model, data.X, data.y, seed, None)
+    return train_anew(model, data.X, data.y, seed)
 
 
 def bootstrap(model: Any, data: Learned, seed: int) -> Any:
     """Trained from scratch on as many rows, drawn with replacement."""
     rows = np.random.default_rng(seed).integers(len(data.y), size=len(data.y))
-    return train_anew(model, data.X[rows], data.y[rows], seed, None)
+    return train_anew(model, data.X[rows], data.y[rows], seed)
 
 
 def deletion(model: Any, data: Learned, seed: int, share: float = 0.1) -> Any:
     """Trained from scratch without a share of the rows."""
     rows = _drawn(len(data.y), 1.0 - share, seed)
-    return train_anew(model, data.X[rows], data.y[rows], seed, None)
+    return train_anew(model, data.X[rows], data.y[rows], seed)
 
 
 def addition(model: Any, data: Learned, seed: int, share: float = 0.5) -> Any:
     """Trained from scratch with a share of the rows that came since."""
     rows = _drawn(len(data.y_new), share, seed)
     X, y = np.concatenate([data.X, data.X_new[rows]]), np.concatenate([data.y, data.y_new[rows]])
-    return train_anew(model, X, y, seed, None)
+    return train_anew(model, X, y, seed)
 
 
 def label_flips(model: Any, data: Learned, seed: int, share: float = 0.05) -> Any:
@@ -86,7 +86,7 @@ def label_flips(model: Any, data: Learned, seed: int, share: float = 0.05) -> An
     rows, classes, y = _drawn(len(data.y), share, seed), np.unique(data.y), data.y.copy()
     others = np.random.default_rng(seed).integers(1, classes.size, rows.size)
     y[rows] = classes[(np.searchsorted(classes, y[rows]) + others) % classes.size]
-    return train_anew(model, data.X, y, seed, None)
+    return train_anew(model, data.X, y, seed)
 
 
 # The numbers that training is set up with, as libraries call them, and how many times as large or small they become.
@@ -113,7 +113,7 @@ def configuration(model: Any, data: Learned, seed: int) -> Any:
         name: max(1, round(value * factors[name])) if isinstance(value, int) else value * factors[name]
         for name, value in numbers.items()
     }
-    return train_anew(clone(model).set_params(**other), data.X, data.y, seed, None)
+    return train_anew(clone(model).set_params(**other), data.X, data.y, seed)
 
 
 def architecture(model: Any, data: Learned, seed: int) -> Any:
@@ -124,7 +124,7 @@ def architecture(model: Any, data: Learned, seed: int) -> Any:
     half, double = tuple(max(1, size // 2) for size in sizes), tuple(2 * size for size in sizes)
     several = [half, double, sizes[:-1] or half, (*sizes, sizes[-1])]
     other = several[int(np.random.default_rng(seed).integers(len(several)))]
-    return train_anew(clone(model).set_params(hidden_layer_sizes=other), data.X, data.y, seed, None)
+    return train_anew(clone(model).set_params(hidden_layer_sizes=other), data.X, data.y, seed)
 
 
 def noise(model: Any, data: Learned, seed: int, delta: float = 0.01) -> Network:
@@ -181,13 +181,13 @@ def read_recipes(recipes: Any) -> tuple[Recipe, ...]:
     several = [recipes] if isinstance(recipes, str | Recipe) else recipes or ()
     if not isinstance(several, Iterable):
         raise InvalidInputError(f"changes_of: expected recipes or their names, got {recipes!r}")
-    found: list[Any] = [known.get(value, value) if isinstance(value, str) else value for value in several]
-    wrong = [value for value in found if not isinstance(value, Recipe)]
-    if wrong:
-        raise InvalidInputError(f"changes_of: expected recipes, or names among {', '.join(known)}, got {wrong[0]!r}")
-    if len({recipe.name for recipe in found}) != len(found):
-        raise InvalidInputError(f"changes_of: expected each kind once, got {[recipe.name for recipe in found]}")
-    return tuple(found)
+    chosen: list[Any] = [known.get(value, value) if isinstance(value, str) else value for value in several]
+    for value in chosen:
+        if not isinstance(value, Recipe):
+            raise InvalidInputError(f"changes_of: expected recipes, or names among {', '.join(known)}, got {value!r}")
+    if len({recipe.name for recipe in chosen}) != len(chosen):
+        raise InvalidInputError(f"changes_of: expected each kind once, got {[recipe.name for recipe in chosen]}")
+    return tuple(chosen)
 
 
 def _own(name: str, value: Any) -> Any:

@@ -188,14 +188,10 @@ class SituationOutcome:
     rows: list[dict[str, Any]] = field(default_factory=list)
     details: list[pd.DataFrame] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
-    survival: Survival | None = None
+    survival: list[Survival] = field(default_factory=list)
     model: dict[str, Any] = field(default_factory=dict)
-    computed: Counter[str] = field(default_factory=Counter)
-    reused: Counter[str] = field(default_factory=Counter)
-
-    def count(self, kind: str, reused: bool) -> None:
-        """One more piece of work, done or found done."""
-        (self.reused if reused else self.computed)[kind] += 1
+    # How many pieces of work of each kind, and whether they were found done.
+    counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
 
 
 class Failure(str):
@@ -220,7 +216,7 @@ def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -
             advance(plan.steps)
             return outcome
         models, inputs = ready
-        outcome.count("models", models.reused)
+        outcome.counts["models", models.reused] += 1
         outcome.model = situation.place | {"accuracy": models.accuracy, "inputs": inputs}
         # A delta that cannot be had leaves the others alone.
         deltas = {label: _attempt(resolve, delta, situation) for label, delta in plan.deltas.items()}
@@ -236,13 +232,11 @@ def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -
 def _run_recipes(situation: Situation, plan: Plan, outcome: SituationOutcome, advance: Advance) -> None:
     """Every answer under every kind of change, beside what the nearest accepted row costs each person."""
     nearest = answer(situation, NNCE(situation.training_table), None, plan.time_limit)
-    parts = []
     for recipe in plan.recipes:
         part, reused = fates(situation, outcome.asked, recipe, plan.variants, nearest)
-        parts.append(part)
-        outcome.count("kinds", reused)
+        outcome.survival.append(part)
+        outcome.counts["kinds", reused] += 1
         advance(1)
-    outcome.survival = Survival.joined(parts)
 
 
 def _run_method(
@@ -265,7 +259,7 @@ def _run_method(
         if isinstance(cell, Failure) or isinstance(changes, Failure):
             outcome.rows.append(asked | {"error": cell})
             continue
-        outcome.count("cells", cell.reused)
+        outcome.counts["cells", cell.reused] += 1
         verdicts: dict[str, list[str | None]] = {}
         for name, held_to in deltas.items():
             held = {"verified_label": name, "verified_delta": getattr(held_to, "size", np.nan)}
@@ -275,7 +269,7 @@ def _run_method(
                 outcome.rows.append(certified | {"error": judged})
                 continue
             verdicts[name], reused = judged
-            outcome.count("verdicts", reused)
+            outcome.counts["verdicts", reused] += 1
             outcome.rows.append(certified | cell.summary() | verdict_shares(verdicts[name]))
         keys = {name: asked[name] for name in ("dataset", "model", "seed", "method", "delta_label", "delta")}
         outcome.details.append(cell_frame(situation, cell, verdicts).assign(**keys))
@@ -286,7 +280,7 @@ def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> Benchmar
     """All outcomes as frames, always with the same columns."""
     keys = ["dataset", "model", "seed", "method", "delta_label", "delta", "verified_label", "verified_delta"]
     results = pd.DataFrame([row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"])
-    first = keys[:6]
+    first, counts = keys[:6], sum((outcome.counts for outcome in outcomes), Counter())
     details = [frame for outcome in outcomes for frame in outcome.details]
     people = pd.concat(details, ignore_index=True) if details else pd.DataFrame(columns=first)
     return BenchmarkResult(
@@ -294,9 +288,9 @@ def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> Benchmar
         details=people[[*first, *people.columns.difference(first, sort=False)]],
         models=pd.DataFrame([outcome.model for outcome in outcomes if outcome.model]),
         out=store.folder,
-        computed=dict(sum((outcome.computed for outcome in outcomes), Counter())),
-        reused=dict(sum((outcome.reused for outcome in outcomes), Counter())),
-        survival=Survival.joined([outcome.survival for outcome in outcomes if outcome.survival is not None]),
+        computed={kind: n for (kind, reused), n in counts.items() if not reused},
+        reused={kind: n for (kind, reused), n in counts.items() if reused},
+        survival=Survival.joined([part for outcome in outcomes for part in outcome.survival]),
     )
 
 
@@ -312,7 +306,8 @@ def _read_models(models: Any) -> dict[str, BaseEstimator]:
 
 def _read_seeds(seeds: Any) -> list[int]:
     several = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
-    found = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else []
-    if not found or len(set(found)) != len(found) or not all(isinstance(s, int | np.integer) and s >= 0 for s in found):
+    chosen = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else []
+    whole = all(isinstance(seed, int | np.integer) and seed >= 0 for seed in chosen)
+    if not chosen or not whole or len(set(chosen)) != len(chosen):
         raise InvalidInputError(f"seeds: expected a number of seeds, or different whole numbers >= 0, got {seeds!r}")
-    return [int(seed) for seed in found]
+    return [int(seed) for seed in chosen]

@@ -23,7 +23,7 @@ from holdfast.importers.thresholds import at_threshold
 from holdfast.metrics import Density
 from holdfast.network import Network
 from holdfast.retraining import Retrain, retrain
-from holdfast.retraining.trainers import quietly
+from holdfast.retraining.trainers import quietly, random_states
 from holdfast.scored import Scored
 from holdfast.study.specification import describe, digest
 from holdfast.study.store import NO_STORE, StudyStore
@@ -158,8 +158,7 @@ class Situation:
     def seeded_estimator(self) -> Any:
         """A fresh copy whose randomness, unless the caller fixed it, comes from the seed."""
         estimator = clone(self.estimator)
-        parameters = estimator.get_params(deep=True)
-        loose = [name for name in parameters if name.split("__")[-1] == "random_state" and parameters[name] is None]
+        loose = [name for name, value in random_states(estimator).items() if value is None]
         return estimator.set_params(**dict.fromkeys(loose, self.seed))
 
     @cached_property

@@ -81,12 +81,10 @@ class Survival(Shown):
 
         `every_variant` is the share of people whose promise survives every model of every kind.
         """
-        by, whole = self.people.groupby([*KEYS, "seed", "row"], sort=False), self.to_frame()
+        by = self.people.groupby([*KEYS, "seed", "row"], sort=False)
         once = by[["found", "cost_l1", "cost_nearest"]].first()
         persons = once.assign(kept=by["kept"].mean(), least=by["kept"].min()).reset_index()
-        worst = whole.loc[whole.dropna(subset="survival").groupby(KEYS, sort=False)["survival"].idxmin()]
-        names = {"kind": "worst_kind", "survival": "worst_survival"}
-        return _measured(persons, KEYS).merge(worst[[*KEYS, *names]].rename(columns=names), on=KEYS, how="left")
+        return with_worst_kind(_measured(persons, KEYS), self.to_frame(), KEYS)
 
     def to_markdown(self) -> str:
         """Tables for each table and model: what each method keeps, at which cost, and of which kind of change."""
@@ -215,6 +213,13 @@ def _measured(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
             "cost_relative": totals["ours"] / totals["theirs"].where(totals["theirs"] > 0.0),
         }
     ).reset_index()
+
+
+def with_worst_kind(summary: pd.DataFrame, kinds: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """A summary with the kind of change under which least survives, and how much."""
+    worst = kinds.loc[kinds.dropna(subset="survival").groupby(by, sort=False)["survival"].idxmin()]
+    names = {"kind": "worst_kind", "survival": "worst_survival"}
+    return summary.merge(worst[[*by, *names]].rename(columns=names), on=by, how="left")
 
 
 def named(row: Mapping[Any, Any]) -> str:

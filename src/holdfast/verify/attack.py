@@ -31,7 +31,7 @@ def attack(layers: Layers, points: Array, rounds: int = 3, clear: float = -math.
         values = z * active[-1] if relu else z
     best, active = _respond(layers, box, active)
     rows = beside(points, np.arange(points.shape[0]))
-    for _ in range(0 if layers.depth == 1 else rounds - 1):
+    for _ in range(0 if len(layers.hidden) == 1 else rounds - 1):
         left = xp.nonzero(take_rows(best[0], rows) >= clear)[0]
         if not left.shape[0]:
             break

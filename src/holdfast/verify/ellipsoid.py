@@ -52,13 +52,9 @@ class InEllipsoid(ClosedForm):
 
     def _directions(self, points: Floats, margin: Margin) -> Floats:
         """g with  margin(θ) = gᵀθ  at each point, (n, parameters)."""
-        network, n = self.classifier, points.shape[0]
-        weights = np.zeros((n, network.n_outputs, network.n_features))
-        biases = np.zeros((n, network.n_outputs))
-        for output, sign in ((margin.above, 1.0), (margin.below, -1.0)):
-            if output >= 0:
-                weights[:, output], biases[:, output] = sign * points, sign
-        return np.hstack([weights.reshape(n, -1), biases])
+        n, signs = points.shape[0], margin.signs(self.classifier.n_outputs)
+        weights = signs[:, None] * points[:, None, :]
+        return np.hstack([weights.reshape(n, -1), np.broadcast_to(signs, (n, signs.size))])
 
     def _solved(self, directions: Floats) -> tuple[Floats, NDArray[np.intc], Floats]:
         """Directions in the balanced shape, the power of two that each was divided by, and y with nearly  H y = g."""

@@ -66,9 +66,9 @@ class PreparedTarget:
         network = engine.network
         self.margins = list(margins)
         self.layers = [Layers.of(network, engine.box, margin) for margin in margins]
+        # Of the margins the greatest of each.
         *hidden, _ = self.layers[0].norms
-        norm, edge, terms = (max(parts) for parts in zip(*(one.norms[-1] for one in self.layers), strict=True))
-        self.norms = [*hidden, (norm, edge, terms)]
+        self.norms = [*hidden, tuple(np.max([one.norms[-1] for one in self.layers], axis=0).tolist())]
         self.today = forward_pass(network, margins, engine.convert)
         plain = bool(network.hidden) and network.rectified
         self.interval = interval_passes(self.layers, engine.convert) if plain else None
@@ -182,10 +182,10 @@ class Engine:
         error = self.check_scale(points, only)
         if points.shape[0] == 1 and self._at_once(points, self.prepared(only), error, outcome):
             return outcome
-        jobs = [
-            Job(self, self.prepared(one), points if len(rows) == len(points) else points[rows], rows, outcome, keep)
-            for one, rows in by_target(target, points.shape[0])
-        ]
+        jobs = []
+        for one, rows in by_target(target, points.shape[0]):
+            some = points if len(rows) == len(points) else points[rows]
+            jobs.append(Job(self, self.prepared(one), some, rows, outcome, keep))
         # What is easy in every class before what is hard in any: a time limit should cost only the latter.
         for step in TABLE:
             for job in jobs if step.ball in (None, self.ball) and step.stage <= until else ():
@@ -339,7 +339,7 @@ def _linear(job: Job, deadline: Deadline) -> None:
     engine = job.engine
     for k, layers in enumerate(job.prepared.layers):
         rows = job.open(k)
-        for part in engine.chunks(rows.size if layers.depth > 1 else 0, sum(engine.network.hidden)):
+        for part in engine.chunks(rows.size if len(layers.hidden) > 1 else 0, sum(engine.network.hidden)):
             if deadline.over:
                 return
             local = rows[part]

@@ -91,7 +91,7 @@ class Exact:
         if part is not None:
             return part
         broken = self._attacked()
-        if broken is not None or self.layers.depth < 2:
+        if broken is not None or len(self.layers.hidden) < 2:
             return broken
         tree = self._tree(self.question.ranges, {}, deadline, max_cases)
         return (

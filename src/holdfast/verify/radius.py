@@ -369,7 +369,7 @@ class _Rays:
             for part in (left[start : start + wide] for start in range(0, left.size, wide)):
                 layers, here = self._at(k, radius[part]), rows[part]
                 error = layers.forward_error(self.size[here, None])[:, 0]
-                if layers.depth == 1:
+                if len(layers.hidden) == 1:
                     proven[part] = layers.least(self.points[here]) > error
                     continue
                 search = Search(layers, self.points[here], np.full(part.size, np.inf), error, fine=True)

@@ -67,7 +67,7 @@ class Ranges(RowBatch):
         ranges = cls(layers, start, *(start.low[:, :0],) * 3, start.low[:, :1], start.low[:, :1] * 0.0)
         low, high = activated(start.low, layers.relus[0]), activated(start.high, layers.relus[0])
         bulk = row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
-        for i in range(1, layers.depth):
+        for i in range(1, len(layers.hidden)):
             layer, relu = layers.hidden[i], layers.relus[i]
             size = layer.size(xp.maximum(xp.abs(low), xp.abs(high)))
             slack = layer.slack(size)
@@ -251,7 +251,7 @@ def _seen(layers: Layers, lines: Lines, walk: Walk) -> tuple[Array, Array, Array
         if not layers.relus[i]:
             below = above = xp.where(low, below, above)
         line = slope * above + intercept
-        if i + 1 < layers.depth:
+        if i + 1 < len(layers.hidden):
             plus = None if layers.relus[i] else xp.where(d < 0.0, line, alpha * above)
             values = xp.where(low, alpha * below, stretch * line) if layers.relus[i] else above
         seen.append((below, above, line))
@@ -384,7 +384,7 @@ class Search:
         self.points, self.root = points, Ranges.of(layers, layers.start(points))
         self.lines = self.root.chords()
         self.error, self.gap, self.keep, self.fine = error, gap, keep, fine
-        self.steps = _STEPS[2 if fine or gap is not None else layers.depth > 2]
+        self.steps = _STEPS[2 if fine or gap is not None else len(layers.hidden) > 2]
         self.lower, self.upper, self.root_bound = np.full(n, np.inf), upper.copy(), np.full(n, -np.inf)
         self.open, self.done = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         self.nodes = np.zeros(n, dtype=np.int64)
@@ -449,8 +449,8 @@ class Search:
     def sides(self, rows: Rows) -> Floats:
         """Each hidden neuron's side where `upper` was met."""
         points = take_rows(self.points, rows)
-        met = (beside(points, part[rows]) for part in (self.corner, self.later))
-        return to_numpy(sides(self.root.layers.take(rows), points, *met))
+        corner, later = beside(points, self.corner[rows]), beside(points, self.later[rows])
+        return to_numpy(sides(self.root.layers.take(rows), points, corner, later))
 
     def _bounded(self, branches: Branches, steps: int, *, root: bool = False) -> Branches:
         """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
@@ -466,8 +466,7 @@ class Search:
             self.root_bound[branches.row] = np.maximum(self.root_bound[branches.row], bound)
         free = ~self.done[branches.row]
         shut = np.flatnonzero((bound > cutoff) & free)
-        parts = (take_rows(part, shut) for part in (branches.decided, walk.lower, walk.upper))
-        self._close(branches.row[shut], bound[shut], *parts)
+        self._close(branches.row[shut], bound[shut], branches.decided, walk.lower, walk.upper, shut)
         rest = np.flatnonzero(~(bound > cutoff) & free)
         branches = replace(branches, multipliers=walk.multipliers, bound=bound).take(rest)
         if not rest.size:
@@ -488,7 +487,7 @@ class Search:
     def _case(self, branches: Branches) -> tuple[Ranges, Lines]:
         """The ranges of each branch's row, before any split, and the chords of the branch."""
         xp = array_namespace(branches.decided)
-        slope, intercept = (take_rows(line, branches.row) for line in self.lines)
+        slope, intercept = take_rows(self.lines[0], branches.row), take_rows(self.lines[1], branches.row)
         free, above = branches.decided == 0, xp.astype(branches.decided > 0, slope.dtype)
         return self.root.take(branches.row), (xp.where(free, slope, above), xp.where(free, intercept, 0.0))
 
@@ -519,10 +518,12 @@ class Search:
         if self.gap is None and not self.fine:
             self.done |= self.broken
 
-    def _close(self, rows: Rows, bound: Floats, *leaves: Array) -> None:
+    def _close(self, rows: Rows, bound: Floats, decided: Array, lower: Array, upper: Array, which: Rows) -> None:
+        """Close branches of these rows with these bounds; the other arrays have them at `which`."""
         np.minimum.at(self.lower, rows, bound)
         if self.keep and rows.size:
-            self.leaves.append(Leaves(rows, *(to_numpy(part) for part in leaves)))
+            leaves = map(to_numpy, map(take_rows, (decided, lower, upper), (which,) * 3))
+            self.leaves.append(Leaves(rows, *leaves))
 
     def _children(self, branches: Branches) -> Branches:
         """Two branches for each."""
@@ -565,7 +566,7 @@ class Search:
         chosen = np.concatenate(proposal.sides)[None, :]
         self._meet(branch.row, reach(layers, corner, chosen), corner, chosen)
         if bound[0] > self._cutoff(branch.row)[0]:
-            self._close(branch.row, bound, decided, lower, upper)
+            self._close(branch.row, bound, decided, lower, upper, np.zeros(1, dtype=np.intp))
             return -1
         if proposal.loosest is None or proposal.loosest[0] == 0:
             self._give_up(branch.row)

@@ -37,10 +37,7 @@ def build_witness(
         values = weights[-1] @ values + biases[-1]
         values = np.maximum(values, 0.0) if network.activations[i] == "relu" else values
         signs = np.where(values < 0.0, -1.0, 1.0)
-    step = np.zeros(network.n_outputs)
-    for output, direction in ((margin.above, -1.0), (margin.below, 1.0)):
-        if output >= 0:
-            step[output] = direction
+    step = -margin.signs(network.n_outputs)
     weights.append(_moved(network.weights[-1], step[:, None] * signs, radii[-1].weight))
     biases.append(_moved(network.biases[-1], step, radii[-1].bias))
     return network.with_parameters(weights, biases)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from holdfast.study.paper.compare import Comparison, Side
-from holdfast.study.paper.markdown import figure_text
+from holdfast.study.paper.compare import ComparedFigure, Side, figure_text
 from holdfast.study.paper.notes import explain_differences
-from holdfast.study.paper.sections import DELTA_NAMES, HEADINGS
-from holdfast.study.paper.settings import BASELINE
+from holdfast.study.paper.sections import HEADINGS, at_delta
 
 
-def differences_section(comparisons: Sequence[Comparison]) -> str:
+def differences_section(comparisons: Sequence[ComparedFigure]) -> str:
     """Every difference beyond the spread, then why, then those without a reason."""
     if not comparisons:
         return ""
@@ -26,10 +24,9 @@ def differences_section(comparisons: Sequence[Comparison]) -> str:
     ]
     explained = explain_differences(comparisons)
     if explained:
-        reasons = [f"- {one.note.text}\n  Seen in: {_places(one.differences)}." for one in explained]
+        reasons = [f"- {note.text}\n  Seen in: {_places(covered)}." for note, covered in explained]
         parts += ["### Why", "\n".join(reasons)]
-    covered = {id(difference) for one in explained for difference in one.differences}
-    left = [one for one in differences if id(one) not in covered]
+    left = [one for one in differences if not any(one in covered for _, covered in explained)]
     if left:
         parts.append(f"For {len(left)} differences we offer no reason: {_places(left)}.")
     if differences:
@@ -37,25 +34,24 @@ def differences_section(comparisons: Sequence[Comparison]) -> str:
     return "\n\n".join(parts)
 
 
-def _statements(differences: Sequence[Comparison]) -> Iterable[str]:
+def _statements(differences: Sequence[ComparedFigure]) -> Iterable[str]:
     """One line for each model, method, δ and metric: on which data sets ours is higher or lower, with the figures."""
 
-    def key(one: Comparison) -> tuple[str, ...]:
+    def key(one: ComparedFigure) -> tuple[str, ...]:
         return one.model, one.block, one.method, one.metric, one.side
 
     for (model, *_, side), group in groupby(sorted(differences, key=key), key=key):
         same = list(group)
         first = same[0]
-        at = "" if first.block == BASELINE else f" at {DELTA_NAMES[first.block]}"
         places = ", ".join(
             f"{one.dataset} ({figure_text(one.ours, one.metric)} against {figure_text(one.paper, one.metric)})"
             for one in same
         )
-        yield f"{model}, {first.method}{at}: {HEADINGS[first.metric]} is {side} on {places}."
+        yield f"{model}, {first.method}{at_delta(first.block)}: {HEADINGS[first.metric]} is {side} on {places}."
 
 
-def _places(differences: Sequence[Comparison]) -> str:
-    def key(one: Comparison) -> tuple[str, str, str]:
+def _places(differences: Sequence[ComparedFigure]) -> str:
+    def key(one: ComparedFigure) -> tuple[str, str, str]:
         return one.method, one.metric, one.model
 
     names = []

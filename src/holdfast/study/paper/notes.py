@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from holdfast.study.paper.compare import Comparison, Side
+from holdfast.study.paper.compare import SHARES, ComparedFigure, Side
 from holdfast.study.paper.settings import MULTI
 
 ANY: tuple[()] = ()
@@ -22,19 +22,12 @@ class Note:
     datasets: Collection[str] = ANY
     sides: Collection[Side] = ANY
 
-    def covers(self, difference: Comparison) -> bool:
+    def covers(self, difference: ComparedFigure) -> bool:
         """Whether it speaks of this difference."""
-        pairs = (
-            (self.methods, difference.method),
-            (self.metrics, difference.metric),
-            (self.models, difference.model),
-            (self.datasets, difference.dataset),
-            (self.sides, difference.side),
-        )
+        names = ("method", "metric", "model", "dataset", "side")
+        pairs = ((getattr(self, f"{name}s"), getattr(difference, name)) for name in names)
         return all(not wanted or value in wanted for wanted, value in pairs)
 
-
-VALIDITIES = ("validity_retrained", "delta_validity_val", "delta_validity_inc")
 
 NOTES: tuple[Note, ...] = (
     Note(
@@ -61,7 +54,7 @@ NOTES: tuple[Note, ...] = (
         "The authors' GCE-R tries six levels of probability up to 0.97 and their PROTO-R three, then give up; ours "
         "raise the margin for up to fifty rounds.",
         methods=("GCE-R", "PROTO-R"),
-        metrics=(*VALIDITIES, "cost_l1"),
+        metrics=(*SHARES, "cost_l1"),
     ),
     Note(
         "Their ROAR is CARLA's: a linear model is fitted once around the person and pushed past its threshold "
@@ -110,22 +103,14 @@ NOTES: tuple[Note, ...] = (
     Note(
         "The authors' networks for several classes apply softmax before a loss that applies it once more, and have "
         "5 neurons a layer on iris; ours apply it once, and have 10 there.",
-        metrics=(*VALIDITIES, "cost_l1"),
+        metrics=(*SHARES, "cost_l1"),
         models=(MULTI,),
     ),
 )
 
 
-@dataclass(frozen=True)
-class Explained:
-    """A reason and the differences that it is offered for."""
-
-    note: Note
-    differences: tuple[Comparison, ...]
-
-
-def explain_differences(comparisons: Collection[Comparison]) -> list[Explained]:
+def explain_differences(comparisons: Collection[ComparedFigure]) -> list[tuple[Note, list[ComparedFigure]]]:
     """The notes that speak of a difference that holds, each with those differences; a difference may have several."""
     differences = [one for one in comparisons if one.side is not Side.WITHIN]
-    found = [Explained(note, tuple(one for one in differences if note.covers(one))) for note in NOTES]
-    return [explained for explained in found if explained.differences]
+    explained = [(note, [one for one in differences if note.covers(one)]) for note in NOTES]
+    return [(note, covered) for note, covered in explained if covered]

@@ -10,12 +10,9 @@ from typing import Any
 
 from holdfast.errors import FileFormatError
 from holdfast.files import read_json
-from holdfast.study.paper.settings import BASELINE, DELTA_VAL, MULTI, TABLES, Block, ModelKind
+from holdfast.study.paper.settings import BASELINE, DELTA_VAL, MULTI, OTHER_DELTAS, Block, ModelKind
 
 NEEDED = ("quality_NN", "quality_LR", "runtime_s_20_inputs", "multiclass", "datasets")
-# Half a unit in the last digit that the paper prints.
-ROUNDING = {"lof": 0.005}
-OTHER_ROUNDING = 0.0005
 
 
 @dataclass(frozen=True)
@@ -90,25 +87,14 @@ class Printed:
 
     def delta_used(self, model: ModelKind, dataset: str, block: Block) -> float | None:
         """The δ that the paper's figures were made with."""
-        for table in TABLES:
-            for kind, label, delta in table.deltas:
-                if (table.name, kind, label) == (dataset, model, block):
-                    return delta
-        return self.delta(model, dataset, block)
+        return OTHER_DELTAS.get((model, dataset, block), self.delta(model, dataset, block))
 
     def _figure(self, table: str, path: tuple[str, ...]) -> Figure | None:
         mean = _at(self.tables, (table, *path))
         return None if mean is None else Figure(mean, _at(self.tables, (f"{table}-std", *path)))
 
 
-def rounding(metric: str) -> float:
-    """How far the printed figure of a metric may lie from what it was rounded from."""
-    return ROUNDING.get(metric, OTHER_ROUNDING)
-
-
 def _at(tables: Any, path: tuple[str, ...]) -> float | None:
     for key in path:
-        if not isinstance(tables, Mapping) or key not in tables:
-            return None
-        tables = tables[key]
+        tables = tables.get(key) if isinstance(tables, Mapping) else None
     return float(tables) if isinstance(tables, int | float) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,17 @@ METRICS = ("validity_retrained", "delta_validity_val", "delta_validity_inc", "co
 CELL = ["model", "dataset", "block", "method"]
 SEEDED = [*CELL, "seed"]
 _BLOCK_ORDER = {block: place for place, block in enumerate((BASELINE, *TARGETS))}
+_COLUMNS = {
+    "accuracy": ["model", "dataset", "fold", "accuracy", "rows", "attributes"],
+    "inputs": [
+        *SEEDED, "input", "delta", "found", "valid", "valid_retrained", "verdict_val", "verdict_inc", "cost_l1", "lof",
+        "radius",
+    ],
+    "seconds": [*SEEDED, "inputs", "seconds"],
+    "distances": ["model", "dataset", "seed", "share", "distance"],
+    "calibrated": ["model", "dataset", "seed", "block", "delta", "reached"],
+    "robust_init": ["model", "dataset", "table", "row", "inputs", "seconds"],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,37 +60,34 @@ class Results:
     @classmethod
     def of(cls, records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Results:
         """From plain records, as the cells hold them; a part without records is an empty frame."""
-        return cls(**{part: pd.DataFrame(list(records.get(part, ())), columns=columns) for part, columns in _COLUMNS})
+        frames = {part: pd.DataFrame(list(records.get(part, ())), columns=_COLUMNS[part]) for part in _COLUMNS}
+        return cls(**frames)
 
     def write(self, folder: Path) -> None:
         """Each frame as a CSV file."""
-        for part, _ in _COLUMNS:
+        for part in _COLUMNS:
             getattr(self, part).to_csv(folder / f"{part}.csv", index=False)
 
-    @property
-    def cells(self) -> pd.DataFrame:
-        """One row for each method and seed: the paper's metrics, coverage and seconds.
+    def mean_and_spread(self) -> pd.DataFrame:
+        """Over the seeds, as the paper has it: mean and population standard deviation of each metric.
 
         As in the paper, shares and means are over the inputs with an answer; `coverage` says how many those are.
         """
+        shares = {
+            f"delta_{what}_{label}": _share(self.inputs[f"verdict_{label}"], verdict)
+            for label in ("val", "inc")
+            for what, verdict in (("validity", "ROBUST"), ("unknown", "UNKNOWN"))
+        }
         rows = self.inputs.assign(
             coverage=self.inputs["found"].astype(float),
             validity_retrained=self.inputs["valid_retrained"].astype(float),
-            **{
-                f"delta_{what}_{label}": _share(self.inputs, f"verdict_{label}", verdict)
-                for label in ("val", "inc")
-                for what, verdict in (("validity", "ROBUST"), ("unknown", "UNKNOWN"))
-            },
+            **shares,
         )
-        wanted = ["coverage", *METRICS, "delta_unknown_val", "delta_unknown_inc"]
-        means = rows.groupby(SEEDED, sort=False, as_index=False)[wanted].mean()
-        return means.merge(self.seconds, on=SEEDED, how="left")
-
-    def mean_and_spread(self) -> pd.DataFrame:
-        """Over the seeds, as the paper has it: mean and population standard deviation of each metric."""
-        cells = self.cells.assign(seconds=lambda frame: frame["seconds"] * 20 / frame["inputs"])
-        values = [*METRICS, "coverage", "delta_unknown_val", "delta_unknown_inc", "seconds"]
-        grouped = cells.groupby(CELL, sort=False)[values]
+        values = ["coverage", *METRICS, "delta_unknown_val", "delta_unknown_inc"]
+        cells = rows.groupby(SEEDED, sort=False, as_index=False)[values].mean()
+        cells = cells.merge(self.seconds, on=SEEDED, how="left")
+        cells["seconds"] *= 20 / cells["inputs"]
+        grouped = cells.groupby(CELL, sort=False)[[*values, "seconds"]]
         # One seed has no spread, which is not a spread of 0.
         mean, std = grouped.mean(), grouped.std(ddof=0).where(grouped.count() > 1)
         joined = mean.join(std.add_suffix("_std")).reset_index()
@@ -97,31 +105,6 @@ def groups(frame: pd.DataFrame, by: list[str]) -> Iterator[tuple[Any, pd.DataFra
     yield from frame.groupby(by, sort=False)
 
 
-def target_metric(block: Block) -> str:
-    """The metric that says whether a method reached the δ it was given."""
-    if block == BASELINE:
-        raise ValueError("a baseline has no δ to reach")
-    return "delta_validity_val" if block == "delta_val" else "delta_validity_inc"
-
-
-def _share(inputs: pd.DataFrame, column: str, verdict: str) -> pd.Series:
+def _share(verdicts: pd.Series, verdict: str) -> pd.Series:
     """1 where the answer has this verdict, else 0; nan where there is no answer or no such δ."""
-    known = inputs[column].notna()
-    return (inputs[column] == verdict).astype(float).where(known)
-
-
-_COLUMNS: tuple[tuple[str, list[str]], ...] = (
-    ("accuracy", ["model", "dataset", "fold", "accuracy", "rows", "attributes"]),
-    (
-        "inputs",
-        [
-            *SEEDED, "input", "delta", "found", "valid", "valid_retrained", "verdict_val", "verdict_inc", "cost_l1",
-            "lof", "radius",
-        ],
-    ),
-    ("seconds", [*SEEDED, "inputs", "seconds"]),
-    ("distances", ["model", "dataset", "seed", "share", "distance"]),
-    ("calibrated", ["model", "dataset", "seed", "block", "delta", "reached"]),
-    ("robust_init", ["model", "dataset", "table", "row", "inputs", "seconds"]),
-)  # fmt: skip
-assert tuple(part for part, _ in _COLUMNS) == tuple(part.name for part in fields(Results))
+    return (verdicts == verdict).astype(float).where(verdicts.notna())

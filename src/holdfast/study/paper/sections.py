@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import pandas as pd
 
 from holdfast.study.markdown import table
 from holdfast.study.paper.claims import Claim
-from holdfast.study.paper.markdown import NONE, beside, figure_text, speed
-from holdfast.study.paper.preface import Run
+from holdfast.study.paper.compare import NONE, beside, figure_text, speed
 from holdfast.study.paper.printed import Figure, Printed
-from holdfast.study.paper.results import METRICS, Results, groups
-from holdfast.study.paper.settings import BASELINE, DELTA_INC, DELTA_VAL, LR, MULTI, NN, TARGETS, ModelKind
+from holdfast.study.paper.results import CELL, METRICS, Results, groups
+from holdfast.study.paper.settings import BASELINE, DELTA_NAMES, LR, MULTI, NN, Block, ModelKind
 
 HEADINGS = {
     "validity_retrained": "valid after retraining",
@@ -20,9 +22,34 @@ HEADINGS = {
     "cost_l1": "cost",
     "lof": "lof",
 }
-DELTA_NAMES = {DELTA_VAL: "δ_val", DELTA_INC: "δ_inc"}
 TITLES: dict[ModelKind, str] = {NN: "neural networks", LR: "logistic regression", MULTI: "several classes"}
 SHOWN_BROKEN = 12
+
+
+@dataclass(frozen=True)
+class Run:
+    """How the results came about.
+
+    Parameters
+    ----------
+    command
+        What a reader types to get them again.
+    seeds, inputs
+        Of the quality tables.
+    machine
+        What it ran on, in words.
+    missing
+        What could not be run, as sentences.
+    images
+        Where the pictures lie, as seen from the page; None without pictures.
+    """
+
+    command: str
+    seeds: int
+    inputs: int
+    machine: str
+    missing: Sequence[str] = ()
+    images: str | None = None
 
 
 def claims_section(claims: Sequence[Claim]) -> str:
@@ -43,13 +70,14 @@ def accuracy_section(results: Results, printed: Printed) -> str:
         return ""
     rows = []
     for (dataset,), part in groups(results.accuracy, ["dataset"]):
-        theirs = printed.size(dataset) or (None, None)
-        sizes = [_count(int(part[what].iloc[0]), paper) for what, paper in zip(_SIZES, theirs, strict=True)]
-        cells = []
-        for model in TITLES:
-            folds = part[part["model"] == model]["accuracy"]
-            ours = None if folds.empty else Figure(float(folds.mean()), float(folds.std(ddof=0)))
-            cells.append(beside(ours, printed.accuracy(dataset, model), "accuracy"))
+        sizes = [f"{int(part[what].iloc[0]):,}" for what in ("rows", "attributes")]
+        theirs = printed.size(dataset)
+        if theirs is not None:
+            sizes = [f"{ours} ({paper:,})" for ours, paper in zip(sizes, theirs, strict=True)]
+        cells = [
+            beside(_figure(part[part["model"] == model]["accuracy"]), printed.accuracy(dataset, model), "accuracy")
+            for model in TITLES
+        ]
         rows.append([dataset, *sizes, *cells])
     headings = ["data", "rows", "attributes", *(f"accuracy: {title}" for title in TITLES.values())]
     return f"{_ACCURACY}\n\n{table(headings, rows)}"
@@ -62,13 +90,12 @@ def deltas_section(results: Results, printed: Printed, run: Run) -> str:
     rows = []
     for (model, dataset), part in groups(results.calibrated, ["model", "dataset"]):
         cells = []
-        for block in TARGETS:
+        for block in DELTA_NAMES:
             ours = part[part["block"] == block]
-            cells += [_delta(printed.delta(model, dataset, block)), _delta(printed.delta_used(model, dataset, block))]
             short = len(ours) - int(ours["reached"].astype(bool).sum())
             note = f" ({short} of {len(ours)} not reached)" if short else ""
-            spread = Figure(float(ours["delta"].mean()), float(ours["delta"].std(ddof=0)) if len(ours) > 1 else None)
-            cells.append(NONE if ours.empty else figure_text(spread, "delta") + note)
+            theirs = (printed.delta(model, dataset, block), printed.delta_used(model, dataset, block))
+            cells += [*map(_delta, theirs), figure_text(_figure(ours["delta"]), "delta") + note]
         rows.append([f"{model} {dataset}", *cells])
     headings = ["", *(f"{name} {what}" for name in DELTA_NAMES.values() for what in ("printed", "used", "ours"))]
     parts = [_DELTAS, _picture(run, "deltas", "δ against the share of the second half"), table(headings, rows)]
@@ -103,51 +130,54 @@ def seconds_section(results: Results, printed: Printed) -> str:
     """The runtime table."""
     frame = results.mean_and_spread()
     frame = frame[frame["model"] != MULTI]
-    if frame.empty:
-        return ""
-    datasets = list(dict.fromkeys(frame["dataset"]))
-    rows = []
-    for (model, block, method), part in groups(frame, ["model", "block", "method"]):
-        ours: Mapping[str, float] = dict(zip(part["dataset"], part["seconds"], strict=True))
-        at = "" if block == BASELINE else f" {DELTA_NAMES[block]}"
-        cells = [speed(ours.get(name), printed.seconds(model, name, block, method)) for name in datasets]
-        rows.append([f"{model} {method}{at}", *cells])
-    return f"{_SECONDS}\n\n{table(['', *datasets], rows)}"
+    rows, texts = [], []
+    for model, dataset, block, method, ours in frame[[*CELL, "seconds"]].itertuples(index=False):
+        texts.append(speed(ours, printed.seconds(model, dataset, block, method)))
+        rows.append(f"{model} {method}{at_delta(block).removeprefix(' at')}")
+    return "" if frame.empty else f"{_SECONDS}\n\n{_wide(rows, frame['dataset'], texts)}"
 
 
 def robust_init_section(results: Results, printed: Printed) -> str:
     """The two tables on robustInit."""
     parts = [] if results.robust_init.empty else [_ROBUST_INIT]
     for (name,), part in groups(results.robust_init, ["table"]):
-        columns = list(dict.fromkeys(zip(part["dataset"], part["model"], part["inputs"], strict=True)))
-        rows = []
-        for (row,), of_row in groups(part, ["row"]):
-            ours = dict(zip(zip(of_row["dataset"], of_row["model"], strict=True), of_row["seconds"], strict=True))
-            cells = [
-                speed(ours.get((dataset, model)), printed.robust_init(name, row, dataset, model))
-                for dataset, model, _ in columns
-            ]
-            rows.append([row, *cells])
-        headings = ["", *(f"{dataset} {model}, {inputs:,} inputs" for dataset, model, inputs in columns)]
-        parts.append(table(headings, rows))
+        columns, texts = [], []
+        for row in part.to_dict("records"):
+            dataset, model = row["dataset"], row["model"]
+            texts.append(speed(row["seconds"], printed.robust_init(str(name), row["row"], dataset, model)))
+            columns.append(f"{dataset} {model}, {row['inputs']:,} inputs")
+        parts.append(_wide(part["row"], columns, texts))
     return "\n\n".join(parts)
 
 
+def _wide(rows: Iterable[str], columns: Iterable[str], texts: list[str]) -> str:
+    """A table of texts, each at its row and column."""
+    frame = pd.DataFrame({"row": list(rows), "column": list(columns), "text": texts})
+    wide = frame.pivot_table("text", "row", "column", aggfunc="first", sort=False).fillna(NONE)
+    return table(["", *wide.columns], wide.reset_index().to_numpy().tolist())
+
+
+def at_delta(block: Block) -> str:
+    """The δ that a method was given, behind its name; nothing for a baseline."""
+    return "" if block == BASELINE else f" at {DELTA_NAMES[block]}"
+
+
+def _figure(values: pd.Series) -> Figure | None:
+    """Mean and spread, which one value has not."""
+    if values.empty:
+        return None
+    return Figure(float(values.mean()), float(values.std(ddof=0)) if len(values) > 1 else None)
+
+
 def _quality_row(row: Mapping[Any, Any], printed: Printed, metrics: Sequence[str]) -> list[str]:
-    model, dataset, block, method = (row[name] for name in ("model", "dataset", "block", "method"))
-    cells = [
-        beside(
-            Figure(row[metric], row[f"{metric}_std"]), printed.quality(model, dataset, block, method, metric), metric
-        )
-        for metric in metrics
-    ]
+    model, dataset, block, method = (row[name] for name in CELL)
+    cells = []
+    for metric in metrics:
+        paper = printed.quality(model, dataset, block, method, metric)
+        cells.append(beside(Figure(row[metric], row[f"{metric}_std"]), paper, metric))
     unknown = max(row["delta_unknown_val"], row["delta_unknown_inc"])
     note = f" ({100 * unknown:.1f}% UNKNOWN)" if unknown > 0 else ""
     return [method, *cells, f"{100 * row['coverage']:.0f}%{note}"]
-
-
-def _count(ours: int, paper: int | None) -> str:
-    return f"{ours:,}" if paper is None else f"{ours:,} ({paper:,})"
 
 
 def _delta(value: float | None) -> str:
@@ -157,8 +187,6 @@ def _delta(value: float | None) -> str:
 def _picture(run: Run, name: str, text: str) -> str:
     return "" if run.images is None else f"![{text}]({run.images}/paper-{name}.png)"
 
-
-_SIZES = ("rows", "attributes")
 
 _ACCURACY = """\
 ## Table 1: data and accuracies
