@@ -12,8 +12,7 @@ from holdfast.presentation.report.contents import (
     Contents,
     CounterModel,
     Curve,
-    Group,
-    Method,
+    Figures,
     Missing,
     Moves,
     ParameterChange,
@@ -50,7 +49,7 @@ def contents(n: int = 120, *, numeric: int = 6, mixed: int = 1, methods: int = 1
     columns = _columns(numeric, mixed)
     people = tuple(_person(i, columns, rng) for i in range(n))
     first = _method("closest", [person.cost for person in people], [person.radius for person in people], people)
-    others = tuple(_other(k, first, rng) for k in range(1, methods))
+    others = tuple(_other(k, first, people, rng) for k in range(1, methods))
     robust = sum(person.verdict == "ROBUST" for person in people)
     found = sum(bool(person.after) for person in people)
     return Contents(
@@ -143,7 +142,7 @@ def without_answers(n: int = 12) -> Contents:
         for p in plain.people
     )
     nothing = (None,) * n
-    method = Method("closest", 0, 0, 0, None, None, None, None, nothing, nothing)
+    method = Figures("closest", n, 0, 0, 0, None, None, None, None, nothing)
     return replace(
         plain,
         promise=(f"None of {n} people could be told what to change.",),
@@ -226,13 +225,14 @@ def _sentence(column: Column, old: Value, new: Value) -> str:
     return f"{'raise' if new > old else 'lower'} {column.label} from {old:,.10g} to {new:,.10g}{unit}"
 
 
-def _method(name: str, costs: list[float | None], radii: list[float | None], people: tuple[Person, ...]) -> Method:
+def _method(name: str, costs: list[float | None], radii: list[float | None], people: tuple[Person, ...]) -> Figures:
     cost = np.array([c for c in costs if c is not None])
     radius = np.sort([r for r in radii if r is not None])
     curve = Curve((0.0, *radius.tolist()), (1.0, *(1 - np.arange(1, radius.size + 1) / radius.size).tolist()))
     verdicts = [person.verdict for person in people]
-    return Method(
+    return Figures(
         name,
+        people=len(costs),
         found=int(cost.size),
         robust=verdicts.count("ROBUST"),
         unknown=verdicts.count("UNKNOWN"),
@@ -240,12 +240,11 @@ def _method(name: str, costs: list[float | None], radii: list[float | None], peo
         median_cost=float(np.median(cost)) if cost.size else None,
         median_radius=float(np.median(radius)) if radius.size else None,
         survival=curve if radius.size else None,
-        costs=tuple(costs),
         radii=tuple(radii),
     )
 
 
-def _other(k: int, first: Method, rng: np.random.Generator) -> Method:
+def _other(k: int, first: Figures, people: tuple[Person, ...], rng: np.random.Generator) -> Figures:
     names = [
         "closest",
         "RNCE",
@@ -259,7 +258,7 @@ def _other(k: int, first: Method, rng: np.random.Generator) -> Method:
         "a method with a long name",
     ]
     factor = float(rng.uniform(0.3, 1.7))
-    costs = [None if c is None else c * (0.5 + factor / 2) for c in first.costs]
+    costs = [None if c is None else c * (0.5 + factor / 2) for c in (person.cost for person in people)]
     radii = [None if r is None else r * factor * float(rng.uniform(0.7, 1.3)) for r in first.radii]
     method = _method(names[k % len(names)], costs, radii, ())
     return replace(method, robust=sum(r is not None and r > DELTA for r in radii))
@@ -289,11 +288,12 @@ def _slices(
         costs = [person.cost for person in some if person.cost is not None]
         radii = [person.radius for person in some if person.radius is not None]
         groups.append(
-            Group(
+            Figures(
                 name,
                 len(some),
                 len(costs),
                 sum(person.verdict == "ROBUST" for person in some),
+                sum(person.verdict == "UNKNOWN" for person in some),
                 float(np.mean(costs)) if costs else None,
                 float(np.median(costs)) if costs else None,
                 float(np.median(radii)) if radii else None,

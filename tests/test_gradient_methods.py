@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 import holdfast as hf
 from holdfast.generators import GCE, PROTO, RBR, ROAR, STCE, Closest, Robust, explain
 from holdfast.generators.candidates import Candidates
-from holdfast.generators.gradient import Relaxed, hinge_loss, logistic_loss
+from holdfast.generators.gradient import RelaxedSpace, hinge_loss, logistic_loss
 from holdfast.generators.proto import nearest_means
 from holdfast.generators.reading import read_question
 from holdfast.verify.margins import least_margins, margin_slopes
@@ -330,7 +330,7 @@ def task_of(case):
 
 def test_relaxed_points_are_the_nearest_within_reach():
     case = make_case("logistic regression", "categorical")
-    relaxed = Relaxed.of(task_of(case))
+    relaxed = RelaxedSpace.of(task_of(case))
     rng = np.random.default_rng(0)
     rows = np.arange(len(case.people))
     wished = rng.normal(0.3, 1.0, relaxed.factuals.shape)

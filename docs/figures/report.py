@@ -46,7 +46,8 @@ def heloc_report(folder: Path, people: int = 200) -> Path:
         hf.explain(classifier, refused, target=1, changes=delta.changes, generator=generator, space=data.space)
         for generator in (hf.RNCE(data.X[:5000], line_search=True), hf.NNCE(data.X[:5000]))
     )
-    return told.report(
+    return hf.report(
+        told,
         folder / "heloc.html",
         title="Advice to refused home-equity borrowers",
         name="robust",

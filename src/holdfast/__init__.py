@@ -43,6 +43,7 @@ from holdfast.generators import (
 )
 from holdfast.importers import load_model, load_network
 from holdfast.network import Network
+from holdfast.presentation.report import report
 from holdfast.retraining import retrain
 from holdfast.scored import scored
 from holdfast.study import benchmark
@@ -50,7 +51,6 @@ from holdfast.verify import Certificates, Verdict, certified_radius, certify, ou
 
 if TYPE_CHECKING:
     from holdfast.presentation.letters import letters
-    from holdfast.presentation.report import report
     from holdfast.promises import Audit, Ledger, check_certificate, promise_expiry, save_witness, write_certificates
     from holdfast.promises.audit import audit
     from holdfast.promises.certificate import certificate
@@ -123,7 +123,7 @@ _LATER = dict.fromkeys(
         "write_certificates",
     ],
     "holdfast.promises",
-) | {"letters": "holdfast.presentation.letters", "report": "holdfast.presentation.report"}
+) | {"letters": "holdfast.presentation.letters"}
 
 
 def __getattr__(name: str) -> object:

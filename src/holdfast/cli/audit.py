@@ -10,10 +10,10 @@ import numpy as np
 import typer
 from typer import Option
 
-from holdfast.cli import screens, tables
+from holdfast.cli import tables
 from holdfast.cli.ledger import LedgerFile
 from holdfast.cli.options import BROKEN, FILE, Deciding, Out, TrustPickle, command, existing_file
-from holdfast.cli.screens import say
+from holdfast.cli.screens import complain, say, show_table
 from holdfast.cli.tables import read_schema
 from holdfast.files import write_json, write_table
 from holdfast.importers import Model
@@ -74,7 +74,7 @@ def audit(
         _write_json(result, expiry, report)
     _show(result, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
     if not result.kept:
-        screens.complain(f"{int(result.broken.sum()):,} of {len(result):,} promises are not kept")
+        complain(f"{int(result.broken.sum()):,} of {len(result):,} promises are not kept")
         raise typer.Exit(BROKEN)
 
 
@@ -84,9 +84,7 @@ def _expiry(
     """By radii where all promises have one in the parameters of networks; else the promises themselves are counted."""
     networks = all(isinstance(model.classifier, Network) for model in models)
     if networks and result.radius_left is not None and all(group.terms.norm is not None for group in result.groups):
-        return promise_expiry(
-            result.radius_left, models, horizon=horizon, confidence=confidence, period=period
-        )  # fmt: skip
+        return promise_expiry(result.radius_left, models, horizon=horizon, confidence=confidence, period=period)
     with Ledger(ledger, create=False) as book:
         return promise_expiry(book, models, horizon=horizon, confidence=confidence)
 
@@ -111,7 +109,7 @@ def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) ->
 def _show(result: Audit, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]) -> None:
     counts = {status: count for status, count in result.totals.items() if count or status is not Status.ERASED}
     rows = ((status.name, f"{count:,}", status.meaning) for status, count in counts.items())
-    screens.show_table(("status", "promises", "meaning"), rows, right=("promises",))
+    show_table(("status", "promises", "meaning"), rows, right=("promises",))
     for group in result.groups:
         say(_sentence(group))
     left = np.empty(0) if result.radius_left is None else result.radius_left[~result.broken]

@@ -12,10 +12,10 @@ import pandas as pd
 import typer
 from typer import Argument, Option
 
-from holdfast.cli import screens, tables
+from holdfast.cli import tables
 from holdfast.cli.advice import Advised
 from holdfast.cli.options import BROKEN, FILE, command
-from holdfast.cli.screens import say
+from holdfast.cli.screens import complain, say, show_table
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import overviews
 from holdfast.promises.migrate import migrate as migrate_ledger
@@ -47,8 +47,7 @@ def add(
     date: Annotated[str | None, Option(help="When the promises were made, 2026-11-16; today if not given.")] = None,
     no_radius: Annotated[bool, Option("--no-radius", help="Do not compute each promise's certified radius.")] = False,
     once: Annotated[
-        bool,
-        Option("--once", help="Leave out what is recorded already (same key, date, terms, class and advice)."),
+        bool, Option("--once", help="Leave out what is recorded already (same key, date, terms, class and advice).")
     ] = False,
     secret: SecretFile = None,
 ) -> None:
@@ -99,7 +98,7 @@ def show(
             )
         say(f"{last:,} promises")
         numbers = ("promises", "robust", "erased")
-        screens.show_table(("model", "delta", "threshold", *numbers, "from", "to"), rows, right=numbers, no_wrap=True)
+        show_table(("model", "delta", "threshold", *numbers, "from", "to"), rows, right=numbers, no_wrap=True)
         for words, chance in chances.items():
             say(f"{words}: measured, not proven: {chance}")
         say(f"head {book.head}")
@@ -130,7 +129,7 @@ def verify(
     with Ledger(ledger, create=False) as book:
         result = book.verify(head=head)
     if not result.intact:
-        screens.complain(str(result))
+        complain(str(result))
         raise typer.Exit(BROKEN)
     say(str(result))
 

@@ -1,7 +1,7 @@
 """Recourse: ways to find it, and `explain`, which checks and certifies whatever they find."""
 
 from holdfast.generators.alternatives import alternatives
-from holdfast.generators.base import Generator, Proposals, Task
+from holdfast.generators.base import Generator, Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators.closest import Closest
 from holdfast.generators.explain import explain
 from holdfast.generators.gce import GCE
@@ -29,7 +29,9 @@ __all__ = [
     "Closest",
     "Generator",
     "Proposals",
+    "ReasonKind",
     "Recourse",
+    "RecourseReason",
     "Robust",
     "Task",
     "alternatives",

@@ -102,7 +102,7 @@ class Judge(ABC):
 class Today(Judge):
     """Today's model alone."""
 
-    who: ClassVar[str] = "today's model"
+    who = "today's model"
 
     network: Network
     target: int

@@ -156,19 +156,19 @@ class ReasonKind(Enum):
         return self in (ReasonKind.FIXED, ReasonKind.IMPOSSIBLE)
 
 
-class Reason(str):
+class RecourseReason(str):
     """Why a row has no answer: a sentence that begins as its `kind` says, which is what to ask instead of the text.
 
     Examples
     --------
-    >>> reason = Reason(ReasonKind.IMPOSSIBLE, "no point is accepted")
-    >>> reason, reason.bare, Reason.read(str(reason)).kind.name
+    >>> reason = RecourseReason(ReasonKind.IMPOSSIBLE, "no point is accepted")
+    >>> reason, reason.bare, RecourseReason.read(str(reason)).kind.name
     ('proven: no point is accepted', 'no point is accepted', 'IMPOSSIBLE')
     """
 
     kind: ReasonKind
 
-    def __new__(cls, kind: ReasonKind, rest: str) -> Reason:
+    def __new__(cls, kind: ReasonKind, rest: str) -> RecourseReason:
         reason = super().__new__(cls, kind.value + rest)
         reason.kind = kind
         return reason
@@ -177,7 +177,7 @@ class Reason(str):
         return self.kind, self.removeprefix(self.kind.value)
 
     @classmethod
-    def read(cls, text: str) -> Reason:
+    def read(cls, text: str) -> RecourseReason:
         """A reason as a file has it."""
         kind = next(kind for kind in ReasonKind if text.startswith(kind.value))
         return cls(kind, text.removeprefix(kind.value))
@@ -197,7 +197,7 @@ class Proposals:
     points
         (n, d) points; a row of NaN where there is none.
     reason
-        "" where a point is proposed, otherwise a sentence; a `Reason` can say that no point exists.
+        "" where a point is proposed, otherwise a sentence; a `RecourseReason` can say that no point exists.
     optimality_gap
         How far, relatively, the cost may lie above the least possible; 0 proven, nan where the method proves nothing.
     lower_bound

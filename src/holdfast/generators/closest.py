@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -59,9 +59,9 @@ class Closest(Generator):
     ROBUST 0.0
     """
 
-    name: ClassVar[str] = "closest"
-    good_for: ClassVar[str] = "the cheapest change that every model in Δ accepts, with a proof that none is cheaper"
-    paper: ClassVar[str] = "holdfast; the hull after Jiang, Lan, Leofante, Rago and Toni 2023, PROPLACE"
+    name = "closest"
+    good_for = "the cheapest change that every model in Δ accepts, with a proof that none is cheaper"
+    paper = "holdfast; the hull after Jiang, Lan, Leofante, Rago and Toni 2023, PROPLACE"
 
     plausible: Any = None
     neighbours: int = 10

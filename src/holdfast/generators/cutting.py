@@ -131,23 +131,20 @@ class CuttingPlanes:
                     heapq.heappush(heap, (bound, next(serial), child))
                 undecided = undecided if children else min(undecided, bound)
         self._learn(min(undecided, self.limit))
-        return self._again(undecided < np.inf)
+        # After a search to the end: look further out, or for more margin than rounding can take away.
+        if self.point is not None:
+            # An answer from beyond the radius: its own cost takes over.
+            again, self.radius = self.cost > self.limit, np.inf
+        elif undecided < np.inf and self.demand < _EXTRA[-1]:
+            again, self.demand = True, max(10.0 * self.demand, _EXTRA[0])
+        else:
+            self.radius *= 4.0
+            again = self.radius <= _LAST_RADIUS
+        return again and not self._done()
 
     def _learn(self, bound: float) -> None:
         if self.demand == 0.0:
             self.bound = max(self.bound, bound)
-
-    def _again(self, undecided: bool) -> bool:
-        """After a search to the end: look further out, or for more margin than rounding can take away."""
-        if self.point is not None:
-            # An answer from beyond the radius: its own cost takes over.
-            beyond, self.radius = self.cost > self.limit, np.inf
-            return beyond and not self._done()
-        if undecided and self.demand < _EXTRA[-1]:
-            self.demand = max(10.0 * self.demand, _EXTRA[0])
-            return not self._done()
-        self.radius *= 4.0
-        return self.radius <= _LAST_RADIUS and not self._done()
 
     def _look(self, bound: float, part: _Part) -> tuple[float, list[_Part]]:
         """A better bound for a part of the domain, and the parts to split it into; none where it is done with."""

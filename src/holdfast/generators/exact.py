@@ -18,7 +18,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
 from holdfast.features.kinds import Direction, Name
 from holdfast.generators.acceptance import Judge
-from holdfast.generators.base import Proposals, Reason, ReasonKind, Task
+from holdfast.generators.base import Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators.cutting import CuttingPlanes
 from holdfast.milp.people import PointLimits
 from holdfast.network import Floats
@@ -57,7 +57,9 @@ def search_row(task: Task, row: int, judge: Judge, limits: PointLimits) -> RowAn
     reason = ""
     if point is None and bound == np.inf:
         why = _what_is_in_the_way(judge, task.space, person, limits, deadline)
-        reason = Reason(ReasonKind.IMPOSSIBLE, f"no point within the constraints is accepted by {judge.who}{why}")
+        reason = RecourseReason(
+            ReasonKind.IMPOSSIBLE, f"no point within the constraints is accepted by {judge.who}{why}"
+        )
     elif point is None:
         reason = f"no point accepted by {judge.who} was found{' in time' if deadline.over else ''}"
     return point, reason, bound / task.space.n_variables

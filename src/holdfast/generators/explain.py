@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows
 from holdfast.features.kinds import Direction
-from holdfast.generators.base import Generator, Proposals, Reason, ReasonKind, Task
+from holdfast.generators.base import Generator, Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators.candidates import check_candidates, read_candidates
 from holdfast.generators.density import density_of
 from holdfast.generators.reading import read_question
@@ -116,7 +115,7 @@ def explain(
     proposals = replace(task.nothing(), reason=reason)
     with progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE) as advance:
         if rows.size:
-            _ask(generator, replace(task.take(rows), advance=advance), rows, proposals)
+            proposals.put(rows, _ask(generator, replace(task.take(rows), advance=advance)))
     result = finish(task, proposals)
     _warn_of_far_answers(task, result, generator, data)
     return replace(result, calls=tally.since(before), generator=generator)
@@ -127,14 +126,14 @@ def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, dat
     table = None if data is None else check_candidates(data)
     if data is None and not getattr(generator, "base", generator).keeps_to_rows:
         table = generator.example_table()
-    found = result.answered
-    if table is None or isinstance(table, FeatureSpace) or not found.size:
+    rows = result.answered
+    if table is None or isinstance(table, FeatureSpace) or not rows.size:
         return
     density = density_of(read_candidates(table, task.space, task.classifier))
-    far = 0 if density is None else int(density.far_off(result.points[found], task.factuals[found]).sum())
+    far = 0 if density is None else int(density.far_off(result.points[rows], task.factuals[rows]).sum())
     if far:
         warnings.warn(
-            f"{far} of {found.size} answers lie far off the data: their local outlier factor is more than 1.25 times "
+            f"{far} of {rows.size} answers lie far off the data: their local outlier factor is more than 1.25 times "
             "that of the person and of 99% of the table's rows. Points off the data break more often when models are "
             "retrained; RNCE(X) and Closest(plausible=X) keep to rows",
             HoldfastWarning,
@@ -149,14 +148,14 @@ def _known_beforehand(task: Task) -> list[str]:
     fixed = [task.space.label(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
     for row in np.flatnonzero((lower == upper).all(axis=1)):
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
-        reason[row] = Reason(ReasonKind.FIXED, f"{of_them}, and today's class is another")
+        reason[row] = RecourseReason(ReasonKind.FIXED, f"{of_them}, and today's class is another")
     for row in np.flatnonzero(task.classifier.predict_index(task.factuals) == task.targets):
-        reason[row] = Reason(ReasonKind.ACCEPTED, str(task.classifier.classes[task.targets[row]]))
+        reason[row] = RecourseReason(ReasonKind.ACCEPTED, str(task.classifier.classes[task.targets[row]]))
     return reason
 
 
-def _ask(generator: Generator, task: Task, rows: NDArray[np.intp], proposals: Proposals) -> None:
-    """The generator's proposals at their places, refused if they are not of the shape agreed on."""
+def _ask(generator: Generator, task: Task) -> Proposals:
+    """The generator's proposals, refused if they are not of the shape agreed on."""
     asked = generator.propose(task)
     parts = (asked.points, asked.reason, asked.optimality_gap, asked.lower_bound)
     if asked.points.shape != task.factuals.shape or any(len(part) != len(task) for part in parts):
@@ -164,7 +163,7 @@ def _ask(generator: Generator, task: Task, rows: NDArray[np.intp], proposals: Pr
             f"{type(generator).__name__}: expected a proposal for each of {len(task)} rows, "
             f"got points of shape {asked.points.shape}"
         )
-    proposals.put(rows, asked)
+    return asked
 
 
 def finish(task: Task, proposals: Proposals) -> Recourse:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.gradient import Aim, logistic_loss
@@ -39,11 +38,11 @@ class GCE(Generator):
     ([[0.8, 0.4]], True)
     """
 
-    name: ClassVar[str] = "gce"
-    good_for: ClassVar[str] = "cheap advice by gradient descent, in no time and on large networks; rarely robust"
-    paper: ClassVar[str] = "Wachter, Mittelstadt and Russell 2017, Counterfactual explanations without opening the box"
-    uses_changes: ClassVar[bool] = False
-    raises: ClassVar[str] = "margin"
+    name = "gce"
+    good_for = "cheap advice by gradient descent, in no time and on large networks; rarely robust"
+    paper = "Wachter, Mittelstadt and Russell 2017, Counterfactual explanations without opening the box"
+    uses_changes = False
+    raises = "margin"
 
     margin: float = 0.0
     raise_by: float = 0.1

@@ -3,7 +3,7 @@
     minimise    c * loss(margin(x')) + price(x'),    price(x') = sum_v weight_v |x'_v - x_v| + smooth(x')
 
 over the box that a person can reach, with one-hot columns relaxed to weights that sum to 1. For each person the least
-multiplier c is sought whose minimum has a margin of at least 0: just across the boundary. Relaxed points are no
+multiplier c is sought whose minimum has a margin of at least 0: just across the boundary. RelaxedSpace points are no
 answers: `Polish` keeps the cheapest that has the margin, and the class, once it is a row of the caller's table.
 """
 
@@ -85,7 +85,7 @@ def hinge_loss(width: float) -> Loss:
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class RelaxedSpace:
     """Where each person's variables can go once steps and categories are forgotten; (n, d) bounds."""
 
     factuals: Floats
@@ -95,7 +95,7 @@ class Relaxed:
     partial_groups: tuple[Rows, ...]
 
     @classmethod
-    def of(cls, task: Task) -> Relaxed:
+    def of(cls, task: Task) -> RelaxedSpace:
         """The relaxation for every row of a task."""
         lower, upper = task.space.bounds_for(task.factuals)
         return cls(task.factuals, lower, upper, tuple(task.space.groups), tuple(task.space.partial_groups))
@@ -126,7 +126,7 @@ class Relaxed:
 
 def descend(
     aim: Aim,
-    relaxed: Relaxed,
+    relaxed: RelaxedSpace,
     loss: Loss,
     *,
     least: float,
@@ -167,7 +167,7 @@ def descend(
     return ends
 
 
-def _first_multiplier(aim: Aim, relaxed: Relaxed, rows: Rows) -> Floats:
+def _first_multiplier(aim: Aim, relaxed: RelaxedSpace, rows: Rows) -> Floats:
     """Where half the loss's slope balances the price of the best single variable: exact for a linear model."""
     _, gradients = aim.slopes(relaxed.factuals, rows)
     gain = np.abs(gradients) / np.maximum(aim.weights, _TINY) * relaxed.movable(rows)
@@ -175,7 +175,7 @@ def _first_multiplier(aim: Aim, relaxed: Relaxed, rows: Rows) -> Floats:
     return np.asarray(np.where(best > _TINY, 2.0 / np.maximum(best, _TINY), 1.0))
 
 
-def _fista(aim: Aim, relaxed: Relaxed, loss: Loss, rows: Rows, x: Floats, c: Floats) -> Floats:
+def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Rows, x: Floats, c: Floats) -> Floats:
     """So many accelerated proximal steps for every row at once, each with its own step size and momentum."""
     y, t, steepest = x, np.ones(rows.size), np.zeros(rows.size)
     for _ in range(_STEPS):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from holdfast.generators.acceptance import Judge, Today
 from holdfast.generators.base import Generator, Proposals, Task
@@ -34,11 +33,11 @@ class MCE(Generator):
     (0.15, True)
     """
 
-    name: ClassVar[str] = "mce"
-    good_for: ClassVar[str] = "the cheapest change that today's model accepts, as a yardstick; not robust"
-    paper: ClassVar[str] = "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
-    uses_changes: ClassVar[bool] = False
-    raises: ClassVar[str] = "margin"
+    name = "mce"
+    good_for = "the cheapest change that today's model accepts, as a yardstick; not robust"
+    paper = "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
+    uses_changes = False
+    raises = "margin"
 
     margin: float = 0.0
     raise_by: float = 0.1

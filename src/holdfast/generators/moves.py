@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from holdfast.network import Floats
 if TYPE_CHECKING:
     from holdfast.generators.recourse import Recourse
 
+_MOST_SWAPS = 5
+
 
 @dataclass(frozen=True)
 class Move:
@@ -32,8 +35,8 @@ class Move:
         How many people are told to raise it, to lower it, and, where there is no order or no value yet, to change it.
     low, median, high
         Of the changes, with their signs and in the column's units: the 10%, 50% and 90% quantiles; nan for labels.
-    commonest
-        For labels, the change that most people are told: from, to, and to how many.
+    swaps
+        For labels, the changes that most people are told, the commonest first: from, to, and to how many.
     """
 
     feature: Feature
@@ -44,7 +47,7 @@ class Move:
     low: float = np.nan
     median: float = np.nan
     high: float = np.nan
-    commonest: tuple[str, str, int] | None = None
+    swaps: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def label(self) -> str:
@@ -59,8 +62,8 @@ class Move:
     @property
     def amount(self) -> str:
         """By how much, in a few words: "+550 USD (+50 to +1,200)", or "rent → owner (12)"."""
-        if self.commonest is not None:
-            before, after, people = self.commonest
+        if self.swaps:
+            before, after, people = self.swaps[0]
             return f"{before} → {after} ({people:,})"
         low, median, high = (_signed(self, value) for value in (self.low, self.median, self.high))
         return f"{median}{unit_after(self.feature, self.notes)}" + (f" ({low} to {high})" if low != high else "")
@@ -68,7 +71,7 @@ class Move:
 
 def moves(recourse: Recourse) -> list[Move]:
     """The columns that someone is told to change, the most often changed first."""
-    before, after = _numbers(recourse, recourse.answered)
+    before, after = answer_numbers(recourse, recourse.answered)
     found = [
         _move(feature, recourse.space.notes, before[:, i], after[:, i])
         for i, feature in enumerate(recourse.space.features)
@@ -80,7 +83,7 @@ def moves(recourse: Recourse) -> list[Move]:
 def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
     """The first `n` people and the columns that any of them is to change: "1,200 → 1,750", "" where it stays."""
     rows = np.flatnonzero(recourse.found[:n])
-    before, after = _numbers(recourse, rows)
+    before, after = answer_numbers(recourse, rows)
     columns, notes = {}, recourse.space.notes
     for i, feature in enumerate(recourse.space.features):
         changed = np.flatnonzero(differs(before[:, i], after[:, i]))
@@ -94,7 +97,7 @@ def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
     return pd.DataFrame(columns, index=recourse.factuals.index[:n])
 
 
-def _numbers(recourse: Recourse, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
+def answer_numbers(recourse: Recourse, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
     """Factuals and answers of these rows, a number for each column."""
     names, space = list(recourse.space.names), recourse.space
     return (
@@ -108,14 +111,17 @@ def _move(feature: Feature, notes: Notes, before: Floats, after: Floats) -> Move
     before, after = before[rows], after[rows]
     up, down = int((after > before).sum()), int((after < before).sum())
     if not feature.labelled and up + down:
-        low, median, high = np.nanquantile(after - before, [0.1, 0.5, 0.9]).tolist()
+        # Whole units stay whole: of these the quantiles are changes that somebody was told.
+        how = "nearest" if feature.grid is not None else "linear"
+        low, median, high = np.nanquantile(after - before, [0.1, 0.5, 0.9], method=how).tolist()  # type: ignore[call-overload]
         return Move(feature, notes, up, down, len(rows) - up - down, low, median, high)
-    pairs, counts = np.unique(np.column_stack([before, after]), axis=0, return_counts=True)
-    old, new = pairs[counts.argmax()].tolist()
-    commonest = (readable(feature, old, notes), readable(feature, new, notes), int(counts.max()))
+    told = Counter(
+        zip(*([readable(feature, number, notes) for number in side] for side in (before, after)), strict=True)
+    )
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         up = down = 0
-    return Move(feature, notes, up, down, len(rows) - up - down, commonest=commonest)
+    swaps = tuple((old, new, people) for (old, new), people in told.most_common(_MOST_SWAPS))
+    return Move(feature, notes, up, down, len(rows) - up - down, swaps=swaps)
 
 
 def _signed(move: Move, value: float) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.deadline import Deadline
 from holdfast.generators.base import Proposals, Task
-from holdfast.generators.gradient import Aim, Loss, Relaxed, descend, halved
+from holdfast.generators.gradient import Aim, Loss, RelaxedSpace, descend, halved
 from holdfast.network import Floats
 from holdfast.verify.margins import Rows, rounding_of_margins
 
@@ -49,7 +49,7 @@ def answer_by_descent(
     for begin in range(0, len(task), _BLOCK):
         rows = np.arange(begin, min(begin + _BLOCK, len(task)))
         block, deadline = task.take(rows), task.deadline(rows.size)
-        relaxed = Relaxed.of(block)
+        relaxed = RelaxedSpace.of(block)
         polish = Polish(aim_of(block), relaxed, deadline)
         ends = descend(polish.aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
         polish.run(ends, moves_back)
@@ -61,13 +61,14 @@ def answer_by_descent(
 class Polish:
     """For each person of a block the cheapest point so far that obeys every constraint and has the aim's margin."""
 
-    def __init__(self, aim: Aim, relaxed: Relaxed, deadline: Deadline) -> None:
+    def __init__(self, aim: Aim, relaxed: RelaxedSpace, deadline: Deadline) -> None:
         self.aim, self.relaxed, self.deadline = aim, relaxed, deadline
         self.task, space = aim.task, aim.task.space
         self.points = np.full(self.task.factuals.shape, np.nan)
         self.prices = np.full(len(self.task), np.inf)
-        self.columns = [np.array(feature.variables, dtype=np.intp) for feature in space.features]
-        self.one_hot = [feature.one_hot for feature in space.features]
+        # Which variables stand for each column.
+        self.masks = np.array([np.isin(np.arange(space.n_variables), f.variables) for f in space.features])
+        self.one_hot = np.array([feature.one_hot for feature in space.features])
         self.steps = np.zeros(space.n_variables)
         for grid in space.grids:
             self.steps[grid.variable] = grid.step
@@ -129,7 +130,7 @@ class Polish:
         now = np.concatenate([start[rows] for start in starts])
         rows = np.tile(rows, len(starts))
         self.offer(now, rows)
-        for _ in range(2 * len(self.columns)):
+        for _ in range(2 * len(self.masks)):
             still = ~self.found[rows]
             now, rows = now[still], rows[still]
             if not rows.size or self.deadline.over:
@@ -150,32 +151,23 @@ class Polish:
 
     def _moves(self, now: Floats, rows: Rows) -> tuple[Floats, Rows]:
         """Every move of one column: to another label, or some of the way to an end of the range; and whose it is."""
-        movable = self.relaxed.movable(rows)
-        ends = self.relaxed.ends(now, rows)[::-1]
-        options, whose = [], []
-        for variables, one_hot in zip(self.columns, self.one_hot, strict=True):
-            who = np.flatnonzero(movable[:, variables].any(axis=1))
-            if one_hot:
-                blocks = [np.broadcast_to(corner, (who.size, variables.size)) for corner in np.eye(variables.size)]
-                blocks.append(np.zeros((who.size, variables.size)))
-            else:
-                blocks = self._ways(
-                    now[np.ix_(who, variables)], [end[np.ix_(who, variables)] for end in ends], variables
-                )
-            for block in blocks:
-                option = now[who]
-                option[:, variables] = block
+        options, movable = [], self.relaxed.movable(rows)
+        for mask in self.masks[self.one_hot]:
+            free = movable[:, mask].any(axis=1, keepdims=True)
+            for corner in np.vstack([np.eye(mask.sum()), np.zeros(mask.sum())]):
+                option = now.copy()
+                option[:, mask] = np.where(free, corner, now[:, mask])
                 options.append(option)
-                whose.append(who)
-        return np.concatenate(options), np.concatenate(whose)
-
-    def _ways(self, here: Floats, ends: list[Floats], variables: Rows) -> list[Floats]:
-        """Numbers some of the way to either end, on the grid if there is one, at least a step away."""
-        step = self.steps[variables]
-        ways = [(end - here) * fraction for end in ends for fraction in _FRACTIONS]
-        if not step.all():
-            return [here + way for way in ways]
-        return [here + np.where(np.abs(way) < step, np.sign(way), np.rint(way / step)) * step for way in ways]
+        for end in self.relaxed.ends(now, rows):
+            for fraction in _FRACTIONS:
+                # On the grid if there is one, at least a step away.
+                way, step = (end - now) * fraction, np.where(self.steps > 0.0, self.steps, 1.0)
+                stepwise = np.where(np.abs(way) < step, np.sign(way), np.rint(way / step)) * step
+                way = np.where(self.steps > 0.0, stepwise, way)
+                options += [now + mask * way for mask in self.masks[~self.one_hot]]
+        whose, points = np.tile(np.arange(rows.size), len(options)), np.concatenate(options)
+        moved = (points != now[whose]).any(axis=1)
+        return points[moved], whose[moved]
 
     # ------------------------------------------------------------------ back: to cheaper rows with the margin
 
@@ -192,14 +184,9 @@ class Polish:
     def _backward(self, rows: Rows) -> tuple[Floats, Rows]:
         """Points between an answer and the factual, in one column or in all, that still have the margin."""
         change = self.relaxed.factuals[rows] - self.points[rows]
-        ways, whose = [change], [np.arange(rows.size)]
-        for variables in self.columns:
-            who = np.flatnonzero((change[:, variables] != 0.0).any(axis=1))
-            way = np.zeros((who.size, change.shape[1]))
-            way[:, variables] = change[np.ix_(who, variables)]
-            ways.append(way)
-            whose.append(who)
-        way, who = np.concatenate(ways), rows[np.concatenate(whose)]
+        ways = np.concatenate([change, *(mask * change for mask in self.masks)])
+        moving = ways.any(axis=1)
+        way, who = ways[moving], np.tile(rows, len(self.masks) + 1)[moving]
         here = self.points[who]
         reach = self._furthest(here, way, who)
         points = [here + (reach * share)[:, None] * way for share in _BACK]

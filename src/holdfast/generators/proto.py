@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -60,11 +60,11 @@ class PROTO(Generator):
     [[0.6, 0.899]]
     """
 
-    name: ClassVar[str] = "proto"
-    good_for: ClassVar[str] = "advice on the way to people who are accepted: more plausible than gce; rarely robust"
-    paper: ClassVar[str] = "Van Looveren and Klaise 2021, Interpretable counterfactual explanations by prototypes"
-    uses_changes: ClassVar[bool] = False
-    raises: ClassVar[str] = "kappa"
+    name = "proto"
+    good_for = "advice on the way to people who are accepted: more plausible than gce; rarely robust"
+    paper = "Van Looveren and Klaise 2021, Interpretable counterfactual explanations by prototypes"
+    uses_changes = False
+    raises = "kappa"
 
     candidates: Any = None
     kappa: float = 0.0

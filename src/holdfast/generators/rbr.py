@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class RBR(Generator):
     are the worst over all means and covariances within reach of the kernels (see `holdfast.generators.likelihood`).
     They are made least by projected gradient steps within a ball of cost around the person, and the best iterate that
     obeys the constraints and has the target class is the answer. Where there is none in the ball, because a category
-    or a step is dearer than that, the ball is the one that just holds the nearest accepted neighbour. With several
+    or a step costs more than that, the ball is the one that just holds the nearest accepted neighbour. With several
     classes: the target against the rest. Nothing is promised about Δ.
 
     Parameters
@@ -76,10 +76,10 @@ class RBR(Generator):
     0  0.6  0.8
     """
 
-    name: ClassVar[str] = "rbr"
-    good_for: ClassVar[str] = "a little beyond the boundary, where the model is locally sure; often broken by Δ"
-    paper: ClassVar[str] = "Nguyen, Bui, Nguyen, Yue and Nguyen 2022, Robust Bayesian recourse"
-    uses_changes: ClassVar[bool] = False
+    name = "rbr"
+    good_for = "a little beyond the boundary, where the model is locally sure; often broken by Δ"
+    paper = "Nguyen, Bui, Nguyen, Yue and Nguyen 2022, Robust Bayesian recourse"
+    uses_changes = False
 
     candidates: Any
     samples: int = 200

@@ -88,18 +88,9 @@ def main_reasons(
         for one in counted[:most]:
             name = one.feature.name
             reason = notes.reason(name, language)
-            table.append(
-                {
-                    "row": row,
-                    "column": name,
-                    "code": "" if reason is None else reason.code,
-                    "text": notes.label(name, language) if reason is None else reason.text,
-                    "value": readable(one.feature, one.own, notes),
-                    "usual": readable(one.feature, one.usual, notes),
-                    "margin": one.margin,
-                    "within_reach": one.within_reach,
-                }
-            )
+            said = ("", notes.label(name, language)) if reason is None else (reason.code, reason.text)
+            values = (readable(one.feature, number, notes) for number in (one.own, one.usual))
+            table.append((row, name, *said, *values, one.margin, one.within_reach))
     names = ["row", "column", "code", "text", "value", "usual", "margin", "within_reach"]
     frame = pd.DataFrame(table, columns=names)
     return frame.set_index(recourse.factuals.index[frame.pop("row").to_numpy(dtype=np.intp)])
@@ -111,20 +102,20 @@ def against(recourse: Recourse, rows: NDArray[np.intp], accepted: Any = None) ->
     Where nothing counts that the person can change, it is what they cannot change: a refusal has reasons.
     """
     space, targets = recourse.space, recourse.targets[rows]
-    own = space.rows(recourse.factuals.iloc[rows])
+    own = recourse.people.take(rows)
     refused = recourse.classifier.predict_index(own.points) != targets
     usual = np.empty(own.numbers.shape)
     for target in np.unique(targets).tolist():
         usual[targets == target] = _usual(recourse, target, accepted)
     wanted = space.encode_numbers(np.where(np.isnan(usual), own.numbers, usual))
-    found: list[list[Against]] = [[] for _ in rows]
+    counted: list[list[Against]] = [[] for _ in rows]
     for within_reach in (True, False):
-        places = np.flatnonzero(refused & np.array([not mine for mine in found], dtype=np.bool_))
+        places = np.flatnonzero(refused & np.array([not mine for mine in counted], dtype=np.bool_))
         if places.size:
             numbers = space.nearest_numbers(wanted[places], own.take(places), directed=within_reach)
             for place, one in _won(recourse, own.take(places), numbers, targets[places], within_reach):
-                found[places[place]].append(one)
-    return [sorted(counted, key=lambda one: -one.margin) for counted in found]
+                counted[places[place]].append(one)
+    return [sorted(mine, key=lambda one: -one.margin) for mine in counted]
 
 
 def _won(

@@ -19,7 +19,7 @@ from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.codec import Rows, Table
-from holdfast.generators.base import Generator, Reason, ReasonKind, Task
+from holdfast.generators.base import Generator, ReasonKind, RecourseReason, Task
 from holdfast.generators.moves import Move, change_table, moves
 from holdfast.generators.radii import Radii, radii_of
 from holdfast.generators.reading import own_variables, read_people
@@ -57,7 +57,7 @@ class Recourse(Shown):
     found
         Which rows have an answer.
     reason
-        Why a row has none, a `Reason`: a sentence with a kind, "" where there is nothing to say. It starts with
+        Why a row has none, a `RecourseReason`: a sentence with a kind, "" where there is nothing to say. It starts with
         "proven: " where no answer can exist.
     cost_l1
         The mean absolute change over the model's variables; nan where there is no answer.
@@ -192,7 +192,9 @@ class Recourse(Shown):
         for name in task.space.names:
             table[name] = answers[name].array
         sentences = np.empty(n, dtype=object)
-        sentences[:] = [text if isinstance(text, Reason) else Reason(ReasonKind.OTHER, text) for text in reason]
+        sentences[:] = [
+            text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text) for text in reason
+        ]
         certificates, verdict = _judged(task.decider, points, task.targets, deadline)
         return cls(
             counterfactuals=table,

@@ -21,7 +21,7 @@ from holdfast.generators.stce import STCE
 
 
 @dataclass(frozen=True)
-class Method:
+class NamedMethod:
     """A generator with a name.
 
     Parameters
@@ -46,41 +46,44 @@ class Method:
     takes_candidates: bool = False
 
 
-def _of(generator: type[Generator], make: Callable[[Any], Generator], needs_candidates: bool = False) -> Method:
-    return Method(generator.name, make, generator.good_for, generator.paper, needs_candidates)
+def _of(
+    kind: type[Generator], make: Callable[[Any], Generator], name: str = "", good_for: str = "", **candidates: bool
+) -> NamedMethod:
+    """A method by what its class says of it, unless another name and purpose are given."""
+    return NamedMethod(name or kind.name, make, good_for or kind.good_for, kind.paper, **candidates)
 
 
-METHODS: tuple[Method, ...] = (
+METHODS: tuple[NamedMethod, ...] = (
     _of(Closest, lambda _: Closest()),
     _of(RNCE, RNCE, needs_candidates=True),
-    Method(
-        "rnce-line",
+    _of(
+        RNCE,
         lambda candidates: RNCE(candidates, line_search=True),
+        "rnce-line",
         "as rnce, moved back towards the person as far as Δ allows: cheaper, and no longer a real person's row",
-        RNCE.paper,
         needs_candidates=True,
     ),
-    Method(
-        "mce-r",
+    _of(
+        Robust,
         lambda _: Robust(MCE()),
-        "mce with ever more margin until Δ accepts: robust, dearer and slower than closest; to compare with the paper",
-        Robust.paper,
+        "mce-r",
+        "mce with ever more margin until Δ accepts: robust, slower and costlier than closest; to compare with it",
     ),
     _of(MCE, lambda _: MCE()),
     _of(NNCE, NNCE, needs_candidates=True),
     _of(GCE, lambda _: GCE()),
-    Method(
-        "gce-r",
+    _of(
+        Robust,
         lambda _: Robust(GCE()),
+        "gce-r",
         "gce with ever more margin until Δ accepts: robust, quick, near the price of mce-r, with no bound on the gap",
-        Robust.paper,
     ),
-    Method(PROTO.name, PROTO, PROTO.good_for, PROTO.paper, takes_candidates=True),
-    Method(
-        "proto-r",
+    _of(PROTO, PROTO, takes_candidates=True),
+    _of(
+        Robust,
         lambda candidates: Robust(PROTO(candidates)),
+        "proto-r",
         "proto with ever more margin until Δ accepts; to compare with the paper",
-        Robust.paper,
         takes_candidates=True,
     ),
     _of(ROAR, lambda _: ROAR()),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from holdfast.verify.margins import Rows
 
 @dataclass(frozen=True)
 class ROAR(Generator):
-    """Adversarial descent on a linear model of the model: dear, quick, robust by experience but not by proof.
+    """Adversarial descent on a linear model of the model: expensive, quick, robust by experience but not by proof.
 
         minimise over x'    max over ||change|| <= delta_max of  log(1 + exp(-m(x' + change)))  +  lambda * distance
 
@@ -55,11 +54,11 @@ class ROAR(Generator):
     ROBUST [[0.8, 0.516]]
     """
 
-    name: ClassVar[str] = "roar"
-    good_for: ClassVar[str] = "often robust by experience, dear, in no time; without a proof of its own"
-    paper: ClassVar[str] = "Upadhyay, Joshi and Lakkaraju 2021, Towards robust and reliable algorithmic recourse"
-    uses_changes: ClassVar[bool] = False
-    raises: ClassVar[str] = "delta_max"
+    name = "roar"
+    good_for = "often robust by experience, expensive, in no time; without a proof of its own"
+    paper = "Upadhyay, Joshi and Lakkaraju 2021, Towards robust and reliable algorithmic recourse"
+    uses_changes = False
+    raises = "delta_max"
 
     delta_max: float = 0.02
     cost_weight: float = 0.1

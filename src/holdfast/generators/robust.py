@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -44,9 +43,9 @@ class Robust(Generator):
     ROBUST ['']
     """
 
-    name: ClassVar[str] = "robust"
-    good_for: ClassVar[str] = "making another generator's answers robust, at its own pace and price"
-    paper: ClassVar[str] = "Jiang, Leofante, Rago and Toni, Algorithm 1"
+    name = "robust"
+    good_for = "making another generator's answers robust, at its own pace and price"
+    paper = "Jiang, Leofante, Rago and Toni, Algorithm 1"
 
     base: Generator
     max_rounds: int = 50

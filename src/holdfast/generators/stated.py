@@ -13,7 +13,7 @@ from holdfast.changes import Changes
 from holdfast.deadline import Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators.base import Reason
+from holdfast.generators.base import RecourseReason
 from holdfast.generators.reading import find_space, own_columns, read_people
 from holdfast.generators.recourse import Recourse, sentence_list
 from holdfast.importers import load_model
@@ -145,7 +145,7 @@ def _sentences(
     sentences = [""] * len(found)
     for row in np.flatnonzero(~found).tolist():
         text = given[row]
-        sentences[row] = Reason.read(text.strip() if isinstance(text, str) and text.strip() else _UNSAID)
+        sentences[row] = RecourseReason.read(text.strip() if isinstance(text, str) and text.strip() else _UNSAID)
     rows = np.flatnonzero(found)
     if rows.size and space is not None:
         for row in rows[~space.satisfied(points[rows], before[rows])].tolist():

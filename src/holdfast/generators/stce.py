@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,11 +145,11 @@ class STCE(Generator):
     0  0.5  0.9
     """
 
-    name: ClassVar[str] = "st-ce"
-    good_for: ClassVar[str] = "a real person's row where the model is locally sure: likely to hold, no proof"
-    paper: ClassVar[str] = "Hamman, Noorani, Mishra, Magazzeni and Dutta 2023, T-Rex:NN"
-    uses_changes: ClassVar[bool] = False
-    keeps_to_rows: ClassVar[bool] = True
+    name = "st-ce"
+    good_for = "a real person's row where the model is locally sure: likely to hold, no proof"
+    paper = "Hamman, Noorani, Mishra, Magazzeni and Dutta 2023, T-Rex:NN"
+    uses_changes = False
+    keeps_to_rows = True
 
     candidates: Any
     k: int = 1000

@@ -1,6 +1,6 @@
 """Letters: what one person is told, in plain language, from templates that can be replaced and translated.
 
-contents   Contents            what a letter says, as plain values: the variables of the templates
+contents   LetterContents      what a letter says, as plain values: the variables of the templates
 compose    compose             from a row of a `Recourse` to its contents; what cannot be stood behind is refused
 language   Language            its templates, sandboxed, and its numbers and dates, exact where it matters
 letter     write_letter        one letter, as text and HTML
@@ -8,9 +8,9 @@ files      letters             a folder of them, with a manifest
 """
 
 from holdfast.presentation.letters.compose import LetterOptions
-from holdfast.presentation.letters.contents import Contents
+from holdfast.presentation.letters.contents import LetterContents
 from holdfast.presentation.letters.files import letters
 from holdfast.presentation.letters.language import write_templates
 from holdfast.presentation.letters.letter import Letter, write_letter
 
-__all__ = ["Contents", "Letter", "LetterOptions", "letters", "write_letter", "write_templates"]
+__all__ = ["Letter", "LetterContents", "LetterOptions", "letters", "write_letter", "write_templates"]

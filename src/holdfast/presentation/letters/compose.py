@@ -38,8 +38,8 @@ from holdfast.presentation.letters.contents import (
     NO_ANSWER,
     NOT_GUARANTEED,
     Change,
-    Contents,
     Detail,
+    LetterContents,
     Limits,
     MainReason,
     StatedChance,
@@ -176,7 +176,7 @@ def one_line(value: Any, argument: str) -> str:
     return text
 
 
-def compose(batch: Batch, place: int, key: str, name: str) -> Contents:
+def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
     """What the person at this place of a batch is told."""
     recourse, row = batch.recourse, int(batch.rows[place])
     space = recourse.space
@@ -201,7 +201,7 @@ def compose(batch: Batch, place: int, key: str, name: str) -> Contents:
         unlisted = int((~moved).sum()) - len(shown)
         _read_back(recourse, row, key, changes, before, language)
     reasons, derived = _reasons(space, batch.against[place], changes, language)
-    return Contents(
+    return LetterContents(
         language=language.code,
         date=language.day(batch.date),
         sender=batch.sender,

@@ -134,7 +134,7 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Contents:
+class LetterContents:
     """Everything that a template can say.
 
     Attributes

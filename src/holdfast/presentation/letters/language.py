@@ -23,7 +23,7 @@ from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateSyn
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.presentation.letters.contents import Contents
+from holdfast.presentation.letters.contents import LetterContents
 
 OURS = Path(__file__).parent / "templates"
 FORMATS = ("html", "txt")
@@ -92,7 +92,7 @@ class Language:
         environments = {kind: make(places, kind) for kind in FORMATS}
         return cls(language, locale, _words(environments["txt"]), environments)
 
-    def render(self, kind: str, contents: Contents) -> str:
+    def render(self, kind: str, contents: LetterContents) -> str:
         """The letter as "html" or "txt"."""
         name = f"letter.{kind}.j2"
         try:

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from holdfast.generators import Recourse
 from holdfast.presentation.letters.compose import Batch, LetterOptions, compose, one_line
-from holdfast.presentation.letters.contents import Contents
+from holdfast.presentation.letters.contents import LetterContents
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Letter:
     key: str
     text: str
     html: str
-    contents: Contents
+    contents: LetterContents
 
     @property
     def guaranteed(self) -> bool:

@@ -4,53 +4,73 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from scipy.special import softmax
 
-from holdfast import checker
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, describe
 from holdfast.features.describe import NOT_STATED
 from holdfast.features.feature import Feature
 from holdfast.features.kinds import Name
 from holdfast.generators import Recourse
+from holdfast.generators.moves import answer_numbers
 from holdfast.generators.reasons import against
 from holdfast.network import Floats, Network
-from holdfast.presentation.report.contents import Counted, OtherWay, Value
-from holdfast.promises.certificate import read_certificates, row_document
-from holdfast.promises.ledger import Ledger
-from holdfast.verify.exact import checker_model
+from holdfast.presentation.report.contents import Counted, OtherWay, Person, Value
+
+if TYPE_CHECKING:
+    from holdfast.promises.ledger import Ledger
 
 # More reasons than this are of little help to anyone.
 _MOST_REASONS = 4
 
 
-@dataclass(frozen=True)
-class Beside:
-    """For each person, in their order; `kept` is None where no retrained models were given."""
+def people_of(recourse: Recourse, shown: Sequence[Feature], **beside: Sequence[Any]) -> tuple[Person, ...]:
+    """One for each row; `beside` are further values of theirs, by name."""
+    space, n = recourse.space, len(recourse)
+    places = [space.names.index(feature.name) for feature in shown]
+    worst = np.full(n, np.nan)
+    if recourse.certificates is not None:
+        worst[recourse.answered] = recourse.certificates.margin_lower
+    old, new = (
+        list(zip(*(values_of(space, space.features[i], table[:, i]) for i in places), strict=True))
+        for table in (recourse.people.numbers, answer_numbers(recourse, recourse.answered)[1])
+    )
+    told, today_and_then = iter(new), (recourse.people.points, recourse.points)
+    columns = {
+        "before": old,
+        "after": [next(told) if answered else () for answered in recourse.found],
+        "advice": advice_of(recourse),
+        "verdict": [name or "" for name in recourse.verdict_names],
+        "cost": finite(recourse.cost_l1),
+        "gap": finite(recourse.optimality_gap),
+        "worst_margin": finite(worst),
+        "reason": [str(reason) for reason in recourse.reason],
+        "probability": list(zip(*(finite(chances(recourse, points)) for points in today_and_then), strict=True)),
+        **beside,
+    }
+    return tuple(Person(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
 
-    against: Sequence[tuple[Counted, ...]]
-    others: Sequence[tuple[OtherWay, ...]]
-    certificates: Sequence[str]
-    letters: Sequence[str]
-    kept: NDArray[np.intp] | None
+
+def advice_of(recourse: Recourse) -> list[tuple[str, ...]]:
+    """What each person is told to change, in words; nothing where there is no answer."""
+    result: list[tuple[str, ...]] = [()] * len(recourse)
+    features, notes = recourse.space.features, recourse.space.notes
+    rows = recourse.answered
+    for row, old, new in zip(rows.tolist(), *answer_numbers(recourse, rows), strict=True):
+        result[row] = tuple(describe.describe_change(features, notes, old, new))
+    return result
 
 
-def numbers_of(recourse: Recourse) -> tuple[Floats, Floats]:
-    """Each column's numbers before and after; rows of nan where there is no answer."""
-    space, rows = recourse.space, np.flatnonzero(recourse.found)
-    before = space.numbers(recourse.factuals)
-    after = np.full(before.shape, np.nan)
-    if rows.size:
-        after[rows] = space.numbers(recourse.counterfactuals.iloc[rows])
-    return before, after
+def finite(values: Iterable[float]) -> list[float | None]:
+    """The numbers, None for nan and infinities."""
+    return [float(value) if math.isfinite(value) else None for value in values]
 
 
 def values_of(space: FeatureSpace, feature: Feature, numbers: Floats) -> list[Value]:
@@ -68,10 +88,10 @@ def _plain(space: FeatureSpace, name: Name, label: Any) -> Value:
     return value if isinstance(value, bool | int | float) and word == str(label) else word
 
 
-def counted(recourse: Recourse, shown: Sequence[int], accepted: pd.DataFrame | None) -> list[tuple[Counted, ...]]:
+def counted(recourse: Recourse, shown: Sequence[Feature], accepted: pd.DataFrame | None) -> list[tuple[Counted, ...]]:
     """What counts most against each person, by the place of its column among those that are shown."""
     space = recourse.space
-    places = {space.features[i].name: place for place, i in enumerate(shown)}
+    places = {feature.name: place for place, feature in enumerate(shown)}
     return [
         tuple(
             Counted(
@@ -97,8 +117,7 @@ def chances(recourse: Recourse, points: Floats) -> Floats:
         logits = model.calibration.log_odds(logits)
     if logits.shape[1] == 1:
         logits = np.column_stack([np.zeros(rows.size), logits])
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    result[rows] = (weights / weights.sum(axis=1, keepdims=True))[np.arange(rows.size), recourse.targets[rows]]
+    result[rows] = softmax(logits, axis=1)[np.arange(rows.size), recourse.targets[rows]]
     return result
 
 
@@ -116,11 +135,9 @@ def other_ways(
     """The other methods' answers, and the further ones that `alternatives` found."""
     result: list[list[OtherWay]] = [[] for _ in range(len(recourse))]
     for name, other in others.items():
-        before, after = numbers_of(other)
-        for row in np.flatnonzero(other.found).tolist():
-            advice = describe.describe_change(other.space.features, other.space.notes, before[row], after[row])
-            verdict = other.verdict[row]
-            result[row].append(OtherWay(name, tuple(advice), "" if verdict is None else verdict.name))
+        for row, (advice, verdict) in enumerate(zip(advice_of(other), other.verdict_names, strict=True)):
+            if other.found[row]:
+                result[row].append(OtherWay(name, advice, verdict or ""))
     if alternatives is not None:
         _add_alternatives(recourse, alternatives, result)
     return [tuple(ways) for ways in result]
@@ -152,6 +169,10 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str] | None) -> 
     """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
     if path is None or recourse.changes is None:
         return [""] * len(recourse)
+    from holdfast import checker
+    from holdfast.promises.certificate import read_certificates, row_document
+    from holdfast.verify.exact import checker_model
+
     if not Path(path).exists():
         raise InvalidInputError(f"certificates: expected a file or a folder, got {str(path)!r}, which is not there")
     trained, off = recourse.model.trained, recourse.model.offsets
@@ -191,12 +212,12 @@ def _without_models(changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if name != "models"}
 
 
-def evidence_of(beside: Beside, ledger: Ledger | str | None) -> list[tuple[str, str]]:
+def evidence_of(certificates: Sequence[str], ledger: Ledger | str | None) -> list[tuple[str, str]]:
     """What is kept outside the report."""
-    found = []
-    many = sum(map(bool, beside.certificates))
+    kept = []
+    many = sum(map(bool, certificates))
     if many:
-        found.append(("Certificates", f"{many:,}, whose ids stand on people's pages; `holdfast check` checks them"))
+        kept.append(("Certificates", f"{many:,}, whose ids stand on people's pages; `holdfast check` checks them"))
     if ledger is not None:
-        found.append(("Ledger's head", ledger if isinstance(ledger, str) else ledger.head))
-    return found
+        kept.append(("Ledger's head", ledger if isinstance(ledger, str) else ledger.head))
+    return kept

@@ -23,7 +23,7 @@ from holdfast.presentation.report.contents import Contents, Curve
 MOST_MARKS = 1500
 _SQUARE = 13.0
 _BINS = 36
-_FIFTHS = ("cheapest fifth", "second fifth", "middle fifth", "fourth fifth", "dearest fifth")
+_FIFTHS = ("cheapest fifth", "second fifth", "middle fifth", "fourth fifth", "most expensive fifth")
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def trade(contents: Contents) -> Plot | None:
         top=1.04 * top,
         heads=("people by cost", "people", "median cost", "median radius", f"radius above {own}"),
         rows=_fifths(costs, radii, limit),
-        caption="Cost and radius, from the cheapest advice to the dearest",
+        caption="Cost and radius, from the cheapest advice to the most expensive",
         note=note,
         limits=[] if limit is None else [(limit, f"{contents.symbol} = {at_most(limit)}", "promised")],
         named=[

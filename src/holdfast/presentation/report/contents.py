@@ -25,29 +25,30 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Method:
-    """What one method did for the people.
+class Figures:
+    """What one method did for the people, or for a group of them.
 
     Attributes
     ----------
-    found, robust, unknown
-        How many people have an answer, how many of these are proven to survive Δ, and how many are undecided.
+    people, found, robust, unknown
+        How many there are, how many have an answer, how many of these are proven to survive Δ, and how many are
+        undecided.
     survival
         For every size of Δ the share of people *with an answer* whose advice survives; None where no radius is known.
-    costs, radii
+    radii
         One for each person, in the order of `Contents.people`; None where there is no answer or no radius.
     """
 
     name: str
+    people: int
     found: int
     robust: int
     unknown: int
     mean_cost: float | None
     median_cost: float | None
     median_radius: float | None
-    survival: Curve | None
-    costs: tuple[float | None, ...]
-    radii: tuple[float | None, ...]
+    survival: Curve | None = None
+    radii: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,25 +93,12 @@ class Moves:
 
 
 @dataclass(frozen=True)
-class Group:
-    """One group of a protected attribute: coverage is the share with an answer, robust the share proven to survive."""
-
-    name: str
-    people: int
-    found: int
-    robust: int
-    mean_cost: float | None
-    median_cost: float | None
-    median_radius: float | None
-
-
-@dataclass(frozen=True)
 class Slices:
     """The groups of one protected attribute, with what is to be said about small or absent ones."""
 
     attribute: str
     label: str
-    groups: tuple[Group, ...]
+    groups: tuple[Figures, ...]
     note: str = ""
 
 
@@ -279,7 +267,7 @@ class Contents:
     promise: tuple[str, ...]
     delta: float | None
     calibrated: Calibrated | None
-    methods: tuple[Method, ...]
+    methods: tuple[Figures, ...]
     columns: tuple[Column, ...]
     moves: tuple[Moves, ...]
     slices: tuple[Slices, ...]

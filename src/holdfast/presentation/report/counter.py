@@ -85,8 +85,8 @@ def _witness(recourse: Recourse, radii: Radii, row: int, place: int) -> tuple[Cl
             f"row {row}: a counter-model lies within a Δ that is proven safe; please report this as a bug"
         )
     if verdict is Verdict.NOT_ROBUST and not inside:
-        found = recourse.certificates.witness(place)
-        return found, _distance(recourse, radii, found, changes.size)
+        broken = recourse.certificates.witness(place)
+        return broken, _distance(recourse, radii, broken, changes.size)
     return near
 
 
@@ -188,40 +188,26 @@ def costliest_changes(
     direction
         The margin as a linear function of the logits; by default the logit of a binary model.
     """
-    found: list[CostlyChange] = []
-    gradients = _sensitivities(network, point, np.ones(1) if direction is None else direction)
-    values, inputs = point, list(names)
-    for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
-        today = np.column_stack([weight, bias])
+    values, active = [point], []
+    for weight, bias, activation in zip(network.weights, network.biases, (*network.activations, ""), strict=True):
+        reached = weight @ values[-1] + bias
+        active.append(reached > 0.0 if activation == "relu" else np.ones(reached.shape, dtype=np.bool_))
+        values.append(np.where(active[-1], reached, 0.0))
+    costly: list[CostlyChange] = []
+    # Of the margin, with respect to the preactivations of each layer.
+    gradient = np.ones(1) if direction is None else direction
+    for layer in reversed(range(len(network.weights))):
+        weight = network.weights[layer]
+        today = np.column_stack([weight, network.biases[layer]])
         changed = np.column_stack([witness.weights[layer], witness.biases[layer]])
-        effect = np.outer(gradients[layer], np.append(values, 1.0)) * (changed - today)
-        for neuron, column in _smallest(effect, n):
-            is_bias, cell = bool(column == len(inputs)), (neuron, column)
-            source = "bias" if is_bias else inputs[column]
+        effect = np.outer(gradient, np.append(values[layer], 1.0)) * (changed - today)
+        sources = [*(names if layer == 0 else [f"neuron {i + 1}" for i in range(weight.shape[1])]), "bias"]
+        for neuron, column in _smallest(effect, n).tolist():
+            cell, is_bias = (neuron, column), column == weight.shape[1]
             numbers = (float(today[cell]), float(changed[cell]), float(effect[cell]))
-            found.append(CostlyChange(layer, source, int(neuron), *numbers, is_bias))
-        values = weight @ values + bias
-        if layer < len(network.activations) and network.activations[layer] == "relu":
-            values = np.maximum(values, 0.0)
-        inputs = [f"neuron {i + 1}" for i in range(weight.shape[0])]
-    costly = [change for change in found if change.effect < 0.0]
-    return sorted(costly, key=lambda change: change.effect)[:n]
-
-
-def _sensitivities(network: Network, point: Floats, direction: Floats) -> list[Floats]:
-    """The gradient of the margin with respect to the preactivations of each layer."""
-    values, active = point, []
-    for weight, bias, activation in zip(network.weights[:-1], network.biases[:-1], network.activations, strict=True):
-        values = weight @ values + bias
-        if activation == "relu":
-            active.append(values > 0.0)
-            values = np.maximum(values, 0.0)
-        else:
-            active.append(np.ones(values.shape, dtype=np.bool_))
-    gradients = [direction]
-    for weight, mask in zip(network.weights[:0:-1], active[::-1], strict=True):
-        gradients.append((gradients[-1] @ weight) * mask)
-    return gradients[::-1]
+            costly.append(CostlyChange(layer, sources[column], neuron, *numbers, is_bias))
+        gradient = (gradient @ weight) * (active[layer - 1] if layer else 1.0)
+    return sorted((one for one in costly if one.effect < 0.0), key=lambda one: (one.effect, one.layer))[:n]
 
 
 def _smallest(effect: Floats, n: int) -> NDArray[np.intp]:

@@ -7,60 +7,62 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast.calibration.result import ChosenDelta
 from holdfast.changes import PlausibleChanges
 from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace, describe
-from holdfast.features.codec import differs
+from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
-from holdfast.features.kinds import Direction
+from holdfast.features.kinds import Direction, Name
 from holdfast.generators import Recourse
 from holdfast.generators.base import ReasonKind
-from holdfast.generators.radii import Radii, least_radius
+from holdfast.generators.moves import Move
+from holdfast.generators.radii import Radii, least_radius, radii_of
 from holdfast.given import whole_number
 from holdfast.metrics.rows import valid_rows
-from holdfast.network import Floats, Network
+from holdfast.network import Network
+from holdfast.presentation.pictures.certified import survival
 from holdfast.presentation.report.beside import (
-    Beside,
     certificate_ids,
-    chances,
     counted,
     evidence_of,
+    finite,
     letter_links,
-    numbers_of,
     other_ways,
-    values_of,
+    people_of,
 )
-from holdfast.presentation.report.comparison import alike, method_of
 from holdfast.presentation.report.contents import (
     Calibrated,
     Column,
     Contents,
     CounterModel,
+    Curve,
+    Figures,
     Missing,
     Moves,
-    Person,
     Refits,
     Slices,
 )
 from holdfast.presentation.report.counter import closest_counter_models
-from holdfast.presentation.report.groups import Groups, slices_of
-from holdfast.presentation.report.radii import shown_radii
+from holdfast.presentation.report.groups import Groups, figures_of, slices_of
 from holdfast.presentation.report.words import capital, cost_of, facts_of, limits_of, promise_of
 from holdfast.progress import progress_bar
-from holdfast.promises.ledger import Ledger
 
+if TYPE_CHECKING:
+    from holdfast.promises.ledger import Ledger
+
+# Some advice no model breaks; a radius is a number that a page can show.
+FAR = 1e6
 _TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"
-_MOST_SWAPS, _MOST_REASONS = 5, 20
+_MOST_REASONS = 20
 # With fewer people the counter-models are there before a bar could be read.
 _LONG_TABLE = 1000
 _DIRECTIONS = {
@@ -118,45 +120,50 @@ def gather(
     when, names = iso_date(date, "date"), _keys(recourse, keys)
     method = _NAME if recourse.generator is None else type(recourse.generator).__name__
     main = method if name is None else str(name)
-    known, measured = _calibrated(calibrated, recourse), shown_radii(recourse, wanted=radii)
-    methods = [method_of(main, recourse, measured)]
-    compared = {str(name): alike(recourse, other, str(name)) for name, other in (others or {}).items()}
-    methods += [method_of(name, same, shown_radii(same, wanted=radii)) for name, same in compared.items()]
+    known, measured = _calibrated(calibrated, recourse), _radii(recourse, radii)
+    methods = [_method(main, recourse, measured)]
+    compared = {str(name): _alike(recourse, other, f"others[{name!r}]") for name, other in (others or {}).items()}
+    methods += [_method(name, same, _radii(same, radii)) for name, same in compared.items()]
     if len({method.name for method in methods}) != len(methods):
         raise InvalidInputError(f"others: expected a name of its own for each method, got {main!r} twice")
     today = recourse.people.points
     needed = (recourse.classifier.predict_index(today) != recourse.targets) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
-    before, after = numbers_of(recourse)
-    moved = np.any(differs(before, after)[recourse.found], axis=0, keepdims=True)[0]
+    space, moves = recourse.space, {move.feature.name: move for move in recourse.moves}
     # A protected attribute is nobody's business on a person's page, unless the advice itself touches it.
-    shown = [i for i, f in enumerate(recourse.space.features) if moved[i] or f.name not in recourse.space.protected]
-    columns = tuple(_column(recourse.space, recourse.space.features[i]) for i in shown)
+    shown = [feature for feature in space.features if feature.name in moves or feature.name not in space.protected]
+    columns = {feature.name: _column(space, feature) for feature in shown}
     kept, refits = _refits(recourse, retrained)
-    beside = Beside(
+    proofs = certificate_ids(recourse, certificates)
+    people = people_of(
+        recourse,
+        shown,
+        key=names,
+        radius=finite(measured.lower),
+        counter=[counters.get(row) for row in range(len(recourse))],
         against=counted(recourse, shown, accepted),
         others=other_ways(recourse, compared, alternatives),
-        certificates=certificate_ids(recourse, certificates),
-        letters=letter_links(letters, page, names),
+        certificate=proofs,
+        letter=letter_links(letters, page, names),
         kept=kept,
     )
-    cost = cost_of(recourse.space)
+    cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
     limits = [*limits_of(recourse, methods[0], measured, needed=needed, before=today), *left_out]
     limits += _not_compared(recourse, slices)
     return Contents(
         title=_TITLE if title is None else str(title),
         date=when,
-        facts=facts_of(recourse, name or _UNRECORDED, when, outcome, cost, evidence_of(beside, ledger)),
+        facts=facts_of(recourse, name or _UNRECORDED, when, outcome, cost, evidence_of(proofs, ledger)),
         promise=promise_of(recourse, methods[0], known, needed, outcome, refits),
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
         methods=tuple(methods),
-        columns=columns,
-        moves=_moves(recourse, shown, columns, before, after),
+        columns=tuple(columns.values()),
+        moves=_moves(shown, columns, moves),
         slices=slices,
         missing=_missing(recourse),
-        people=_people(recourse, names, shown, (before, after), measured, counters, beside),
+        people=people,
         limits=tuple(limits),
         least_delta=least_radius(recourse.changes),
         unit=measured.along.unit,
@@ -186,15 +193,18 @@ def _counters(
     fragility = np.where(np.isnan(radii.upper[rows]), recourse.robust[rows], radii.upper[rows])
     chosen = np.sort(rows[np.argsort(fragility, kind="stable")[:most]])
     with progress_bar("report", chosen.size, wanted=progress, long=_LONG_TABLE) as advance:
-        found = closest_counter_models(recourse, radii, rows=chosen, advance=advance)
+        counters = closest_counter_models(recourse, radii, rows=chosen, advance=advance)
     said = []
     if most < rows.size:
-        which = f"the {most:,} most fragile promises only" if most else "no promise"
-        said.append(f"Counter-models were looked for for {which}.")
-    without = chosen.size - len(found)
+        said.append(
+            f"Counter-models were computed for the {most:,} most fragile promises only."
+            if most
+            else "No counter-models were computed."
+        )
+    without = chosen.size - len(counters)
     if without:
         said.append(f"For {without:,} of the promises no counter-model is known.")
-    return found, said
+    return counters, said
 
 
 def _column(space: FeatureSpace, feature: Feature) -> Column:
@@ -208,34 +218,19 @@ def _column(space: FeatureSpace, feature: Feature) -> Column:
     return Column(str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why)
 
 
-def _moves(
-    recourse: Recourse, shown: Sequence[int], columns: Sequence[Column], before: Floats, after: Floats
-) -> tuple[Moves, ...]:
+def _moves(shown: Sequence[Feature], columns: Mapping[Name, Column], moves: Mapping[Name, Move]) -> tuple[Moves, ...]:
     """What the advice does with each column that can move, the one that moves most often first."""
-    space, result = recourse.space, []
-    for i, column in zip(shown, columns, strict=True):
-        feature, old, new = space.features[i], before[recourse.found, i], after[recourse.found, i]
-        changed = differs(old, new)
-        if feature.direction is Direction.IMMUTABLE and not changed.any():
-            continue
-        if feature.labelled:
-            swaps = _swaps(space, feature, old[changed], new[changed])
-            result.append(Moves(column, int(changed.sum()), swaps=swaps))
-            continue
-        step = (new - old)[changed & ~np.isnan(old)]
-        # Whole units stay whole: of these the quantiles are changes that somebody was told.
-        how = "nearest" if feature.grid is not None else "linear"
-        low, middle, high = np.quantile(step, [0.1, 0.5, 0.9], method=how).tolist() if step.size else (None,) * 3  # type: ignore[call-overload]
-        up, down = int((step > 0).sum()), int((step < 0).sum())
-        result.append(Moves(column, int(changed.sum()), up, down, middle, low, high))
+    result = []
+    for feature in shown:
+        column, move = columns[feature.name], moves.get(feature.name)
+        if move is None:
+            result += [] if feature.direction is Direction.IMMUTABLE else [Moves(column, 0)]
+        elif feature.labelled:
+            result.append(Moves(column, move.changed, swaps=move.swaps))
+        else:
+            middle, low, high = finite([move.median, move.low, move.high])
+            result.append(Moves(column, move.changed, move.up, move.down, middle, low, high))
     return tuple(sorted(result, key=lambda moves: -moves.changed))
-
-
-def _swaps(space: FeatureSpace, feature: Feature, old: Floats, new: Floats) -> tuple[tuple[str, str, int], ...]:
-    told = Counter(
-        tuple(describe.readable(feature, number, space.notes) for number in pair) for pair in zip(old, new, strict=True)
-    )
-    return tuple((*pair, many) for pair, many in told.most_common(_MOST_SWAPS))  # type: ignore[misc]
 
 
 def _missing(recourse: Recourse) -> tuple[Missing, ...]:
@@ -253,70 +248,50 @@ def _missing(recourse: Recourse) -> tuple[Missing, ...]:
     return tuple(result)
 
 
-def _people(
-    recourse: Recourse,
-    names: Sequence[str],
-    shown: Sequence[int],
-    numbers: tuple[Floats, Floats],
-    radii: Radii,
-    counters: Mapping[int, CounterModel],
-    beside: Beside,
-) -> tuple[Person, ...]:
-    space, found, (before, after) = recourse.space, recourse.found, numbers
-    rows = np.flatnonzero(found)
-    old, new = (
-        list(zip(*(values_of(space, space.features[i], table[:, i]) for i in shown), strict=True))
-        for table in (before, after[rows])
-    )
-    today, then = chances(recourse, space.encode_numbers(before)), chances(recourse, recourse.points)
-    place = np.cumsum(found) - 1
-    people = []
-    for row, key in enumerate(names):
-        answered, verdict, worst = bool(found[row]), recourse.verdict[row], math.nan
-        if answered and recourse.certificates is not None:
-            worst = float(recourse.certificates.margin_lower[place[row]])
-        people.append(
-            Person(
-                key=key,
-                before=old[row],
-                after=new[place[row]] if answered else (),
-                advice=tuple(describe.describe_change(space.features, space.notes, before[row], after[row]))
-                if answered
-                else (),
-                verdict="" if verdict is None else verdict.name,
-                cost=finite(recourse.cost_l1[row]),
-                radius=finite(radii.lower[row]),
-                gap=finite(recourse.optimality_gap[row]),
-                worst_margin=finite(worst),
-                reason=str(recourse.reason[row]),
-                counter=counters.get(row),
-                probability=(finite(today[row]), finite(then[row])),
-                against=beside.against[row],
-                others=beside.others[row],
-                certificate=beside.certificates[row],
-                letter=beside.letters[row],
-                kept=int(beside.kept[row]) if answered and beside.kept is not None else None,
-            )
-        )
-    return tuple(people)
-
-
-def _refits(recourse: Recourse, retrained: Iterable[object]) -> tuple[NDArray[np.intp] | None, Refits | None]:
+def _refits(recourse: Recourse, retrained: Iterable[object]) -> tuple[list[int | None], Refits | None]:
     """How many of the retrained models keep each promise, and what they do together; each model is used once."""
-    kept, shares = np.zeros(len(recourse), dtype=np.intp), []
-    for model in retrained:
-        valid = valid_rows(recourse, model)[recourse.found]
-        kept[recourse.found] += valid.astype(np.intp)
-        shares.append(float(valid.mean()) if valid.size else 1.0)
-    if not shares or not recourse.found.any():
-        return None, None
-    by_all = int((kept[recourse.found] == len(shares)).sum())
-    return kept, Refits(len(shares), float(np.mean(shares)), min(shares), by_all)
+    kept: list[int | None] = [None] * len(recourse)
+    valid = np.array([valid_rows(recourse, model)[recourse.found] for model in retrained])
+    if not valid.size:
+        return kept, None
+    by_person, shares = valid.sum(axis=0).astype(np.intp), valid.mean(axis=1)
+    for row, models in zip(recourse.answered.tolist(), by_person.tolist(), strict=True):
+        kept[row] = models
+    by_all = int((by_person == len(valid)).sum())
+    return kept, Refits(len(valid), float(shares.mean()), float(shares.min()), by_all)
 
 
-def finite(number: float) -> float | None:
-    """The number, or None for nan and infinities."""
-    return float(number) if math.isfinite(number) else None
+def _radii(recourse: Recourse, wanted: bool) -> Radii:
+    """The certified radii of the rows with an answer, none of them infinite."""
+    radii = recourse.radii if wanted else radii_of(recourse, "Certified radii were not asked for.")
+    return replace(radii, lower=np.minimum(radii.lower, FAR))
+
+
+def _method(name: str, recourse: Recourse, radii: Radii) -> Figures:
+    """What a method did, in figures."""
+    figures, lower = figures_of(name, recourse, np.ones(len(recourse), dtype=np.bool_), radii.lower), radii.lower
+    figures = replace(figures, radii=tuple(finite(lower)))
+    if not radii.known or not figures.found:
+        return figures
+    steps, shares = survival(np.where(lower < FAR, lower, np.inf)[recourse.found])
+    return replace(figures, survival=Curve(tuple(steps.tolist()), tuple(shares.tolist())))
+
+
+def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
+    """The other method's answers under the same Δ: certified anew if they were made under another, or under none."""
+    if not isinstance(other, Recourse):
+        raise InvalidInputError(f"{where}: expected what `explain` returns, got {type(other).__name__}")
+    if len(other) != len(recourse):
+        raise InvalidInputError(f"{where}: expected the same {len(recourse)} people, got {len(other)}")
+    if other.classifier != recourse.classifier:
+        raise InvalidInputError(f"{where}: expected advice for the same model, got another model's")
+    if not np.array_equal(other.targets, recourse.targets):
+        raise InvalidInputError(f"{where}: expected the same target classes, got others")
+    if not other.factuals.index.equals(recourse.factuals.index):
+        raise InvalidInputError(f"{where}: expected the same people in the same order, got other keys")
+    if not np.array_equal(other.people.points, recourse.people.points):
+        raise InvalidInputError(f"{where}: expected the same people in the same order, got other values")
+    return other if other.changes == recourse.changes else other.under(recourse.changes)
 
 
 def _calibrated(given: ChosenDelta | float | None, recourse: Recourse) -> Calibrated | None:

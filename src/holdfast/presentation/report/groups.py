@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from holdfast.features import FeatureSpace
 from holdfast.features.describe import NOT_STATED
 from holdfast.generators import Recourse
 from holdfast.network import Floats
-from holdfast.presentation.report.contents import Group, Slices
+from holdfast.presentation.report.contents import Figures, Slices
+from holdfast.verify import Verdict
 
 Groups = str | Sequence[Hashable] | Mapping[Any, Any]
 
@@ -38,12 +39,12 @@ def slices_of(recourse: Recourse, groups: Groups, *, needed: NDArray[np.bool_], 
     radii
         The certified radii, nan where there is none.
     """
-    found = []
+    result = []
     for attribute, values in _attributes(recourse, groups).items():
         label = recourse.space.label(attribute)
         labels, note = _labels(values, recourse.space, attribute)
-        found.append(_slices(recourse, str(attribute), label, labels, note, needed, radii))
-    return tuple(found)
+        result.append(_slices(recourse, str(attribute), label, labels, note, needed, radii))
+    return tuple(result)
 
 
 def _attributes(recourse: Recourse, groups: Groups) -> dict[Any, pd.Series]:
@@ -177,25 +178,13 @@ def _slices(
     needed: NDArray[np.bool_],
     radii: Floats,
 ) -> Slices:
-    robust, found = recourse.robust, recourse.found
     groups, empty = [], []
     for name in labels.cat.categories:
         members = (labels == name).to_numpy() & needed
-        answered = members & found
-        if not members.any():
+        if members.any():
+            groups.append(figures_of(name, recourse, members, radii))
+        else:
             empty.append(name)
-            continue
-        groups.append(
-            Group(
-                name=name,
-                people=int(members.sum()),
-                found=int(answered.sum()),
-                robust=int((answered & robust).sum()),
-                mean_cost=mean(recourse.cost_l1[answered]),
-                median_cost=median(recourse.cost_l1[answered]),
-                median_radius=median(radii[answered]),
-            )
-        )
     small = [group.name for group in groups if group.people < _FEW_PEOPLE]
     notes = [note] if note else []
     if empty:
@@ -207,11 +196,22 @@ def _slices(
     return Slices(attribute, label, tuple(groups), " ".join(notes))
 
 
-def mean(values: Floats) -> float | None:
-    """The mean, or None where there is none."""
-    return float(values.mean()) if values.size and np.isfinite(values).all() else None
+def figures_of(name: str, recourse: Recourse, members: NDArray[np.bool_], radii: Floats) -> Figures:
+    """How these people fare; `radii` are everyone's."""
+    answered = members & recourse.found
+    costs, lower = recourse.cost_l1[answered], radii[answered]
+    return Figures(
+        name=name,
+        people=int(members.sum()),
+        found=costs.size,
+        robust=int(recourse.robust[answered].sum()),
+        unknown=int((recourse.verdict[answered] == Verdict.UNKNOWN).sum()),
+        mean_cost=_statistic(np.mean, costs),
+        median_cost=_statistic(np.median, costs),
+        median_radius=_statistic(np.median, lower),
+    )
 
 
-def median(values: Floats) -> float | None:
-    """The median, or None where there is none."""
-    return float(np.median(values)) if values.size and np.isfinite(values).all() else None
+def _statistic(of: Callable[[Floats], Any], values: Floats) -> float | None:
+    """The mean or the median, None where there is none."""
+    return float(of(values)) if values.size and np.isfinite(values).all() else None

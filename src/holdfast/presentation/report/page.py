@@ -7,8 +7,8 @@ import hashlib
 import re
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holdfast import _numbers as numbers
@@ -16,6 +16,9 @@ from holdfast.presentation.pictures.drawing import may_change
 from holdfast.presentation.report.charts import Scale, radii, survival, trade
 from holdfast.presentation.report.contents import Contents
 from holdfast.presentation.report.people import people_json
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # How many people are on the page without its script.
 FIRST_ROWS = 50
@@ -64,6 +67,8 @@ def _breakable(name: str) -> Markup:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("holdfast.presentation.report", "static"),
         autoescape=True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from math import isfinite
 from typing import Any
@@ -25,6 +25,8 @@ MOST_PLAIN = 600_000
 # Of a counter-model the costliest changes; the rest is in the model itself.
 MOST_CHANGES = 8
 _DIGITS = 6
+# Columns of the data that are often empty.
+_RARE = {"others", "against", "chances", "certificates", "letters"}
 # Inside <script> a text must not end it, nor open a comment; JSON reads these as the same characters.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -40,8 +42,11 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
 
 def _table(contents: Contents) -> dict[str, Any]:
     people = contents.people
-    reasons, words = _Texts(), _Texts()
-    return {
+    # Texts and parameters in the order in which they first come, each once.
+    reasons: dict[Hashable, int] = {}
+    words: dict[Hashable, int] = {}
+    parameters: dict[Hashable, int] = {}
+    table: dict[str, Any] = {
         "fall": contents.fall,
         "symbol": contents.symbol,
         "free": may_change(contents.unit),
@@ -54,65 +59,48 @@ def _table(contents: Contents) -> dict[str, Any]:
         "columns": [[c.label, c.unit, c.moves, c.code, c.reason] for c in contents.columns],
         "keys": [person.key for person in people],
         "verdicts": [person.verdict for person in people],
-        "costs": _all(people, lambda person: _short(person.cost)),
-        "radii": _all(people, lambda person: _short(person.radius, ROUND_DOWN)),
-        "gaps": _all(people, lambda person: _short(person.gap, ROUND_CEILING)),
-        "worst": _all(people, lambda person: _short(person.worst_margin, ROUND_FLOOR)),
-        "reasons": [reasons.code(person.reason) for person in people],
+        "costs": [_short(person.cost) for person in people],
+        "radii": [_short(person.radius, ROUND_DOWN) for person in people],
+        "gaps": [_short(person.gap, ROUND_CEILING) for person in people],
+        "worst": [_short(person.worst_margin, ROUND_FLOOR) for person in people],
+        "reasons": [_code(reasons, person.reason) for person in people],
         "before": [_column([person.before[i] for person in people]) for i in range(len(contents.columns))],
         "after": [_changed(person) for person in people],
-        "advice": [[words.code(sentence) for sentence in person.advice] for person in people],
-        "others": _some(
-            people,
-            lambda person: [
-                [way.name, way.verdict, [words.code(sentence) for sentence in way.advice]] for way in person.others
-            ],
-        ),
-        "against": _some(
-            people,
-            lambda person: [
-                [one.column, _value(one.usual), _short(one.margin), int(one.within_reach)] for one in person.against
-            ],
-        ),
-        "chances": _some(people, lambda person: ["" if p is None else share(p) for p in person.probability]),
-        "certificates": _some(people, lambda person: person.certificate),
-        "letters": _some(people, lambda person: person.letter),
-        "kept": _all(people, lambda person: person.kept),
-        "texts": {"reasons": reasons.texts, "advice": words.texts},
-        "counters": _counters(people),
+        "advice": [[_code(words, sentence) for sentence in person.advice] for person in people],
+        "others": [
+            [[way.name, way.verdict, [_code(words, sentence) for sentence in way.advice]] for way in person.others]
+            for person in people
+        ],
+        "against": [
+            [[one.column, _value(one.usual), _short(one.margin), int(one.within_reach)] for one in person.against]
+            for person in people
+        ],
+        "chances": [["" if chance is None else share(chance) for chance in person.probability] for person in people],
+        "certificates": [person.certificate for person in people],
+        "letters": [person.letter for person in people],
+        "kept": [person.kept for person in people],
+        "texts": {"reasons": list(reasons), "advice": list(words)},
+        "counters": {
+            "rows": [person.counter and _counter(person.counter, parameters) for person in people],
+            "parameters": list(parameters),
+        },
     }
+    # What nobody has needs no place.
+    return {name: value if name not in _RARE or any(value) else [] for name, value in table.items()}
 
 
-def _all(people: Iterable[Person], take: Callable[[Person], Any]) -> list[Any]:
-    return [take(person) for person in people]
-
-
-def _some(people: Iterable[Person], take: Callable[[Person], Any]) -> list[Any]:
-    """As `_all`; nothing at all where nobody has any."""
-    found = _all(people, take)
-    return found if any(found) else []
-
-
-class _Texts:
-    """Texts in the order in which they first came, each once."""
-
-    def __init__(self) -> None:
-        self.codes: dict[Hashable, int] = {}
-
-    def code(self, text: Hashable) -> int:
-        return self.codes.setdefault(text, len(self.codes))
-
-    @property
-    def texts(self) -> list[Any]:
-        return list(self.codes)
+def _code(texts: dict[Hashable, int], text: Hashable) -> int:
+    """The number of a text among those that came before."""
+    return texts.setdefault(text, len(texts))
 
 
 def _column(values: list[Value]) -> list[Any] | dict[str, list[Any]]:
     """A column of numbers as it is; one with texts as codes and the texts they stand for."""
+    shown = [_value(value) for value in values]
     if not any(isinstance(value, str) for value in values):
-        return [_value(value) for value in values]
-    texts = _Texts()
-    return {"codes": [texts.code(_value(value)) for value in values], "texts": texts.texts}
+        return shown
+    texts: dict[Hashable, int] = {}
+    return {"codes": [_code(texts, value) for value in shown], "texts": list(texts)}
 
 
 def _changed(person: Person) -> list[Any] | None:
@@ -123,26 +111,15 @@ def _changed(person: Person) -> list[Any] | None:
     return [item for i, (before, after) in pairs if before != after for item in (i, _value(after, before))]
 
 
-def _counters(people: Iterable[Person]) -> dict[str, Any]:
-    """Counter-models of those who have one; a parameter of today's model is written once."""
-    parameters = _Texts()
-
-    def row(counter: CounterModel) -> list[Any]:
-        changes = [
-            item
-            for change in counter.changes[:MOST_CHANGES]
-            for item in (
-                parameters.code((change.where, _short(change.today))),
-                _short(change.changed),
-                _short(change.effect),
-            )
-        ]
-        margins = [_short(counter.margin_today), _short(counter.margin_counter)]
-        distance = _short(counter.distance, ROUND_DOWN if counter.inside else ROUND_CEILING)
-        return [distance, int(counter.inside), *margins, len(counter.changes), changes, int(counter.closest)]
-
-    rows = [None if person.counter is None else row(person.counter) for person in people]
-    return {"rows": rows, "parameters": parameters.texts}
+def _counter(counter: CounterModel, parameters: dict[Hashable, int]) -> list[Any]:
+    """A counter-model; a parameter of today's model is written once for all of them."""
+    changes: list[Any] = []
+    for change in counter.changes[:MOST_CHANGES]:
+        parameter = _code(parameters, (change.where, _short(change.today)))
+        changes += [parameter, _short(change.changed), _short(change.effect)]
+    margins = [_short(counter.margin_today), _short(counter.margin_counter)]
+    distance = _short(counter.distance, ROUND_DOWN if counter.inside else ROUND_CEILING)
+    return [distance, int(counter.inside), *margins, len(counter.changes), changes, int(counter.closest)]
 
 
 def _short(number: float | None, rounding: str = ROUND_HALF_EVEN) -> float | int | None:

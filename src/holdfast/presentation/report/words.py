@@ -19,7 +19,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse
 from holdfast.generators.radii import Radii
 from holdfast.network import Floats, Network
-from holdfast.presentation.report.contents import Calibrated, Method, Refits
+from holdfast.presentation.report.contents import Calibrated, Figures, Refits
 
 
 def facts_of(
@@ -83,7 +83,7 @@ def _model(recourse: Recourse) -> list[tuple[str, str]]:
 
 def promise_of(
     recourse: Recourse,
-    method: Method,
+    method: Figures,
     calibrated: Calibrated | None,
     needed: NDArray[np.bool_],
     outcome: str | None = None,
@@ -164,7 +164,7 @@ def _measured(changes: Changes) -> list[str]:
 
 
 def limits_of(
-    recourse: Recourse, method: Method, radii: Radii, *, needed: NDArray[np.bool_], before: Floats
+    recourse: Recourse, method: Figures, radii: Radii, *, needed: NDArray[np.bool_], before: Floats
 ) -> list[str]:
     """What the guarantee does not say, and what is particular about these figures."""
     changes = recourse.changes
@@ -219,10 +219,10 @@ def limits_of(
             f"{touched:,} {_plural(touched, 'piece')} of advice {'changes' if touched == 1 else 'change'} a protected "
             "attribute. Nobody can be told that, and no letter says it: make it immutable."
         )
-    told_off = int(sum(bool(text) for text in recourse.reason[recourse.found]))
-    if told_off:
+    remarked = int(sum(bool(text) for text in recourse.reason[recourse.found]))
+    if remarked:
         limits.append(
-            f"{told_off:,} {_plural(told_off, 'piece')} of advice come with a remark, such as a constraint that "
+            f"{remarked:,} {_plural(remarked, 'piece')} of advice come with a remark, such as a constraint that "
             "the advice breaks; see the person's page."
         )
     return limits

@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pandas as pd
 
@@ -16,7 +16,9 @@ from holdfast.generators import Recourse
 from holdfast.presentation.report.gather import gather
 from holdfast.presentation.report.groups import Groups
 from holdfast.presentation.report.page import render
-from holdfast.promises.ledger import Ledger
+
+if TYPE_CHECKING:
+    from holdfast.promises.ledger import Ledger
 
 
 class ReportOptions(TypedDict, total=False):
