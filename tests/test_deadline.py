@@ -8,7 +8,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.deadline import Deadline
-from holdfast.generators import finish
+from holdfast.verify.certify import certify_points
 from holdfast.verify.search import Search
 from random_networks import random_network
 
@@ -43,16 +43,16 @@ def test_what_others_do_does_not_count(other):
 @pytest.mark.parametrize("certified", [False, True])
 def test_a_line_search_keeps_to_the_time_limit(certified, monkeypatch):
     """However long a certificate takes, the search and the last certificate have `time_limit` for each person."""
-    spent, certify = [], finish.certify_points
+    spent = []
 
     def slow(*arguments, deadline, method="joint", **options):
         if method == "joint":
             spent.append(deadline.left())
             work(spent[-1])
-        return certify(*arguments, method="joint", **options)
+        return certify_points(*arguments, method="joint", **options)
 
-    monkeypatch.setattr(finish, "certify_points", slow)
-    monkeypatch.setattr("holdfast.generators.rnce.certify_points", slow)
+    for module in ("base", "recourse", "rnce"):
+        monkeypatch.setattr(f"holdfast.generators.{module}.certify_points", slow)
     network = hf.Network([[[-1.0, 1.0], [0.5, 1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [-0.5]])
     others = np.random.default_rng(0).uniform(0.0, 1.0, (50, 2))
     generator = hf.RNCE(others, certified_candidates=certified, line_search=True)

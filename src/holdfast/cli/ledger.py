@@ -52,9 +52,9 @@ def add(
     secret: SecretFile = None,
 ) -> None:
     """Record the promises that `explain` made: all of them, or none if anything is wrong."""
-    told = advised.read_advice(advised.table)
+    recourse = advised.read_advice(advised.table)
     with Ledger(ledger, secret=read_secret(secret)) as book:
-        receipt = book.add(told, date=date, radius=not no_radius, once=once)
+        receipt = book.add(recourse, date=date, radius=not no_radius, once=once)
     say(f"{receipt.added:,} promises recorded, {receipt.skipped:,} rows without an answer skipped.")
     if once:
         say(f"{receipt.repeated:,} were recorded already.")
@@ -98,7 +98,7 @@ def show(
             )
         say(f"{last:,} promises")
         numbers = ("promises", "robust", "erased")
-        show_table(("model", "delta", "threshold", *numbers, "from", "to"), rows, right=numbers)
+        show_table(("model", "delta", "threshold", *numbers, "from", "to"), rows, right=numbers, no_wrap=True)
         for words, chance in chances.items():
             say(f"{words}: measured, not proven: {chance}")
         say(f"head {book.head}")

@@ -129,7 +129,7 @@ def benchmark(
     2   nnce     1    NaN       1.0             0.4
     3   rnce     1    0.1       1.0             1.0
     """
-    labelled = read_deltas(deltas)
+    n_jobs, labelled = check_jobs(n_jobs), read_deltas(deltas)
     plan = Plan(
         methods=read_methods(methods, labelled),
         deltas=labelled,
@@ -151,7 +151,7 @@ def benchmark(
         for seed in runs
     ]
     outcomes = []
-    alone = check_jobs(n_jobs) in (None, 1) or len(situations) == 1
+    alone = n_jobs in (None, 1) or len(situations) == 1
     parallel = joblib.Parallel(n_jobs=1 if alone else n_jobs, return_as="generator")
     with progress_bar("benchmark", len(situations) * plan.steps, wanted=progress, long=2) as advance:
         # A bar cannot be moved by another process.
