@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -87,3 +89,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     rule = "|".join([":---", *["---:"] * (len(headings) - 1)])
     head, *body = ["| " + " | ".join(map(_safe, line)) + " |" for line in (headings, *rows)]
     return "\n".join([head, f"|{rule}|", *body])
+
+
+def filled_page(template: str, **values: Any) -> str:
+    """A page of the folder `pages` with its values filled in; what is left out leaves no gap."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("holdfast.study", "pages")
+    environment = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    text = environment.get_template(template).render(values)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
