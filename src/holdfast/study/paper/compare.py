@@ -24,9 +24,9 @@ def compare(results: Results, printed: Printed) -> pd.DataFrame:
     """A row for each figure of the quality tables that both have: the cell, the metric, `ours`, `paper` and `side`."""
     rows = []
     for row in results.mean_and_spread().to_dict("records"):
-        cell = [row[name] for name in CELL]
+        cell = (row["model"], row["dataset"], row["block"], row["method"])
         for metric in METRICS:
-            ours, paper = Figure(row[metric], row[f"{metric}_std"]), printed.quality(*cell, metric=metric)
+            ours, paper = Figure(row[metric], row[f"{metric}_std"]), printed.quality(*cell, metric)
             rows.append([*cell, metric, ours, paper, side_of(ours, paper, metric)])
     frame = pd.DataFrame(rows, columns=[*CELL, "metric", "ours", "paper", "side"])
     return frame[frame["side"] != ""]
