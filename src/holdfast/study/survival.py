@@ -62,10 +62,10 @@ class Survival(Shown):
         """Several as one."""
         if not parts:
             return None
-        frames = [[getattr(part, name) for part in parts] for name in ("people", "models", "skipped")]
+        names = ("people", "models", "skipped")
         # Whatever is empty has no say in the kinds of the columns.
-        filled = [[frame for frame in several if len(frame)] or several[:1] for several in frames]
-        return cls(*(pd.concat(several, ignore_index=True) for several in filled))
+        filled = {name: [frame for part in parts if len(frame := getattr(part, name))] for name in names}
+        return cls(**{name: pd.concat(several, ignore_index=True) for name, several in filled.items() if several})
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each table, model, method and kind of change.
