@@ -36,6 +36,7 @@ from holdfast.study.paper.settings import (
     NN,
     QUICK,
     TABLES,
+    TARGETS,
     Training,
 )
 
@@ -66,7 +67,7 @@ def records(**changed) -> dict[str, list[dict]]:
             parts["accuracy"] += [place | {"fold": fold, "accuracy": accuracy.mean} for fold in range(2)]
             for method in METHODS:
                 if model in method.models:
-                    for block in method.blocks:
+                    for block in TARGETS if method.targeted else (BASELINE,):
                         _add_cell(parts, printed, table.name, model, block, method.label)
     for part, change in changed.items():
         new = [change(dict(record)) for record in parts[part]]

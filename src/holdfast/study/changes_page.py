@@ -32,6 +32,7 @@ from holdfast.study.result import BenchmarkResult
 from holdfast.study.run import benchmark
 from holdfast.study.situation import Situation
 from holdfast.study.survival import Survival, kinds_table, methods_table, named, with_worst_kind
+from holdfast.study.tables import some_of
 
 TABLES = ("heloc", "compas", "adult", "gmc", "breast_cancer")
 # The kinds that start from scratch come first in `RECIPES`.
@@ -98,10 +99,7 @@ def run_changes(
     progress: bool | None = None,
 ) -> dict[str, BenchmarkResult]:
     """The studies of the page, one for each kind of model, each in its own folder below `out`; resumed at will."""
-    unknown = sorted(set(names or ()) - set(TABLES))
-    if unknown:
-        raise InvalidInputError(f"datasets: expected some of {', '.join(TABLES)}, got {', '.join(unknown)}")
-    tables = {name: _table(name, extent.rows) for name in names or TABLES}
+    tables = {name: _table(name, extent.rows) for name in some_of(TABLES, names, "datasets")}
     return {
         model: benchmark(
             {name: tables[name] for name in tables if name in suited}, models={model: estimator}, methods=methods,

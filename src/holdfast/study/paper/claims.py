@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 
 from holdfast.study.paper.printed import Printed
 from holdfast.study.paper.results import CELL, Results, groups
@@ -143,17 +142,15 @@ def _closest_is_cheapest(table: _Table) -> Iterator[Check]:
     for cell in table.safe:
         model, dataset, block, method = cell
         verdict = f"verdict_{block.removeprefix('delta_')}"
-        other, closest = (_by_input(table.results.cell(model, dataset, block, name)) for name in (method, "Closest"))
+        other, closest = (
+            table.results.cell(model, dataset, block, name).set_index(["seed", "input"]) for name in (method, "Closest")
+        )
         if closest.empty:
             continue
         both = other[other[verdict] == "ROBUST"].join(closest.add_suffix("_closest"), how="left")
         cheaper = both["cost_l1_closest"] <= both["cost_l1"] * (1 + SAME_COST) + 1e-9
         worse = ~((both[f"{verdict}_closest"] == "ROBUST") & cheaper)
         yield not worse.any(), _name(cell, f"({worse.sum()} of {len(both)} inputs)")
-
-
-def _by_input(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.set_index(["seed", "input"])[["verdict_val", "verdict_inc", "cost_l1"]]
 
 
 def _seconds(table: _Table, wanted: Callable[[str], bool], times: float) -> Iterator[Check]:

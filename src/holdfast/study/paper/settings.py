@@ -132,11 +132,6 @@ class PaperMethod:
     targeted: bool = True
     only_first_half: bool = False
 
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The parts of the table that the method has a row in."""
-        return TARGETS if self.targeted else (BASELINE,)
-
 
 # The authors' margin in logits, and how much more of it each round of MCE-R asks for (theirs: by 0.2 all the way).
 _MCE = MCE(margin=0.05, raise_by=0.2)
