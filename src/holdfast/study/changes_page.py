@@ -25,7 +25,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE
 from holdfast.retraining.retrain import run_seeds
-from holdfast.study.markdown import filled_page, table
+from holdfast.study.markdown import filled_page
 from holdfast.study.methods import StudyMethod
 from holdfast.study.recipes import RECIPES, bootstrap
 from holdfast.study.result import BenchmarkResult
@@ -138,11 +138,19 @@ def render(
 ) -> str:
     """The page as Markdown: the truth first, then the kinds of change, then each kind of model and each table."""
     pairs = zip_longest(results.items(), pictures)
-    models = [_of_model(model, result, picture) for (model, result), picture in pairs]
+    models = pd.concat([result.models for result in results.values()])
+    distances = _survival(results["network"]).models.groupby("kind")["distance"].agg(["min", "max"])
     return filled_page(
-        "changes.md.j2", command=command, extent=extent, tables=_tables(results), models=models,
-        kinds=_kinds(_survival(results["network"])), **_truth(results["network"]),
-    )  # fmt: skip
+        "changes.md.j2",
+        command=command,
+        extent=extent,
+        people=models.groupby("dataset", sort=False)["inputs"].sum(),
+        accuracy=models.pivot_table("accuracy", "dataset", "model", sort=False),
+        recipes=[recipe for recipe in RECIPES if recipe.name in distances.index],
+        distances=distances,
+        models=[_of_model(model, result, picture) for (model, result), picture in pairs],
+        **_truth(results["network"]),
+    )
 
 
 def _truth(result: BenchmarkResult) -> dict[str, Any]:
@@ -172,26 +180,6 @@ def _proven(details: pd.DataFrame) -> pd.DataFrame:
     return numbered.loc[proven, [*keys, "row"]]
 
 
-def _tables(results: dict[str, BenchmarkResult]) -> str:
-    """People of each table, and how good the models are."""
-    models = pd.concat([result.models for result in results.values()])
-    accuracy = models.pivot_table("accuracy", "dataset", "model", sort=False)
-    people = models.groupby("dataset", sort=False)["inputs"].sum()
-    lines = [[name, str(people[name]), *map(_figure, accuracy.loc[name, list(results)])] for name in people.index]
-    return table(["table", "people", *(f"accuracy, {model}" for model in results)], lines)
-
-
-def _kinds(survival: Survival) -> str:
-    """Each kind, what it does, and how far networks move."""
-    distance = survival.models.groupby("kind")["distance"].agg(["min", "max"])
-    lines = []
-    for recipe in RECIPES:
-        if recipe.name in distance.index:
-            far = " to ".join(filter(None, map(_figure, distance.loc[recipe.name])))
-            lines.append([f"**{recipe.name}**: {recipe.sentence}", far])
-    return table(["kind of change", "distance"], lines)
-
-
 def _of_model(model: str, result: BenchmarkResult, picture: str | None) -> dict[str, Any]:
     """What survives of one kind of model: over all tables in the mean, and table by table."""
     survival, by = _survival(result), ["method", "delta_label"]
@@ -206,10 +194,6 @@ def _of_model(model: str, result: BenchmarkResult, picture: str | None) -> dict[
         "without": [f"{row['dataset']} (seed {row['seed']})" for row in without],
         "tables": survival.to_markdown().replace("## ", "### "),
     }
-
-
-def _figure(value: Any) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
 
 
 def _mean(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -15,8 +15,6 @@ from holdfast.study.paper.printed import Figure, Printed
 from holdfast.study.paper.results import CELL, METRICS, Results, groups
 from holdfast.study.paper.settings import BASELINE, DELTA_NAMES, HEADINGS, MULTI, TITLES, at_delta
 
-SHOWN_BROKEN = 12
-
 
 def render(
     results: Results,
@@ -48,21 +46,10 @@ def render(
     """
     return filled_page(
         "paper.md.j2", command=command, seeds=seeds, inputs=inputs, machine=machine, missing=missing, images=images,
-        spreads=SPREADS, claims=_claims(results, printed), accuracy=_accuracy(results, printed),
+        spreads=SPREADS, claims=check_claims(results, printed), accuracy=_accuracy(results, printed),
         deltas=_deltas(results, printed), quality=list(_quality(results, printed)), seconds=_seconds(results, printed),
         robust_init=list(_robust_init(results, printed)), **explained(compare(results, printed)),
     )  # fmt: skip
-
-
-def _claims(results: Results, printed: Printed) -> str:
-    """The summary: what holds, what does not, and where."""
-    rows = []
-    for claim in check_claims(results, printed):
-        more = len(claim.broken) - SHOWN_BROKEN
-        where = [*claim.broken[:SHOWN_BROKEN], *([f"and {more} more"] if more > 0 else [])]
-        obey = f"{claim.checked - len(claim.broken)} of {claim.checked}"
-        rows.append([claim.text, f"**{claim.verdict}**", obey, "; ".join(where)])
-    return table(["statement", "", "cells that obey", "cells that do not"], rows)
 
 
 def _accuracy(results: Results, printed: Printed) -> str:
