@@ -211,16 +211,18 @@ class PlausibleChanges(Changes):
 
     def layer_radii(self, network: Network) -> list[LayerRadius]:
         """The radius of each layer's weights and biases."""
-        shapes = [weight.shape for weight in network.weights]
-        radii: tuple[Radius, ...] = self.delta if isinstance(self.delta, tuple) else (self.delta,) * len(shapes)
-        if len(radii) != len(shapes):
-            raise InvalidInputError(f"expected one radius for each of the {len(shapes)} layers, got {len(radii)}")
-        biases = self.biases if isinstance(self.biases, tuple) else radii if self.biases else (0.0,) * len(shapes)
-        if self.per_parameter and [np.shape(part)[-2:] for part in radii] != shapes:
-            got = [np.shape(part)[-2:] for part in radii]
+        n = len(network.weights)
+        radii: tuple[Radius, ...] = self.delta if isinstance(self.delta, tuple) else (self.delta,) * n
+        if len(radii) != n:
+            raise InvalidInputError(f"expected one radius for each of the {n} layers, got {len(radii)}")
+        biases = self.biases if isinstance(self.biases, tuple) else radii if self.biases else (0.0,) * n
+        if isinstance(radii[0], float):
+            return list(map(LayerRadius, radii, biases))
+        shapes, got = [weight.shape for weight in network.weights], [np.shape(part)[-2:] for part in radii]
+        if got != shapes:
             raise InvalidInputError(f"delta: expected radii for weights of the shapes {shapes}, got {got}")
         return [
-            LayerRadius(_both_sides(weight, 2), _both_sides(bias, 1))
+            LayerRadius(np.stack(down_up(weight, 2)), bias if isinstance(bias, float) else np.stack(down_up(bias, 1)))
             for weight, bias in zip(radii, biases, strict=True)
         ]
 
@@ -450,10 +452,6 @@ def _arrays(given: Sequence[Any], ndim: int, name: str) -> tuple[Floats, ...]:
         array.setflags(write=False)
         radii.append(array)
     return tuple(radii)
-
-
-def _both_sides(radius: Radius, ndim: int) -> Radius:
-    return radius if isinstance(radius, float) else np.stack(down_up(radius, ndim))
 
 
 def _plain(radii: object) -> Any:

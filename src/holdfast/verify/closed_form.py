@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds.layers import margins_for
+from holdfast.bounds.layers import forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.classifier import Classifier
 from holdfast.deadline import Deadline
@@ -114,7 +114,7 @@ class Margins:
             return values if logits.shape[1] > 1 or target == 1 else -values, error
         self.engine.check_scale(points)
         prepared = self.engine.prepared(target)
-        error = prepared.error(np.abs(points).max(axis=1))
+        error = forward_error(prepared.norms, np.abs(points).max(axis=1))
         return np.asarray(prepared.today(points)), np.asarray(error) + np.zeros(points.shape[0])
 
     def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:
