@@ -119,29 +119,15 @@ class Layer:
         sums = [xp.sum(part, axis=2) for part in (least, dip, xp.maximum(*most))]
         return sums[0] + bias_low, sums[1] + bias_high, sums[2] + bias_high
 
-    def size(self, values: Array) -> Array:
-        """What no sum of absolute values exceeds that is met in computing this layer, (n, out), for |v| <= values."""
+    def size(self, values: Array) -> tuple[Array, Array]:
+        """What no sum of absolute values met in computing this layer exceeds for |v| <= values; what rounding may add.
+
+        (n, out) each.
+        """
         xp = array_namespace(values)
         reach = _at(values, self.down) + _at(values, self.up) + self.bias_down + self.bias_up
-        return values @ xp.abs(self.weight).T + xp.abs(self.bias) + self.scale * reach
-
-    def slack(self, size: Array) -> Array:
-        """How far rounding may carry a sum of that size."""
-        terms = self.weight.shape[1] + 8.0
-        return terms * (_UNIT * size + _TINY)
-
-    def norms(self) -> tuple[Array, Array, float]:
-        """The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and terms.
-
-        The last is how many roundings a sum takes, several times over.
-        """
-        xp = array_namespace(self.weight)
-        norm, edge, n_inputs = 0.0, 0.0, self.weight.shape[1]
-        for radius, bias in ((self.down, self.bias_down), (self.up, self.bias_up)):
-            norm += radius * n_inputs if isinstance(radius, float) else float(xp.max(xp.sum(radius, axis=1)))
-            edge += bias if isinstance(bias, float) else float(xp.max(bias))
-        weights, biases = float(xp.max(xp.sum(xp.abs(self.weight), axis=1))), float(xp.max(xp.abs(self.bias)))
-        return weights + self.scale * norm, biases + self.scale * edge, n_inputs + 8.0
+        size = values @ xp.abs(self.weight).T + xp.abs(self.bias) + self.scale * reach
+        return size, (self.weight.shape[1] + 8.0) * (_UNIT * size + _TINY)
 
 
 def activated(values: Array, relu: bool) -> Array:
@@ -283,13 +269,25 @@ class Layers(RowBatch):
         xp = array_namespace(points)
         first = self.hidden[0]
         low, high = first.sides(points)
-        slack = first.slack(first.size(xp.abs(points)))
+        _, slack = first.size(xp.abs(points))
         return Box(low - slack, high + slack)
 
     @cached_property
     def norms(self) -> list[tuple[Array, Array, float]]:
-        """What `Layer.norms` says of each layer, and of the margin."""
-        return list(map(Layer.norms, (*self.hidden, self.margin)))
+        """Of each layer, and of the margin, what bounds its rounding.
+
+        The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and how many
+        roundings a sum takes, several times over.
+        """
+        xp, norms = array_namespace(self.margin.weight), []
+        for layer in (*self.hidden, self.margin):
+            n_inputs, norm, edge = layer.weight.shape[1], 0.0, 0.0
+            for radius, bias in ((layer.down, layer.bias_down), (layer.up, layer.bias_up)):
+                norm += radius * n_inputs if isinstance(radius, float) else float(xp.max(xp.sum(radius, axis=1)))
+                edge += bias if isinstance(bias, float) else float(xp.max(bias))
+            weights, biases = float(xp.max(xp.sum(xp.abs(layer.weight), axis=1))), float(xp.max(xp.abs(layer.bias)))
+            norms.append((weights + layer.scale * norm, biases + layer.scale * edge, n_inputs + 8.0))
+        return norms
 
     @cached_property
     def wanted(self) -> tuple[Array | None, Array, Array]:

@@ -16,6 +16,7 @@ from holdfast.changes import Changes, Ellipsoid, EnsembleShift, PlausibleChanges
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
+from holdfast.importers.model import as_network
 from holdfast.importers.thresholds import HALF
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.ellipsoid import InEllipsoid
@@ -54,7 +55,7 @@ def decider_for(model: Model, changes: Changes, device: str | None = None) -> De
         return MovingThreshold(model, changes, device)
     decider: Engine | ClosedForm
     if isinstance(changes, PlausibleChanges):
-        decider = Engine(model.network, changes, device)
+        decider = Engine(as_network(model.classifier), changes, device)
     else:
         decider = _CLOSED_FORMS[type(changes)](model, changes)
     decider.model = model

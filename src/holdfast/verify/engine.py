@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,13 @@ class Engine:
         self._prepared: dict[int, PreparedTarget] = {}
         # Where the network comes from, with its threshold.
         self.model: Model | None = None
+        # From numpy to where the work is done.
+        self.convert: Callable[[Any], Array] = np.asarray
+        if device is not None:
+            import torch
+
+            # Always a copy: a network's arrays are read-only, and torch warns of sharing such memory.
+            self.convert = partial(torch.tensor, dtype=torch.float64, device=device)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Engine, (self.network, self.changes, self.device), {"model": self.model}
@@ -129,17 +136,6 @@ class Engine:
         from holdfast.verify.exact import proof
 
         return proof(self, outcome, row, point, target, max_cases)
-
-    @cached_property
-    def convert(self) -> Callable[[Any], Array]:
-        """From numpy to where the work is done."""
-        if self.device is None:
-            return np.asarray
-        import torch
-
-        device = self.device
-        # Always a copy: a network's arrays are read-only, and torch warns of sharing such memory.
-        return lambda array: torch.tensor(array, dtype=torch.float64, device=device)
 
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""

@@ -69,8 +69,7 @@ class Ranges(RowBatch):
         bulk = row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
         for i in range(1, len(layers.hidden)):
             layer, relu = layers.hidden[i], layers.relus[i]
-            size = layer.size(xp.maximum(xp.abs(low), xp.abs(high)))
-            slack = layer.slack(size)
+            size, slack = layer.size(xp.maximum(xp.abs(low), xp.abs(high)))
             least, bottom, top = layer.over(low, high)
             least, bottom, top = least - slack, bottom - slack, top + slack
             if i > 1:
@@ -81,12 +80,13 @@ class Ranges(RowBatch):
             low, high = activated(least, relu), activated(top, relu)
             low = xp.minimum(low, high)
             bulk = bulk + row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
-            columns = zip(
-                (ranges.bottom, ranges.top, ranges.sizes), (bottom if relu else least, top, size), strict=True
+            ranges = replace(
+                ranges,
+                bottom=xp.concat([ranges.bottom, bottom if relu else least], axis=1),
+                top=xp.concat([ranges.top, top], axis=1),
+                sizes=xp.concat([ranges.sizes, size], axis=1),
             )
-            bottoms, tops, sizes = (xp.concat(pair, axis=1) for pair in columns)
-            ranges = replace(ranges, bottom=bottoms, top=tops, sizes=sizes)
-        size = layers.margin.size(xp.maximum(xp.abs(low), xp.abs(high)))
+        size, _ = layers.margin.size(xp.maximum(xp.abs(low), xp.abs(high)))
         return replace(ranges, margin_size=size, bulk=bulk)
 
     def on(self, convert: Any) -> Ranges:
