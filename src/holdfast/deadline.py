@@ -41,3 +41,6 @@ class Deadline:
     def over(self) -> bool:
         """Whether the time is up."""
         return self.end is not None and time.thread_time() >= self.end
+
+
+NO_LIMIT = Deadline(None)

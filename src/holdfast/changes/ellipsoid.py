@@ -125,15 +125,6 @@ class Ellipsoid(Changes):
         own = np.diag(shape)
         return cls(shape + np.diag(_RIDGE * np.where(own > 0.0, own, own.mean() + _LEAST)), radius)
 
-    @property
-    def size(self) -> float:
-        """The radius."""
-        return self.radius
-
-    def resized(self, size: float) -> Self:
-        """The same shape with another radius."""
-        return type(self)(self.shape, size, None, self.threshold)
-
     @cached_property
     def exponents(self) -> NDArray[np.intc]:
         """Powers of two that, times rows and columns, bring the diagonal of H between 1/2 and 2."""

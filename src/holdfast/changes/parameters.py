@@ -121,7 +121,7 @@ class PlausibleChanges(Changes):
             object.__setattr__(self, "biases", moving if any(part.any() for part in moving) else False)
         object.__setattr__(self, "norm", norm)
         object.__setattr__(self, "threshold", check_policy(self.threshold))
-        if self.largest == 0.0:
+        if self.size == 0.0:
             raise InvalidInputError(f"expected delta > 0, got {self.words if self.per_parameter else self.delta}")
 
     @property
@@ -142,7 +142,7 @@ class PlausibleChanges(Changes):
         return math.inf if self.norm == 1.0 else self.norm / (self.norm - 1.0)
 
     @property
-    def largest(self) -> float:
+    def size(self) -> float:
         """The radius; of several the largest, whose ball holds them all."""
         return max((float(np.max(part)) for part in self._parts), default=0.0)
 
@@ -156,14 +156,9 @@ class PlausibleChanges(Changes):
         radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
         return (*radii, *self.biases) if isinstance(self.biases, tuple) else radii
 
-    @property
-    def size(self) -> float:
-        """The largest radius."""
-        return self.largest
-
     def resized(self, size: float) -> PlausibleChanges:
         """The same shape with another largest radius."""
-        return self.scaled(size / self.largest) if isinstance(self.delta, tuple) else self._with(size, self.biases)
+        return self.scaled(size / self.size) if isinstance(self.delta, tuple) else self._with(size, self.biases)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The radius as people read it, never more than it is, with whatever is unusual about Δ.
@@ -176,7 +171,7 @@ class PlausibleChanges(Changes):
         'a radius for each parameter, at most 0.03'
         """
         if self.per_parameter:
-            text = f"a radius for each parameter, at most {number(self.largest)}"
+            text = f"a radius for each parameter, at most {number(self.size)}"
         else:
             shown = ", ".join(number(float(radius)) for radius in self._parts)
             text = f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"
@@ -251,7 +246,7 @@ class PlausibleChanges(Changes):
         return f"PlausibleChanges(delta={self.delta}, norm={self.norm}, biases={self.biases})"
 
     def _table(self) -> list[tuple[str, object]]:
-        several = f"{at_most(self.least)} to {at_most(self.largest)}, by parameter"
+        several = f"{at_most(self.least)} to {at_most(self.size)}, by parameter"
         return [
             (
                 "how far each parameter may move" if self.norm == math.inf else "how far they may move together",
@@ -278,7 +273,7 @@ class PlausibleChanges(Changes):
         layers = list(zip(_flat_layers(today), _flat_layers(other), radii, strict=True))
         if not self.per_layer:
             ours, theirs = (np.concatenate([layer[side] for layer in layers]) for side in (0, 1))
-            return _in_ball(ours, theirs, self.largest, self.norm)
+            return _in_ball(ours, theirs, self.size, self.norm)
         return all(_in_ball(ours, theirs, float(radius.weight), self.norm) for ours, theirs, radius in layers)
 
     def sample(self, network: Network, n: int, seed: int | np.random.Generator | None = None) -> list[Network]:
@@ -302,7 +297,7 @@ class PlausibleChanges(Changes):
                 for layer, radius in zip(moving, radii, strict=True)
             ]
         else:
-            whole = _ball_step(np.concatenate(moving), self.largest, self.norm, rng)
+            whole = _ball_step(np.concatenate(moving), self.size, self.norm, rng)
             steps = np.split(whole, np.cumsum([layer.size for layer in moving])[:-1])
         weights, biases = [], []
         for (weight, bias), step, radius in zip(pairs, steps, radii, strict=True):

@@ -76,7 +76,7 @@ def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
     hardest = max(own, high) if int(wanted[0]) == 1 else min(own, low)
     # All three are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
     trained = replace(model, classifier=model.trained, threshold=None, as_trained=None)
-    settled = decider_for(trained.at(hardest), changes.settled, decider.device)
+    settled = decider_for(trained.at(hardest), changes.moving(None), decider.device)
     assert not isinstance(settled, MovingThreshold)
     # What is stated is about all of the thresholds.
     settled.changes = changes

@@ -21,7 +21,7 @@ from holdfast.arrays import Array, array_namespace, take_rows, to_numpy
 from holdfast.bounds import balls
 from holdfast.bounds.layers import Layers, Margin, Pass, forward_error, interval_passes, margins_for
 from holdfast.changes import PlausibleChanges
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.importers import Model
 from holdfast.network import CHUNK, Floats, Network
@@ -37,7 +37,6 @@ _WIDE = 2**15
 # Rows at a time where they live on a device: enough to fill it. The ranges of deep networks take a matrix for each row:
 # so many numbers in all.
 _DEVICE_CHUNK, _DEVICE_NUMBERS = 2**20, 2**25
-_NO_LIMIT = Deadline.after(None)
 
 
 def quiet() -> np.errstate:
@@ -168,7 +167,7 @@ class Engine:
         points: Floats,
         target: int | Rows,
         *,
-        deadline: Deadline = _NO_LIMIT,
+        deadline: Deadline = NO_LIMIT,
         until: Stage = Stage.EXACT,
         keep: bool = True,
         advance: Callable[[int], object] = lambda _: None,
@@ -210,7 +209,7 @@ class Engine:
 
     @quiet()
     def least(
-        self, points: Floats, margin: Margin, tol: float, *, exact: bool, deadline: Deadline = _NO_LIMIT
+        self, points: Floats, margin: Margin, tol: float, *, exact: bool, deadline: Deadline = NO_LIMIT
     ) -> tuple[Floats, Floats]:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
         prepared, hidden = PreparedTarget(self, [margin]), self.network.hidden

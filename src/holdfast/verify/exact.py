@@ -20,7 +20,7 @@ from holdfast import checker
 from holdfast.arrays import to_numpy
 from holdfast.bounds.layers import Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.network import Floats, Network
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.program import propose
@@ -100,7 +100,7 @@ class Exact:
 
     def tree_of(self, case: checker.Ranges, max_cases: int) -> dict[str, Any]:
         """A tree that proves a case, by programs."""
-        tree = self._tree(case, {}, Deadline.after(None), self.visited + max_cases)
+        tree = self._tree(case, {}, NO_LIMIT, self.visited + max_cases)
         if not isinstance(tree, dict):
             raise NoProofError(f"a proof takes more than {max_cases} cases, or there is none; max_cases= allows more")
         return tree
@@ -221,7 +221,7 @@ def _part(exact: Exact, branches: list[_Branch], max_cases: int) -> dict[str, An
         part = exact.with_bound({"rival": exact.rival, "method": "cases", "tree": tree})
         assert part is not None
         return part
-    proven = exact.settle(Deadline.after(None), max_cases)
+    proven = exact.settle(NO_LIMIT, max_cases)
     if not isinstance(proven, dict):
         raise NoProofError(
             f"what proves it takes more than {max_cases} cases (max_cases= allows more) or has no form for the checker"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from holdfast.bounds import balls
 from holdfast.bounds.layers import Layers, activated, forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.given import positive_number
 from holdfast.importers import Model, load_model
 from holdfast.network import CHUNK, Floats, Network
@@ -171,7 +171,7 @@ def radius_of_points(
     if changes is not None and changes.threshold is not None and n:
         # At the hardest threshold; what is decided there is decided about a model like any other.
         model = Model(toward(decider_for(model, changes), targets).classifier)
-        changes = changes.settled
+        changes = changes.moving(None)
     if changes is not None and not isinstance(changes, PlausibleChanges):
         decider = decider_for(model, changes)
         assert isinstance(decider, ClosedForm)
@@ -373,7 +373,7 @@ class _Rays:
                     proven[part] = layers.least(self.points[here]) > error
                     continue
                 search = Search(layers, self.points[here], np.full(part.size, np.inf), error, fine=True)
-                search.run(_PROOF_NODES, Deadline.after(None))
+                search.run(_PROOF_NODES, NO_LIMIT)
                 proven[part] = search.closed & (search.lower > 0.0)
                 hit = np.flatnonzero(search.broken)
                 self._take(here[hit], radius[part[hit]], k, search.sides(hit))
