@@ -229,9 +229,6 @@ class Ellipsoid(Changes):
     def _key(self) -> tuple[object, ...]:
         return self.radius, self.shape.tobytes(), self.threshold, self.chance
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Ellipsoid, (self.shape, self.radius, self.chance, self.threshold)
-
 
 def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:
     """Floats as whole numbers times one power of two, and that power: exact arithmetic for whole arrays.

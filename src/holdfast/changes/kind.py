@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -152,6 +152,10 @@ class Changes(Shown, ABC):
     def _key(self) -> tuple[object, ...]:
         """What equal values share."""
         return self.size, self.threshold, self.chance
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew: arrays are read-only again, and what was worked out from them is left behind.
+        return type(self), tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.words})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
@@ -158,7 +158,7 @@ class PlausibleChanges(Changes):
 
     def resized(self, size: float) -> PlausibleChanges:
         """The same shape with another largest radius."""
-        return self.scaled(size / self.size) if isinstance(self.delta, tuple) else self._with(size, self.biases)
+        return self.scaled(size / self.size) if isinstance(self.delta, tuple) else super().resized(size)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The radius as people read it, never more than it is, with whatever is unusual about Δ.
@@ -227,18 +227,12 @@ class PlausibleChanges(Changes):
             tuple(part * factor for part in self.delta) if isinstance(self.delta, tuple) else self.delta * factor
         )
         biases = tuple(part * factor for part in self.biases) if isinstance(self.biases, tuple) else self.biases
-        return self._with(delta, biases)
-
-    def _with(self, delta: Any, biases: Any) -> PlausibleChanges:
-        return PlausibleChanges(delta, self.norm, biases, None, self.threshold)
+        return replace(self, delta=delta, biases=biases, chance=None)
 
     @property
     def _key(self) -> tuple[object, ...]:
         arrays = tuple((np.shape(part), np.asarray(part).tobytes()) for part in self._parts)
         return self.norm, bool(self.biases), isinstance(self.delta, tuple), arrays, self.threshold, self.chance
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PlausibleChanges, (self.delta, self.norm, self.biases, self.chance, self.threshold)
 
     def __repr__(self) -> str:
         if self.per_parameter:
@@ -270,7 +264,8 @@ class PlausibleChanges(Changes):
                     today.weights, other.weights, today.biases, other.biases, radii, strict=True
                 )
             )
-        layers = list(zip(_flat_layers(today), _flat_layers(other), radii, strict=True))
+        flat = [list(map(np.append, network.weights, network.biases)) for network in (today, other)]
+        layers = list(zip(*flat, radii, strict=True))
         if not self.per_layer:
             ours, theirs = (np.concatenate([layer[side] for layer in layers]) for side in (0, 1))
             return _in_ball(ours, theirs, self.size, self.norm)
@@ -373,10 +368,6 @@ def _differences(a: Network, b: Network) -> list[tuple[Floats, Floats]]:
     if [w.shape for w in a.weights] != [w.shape for w in b.weights] or a.activations != b.activations:
         raise InvalidInputError(f"expected two networks of the same shape, got {a!r} and {b!r}")
     return [(w2 - w1, b2 - b1) for w1, w2, b1, b2 in zip(a.weights, b.weights, a.biases, b.biases, strict=True)]
-
-
-def _flat_layers(network: Network) -> list[Floats]:
-    return [np.concatenate([w.ravel(), b]) for w, b in zip(network.weights, network.biases, strict=True)]
 
 
 def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:

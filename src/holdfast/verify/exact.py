@@ -90,7 +90,8 @@ class Exact:
         part = self.with_bound({"rival": self.rival, "method": "interval"})
         if part is not None:
             return part
-        broken = self._attacked()
+        chosen = attack(self.layers, self.x[None, :], rounds=4)[1][0] if self.layers.hidden else np.zeros(0)
+        broken = self._breaks(chosen.astype(np.float64))
         if broken is not None or len(self.layers.hidden) < 2:
             return broken
         tree = self._tree(self.question.ranges, {}, deadline, max_cases)
@@ -118,12 +119,6 @@ class Exact:
                 below, above = map(list, zip(*lines, strict=True))
                 return {"lower": below, "upper": above, "denominator": unit}
         return None
-
-    def _attacked(self) -> Floats | None:
-        if not self.layers.hidden:
-            return self._breaks(np.zeros(0))
-        _, chosen = attack(self.layers, self.x[None, :], rounds=4)
-        return self._breaks(chosen[0].astype(np.float64))
 
     def _breaks(self, chosen: Floats) -> Floats | None:
         radii = self.changes.layer_radii(self.network)
