@@ -91,11 +91,14 @@ def test_methods_count_what_was_found_and_proven(contents, robust, naive):
         assert method.mean_cost == pytest.approx(frame["cost_l1"].mean())
         assert method.median_cost == pytest.approx(frame["cost_l1"].median())
         radius = hf.certified_radius(told.network, told.points[told.found], 1)
-        given = np.array([r for r in method.radii if r is not None])
+        given = told.radii.lower[told.found]
         assert (given <= radius.upper + 1e-12).all()
         assert (given >= radius.lower - 1e-12).all()
         assert method.median_radius == pytest.approx(np.median(radius.lower), abs=2e-6)
-        assert [r is None for r in method.radii] == (~told.found).tolist()
+        assert (np.isnan(told.radii.lower) == ~told.found).all()
+        assert set(method.survival.x) <= {0.0, *given.tolist()}
+    shown = np.array([person.radius for person in contents.people], dtype=np.float64)
+    np.testing.assert_array_equal(shown, robust.radii.lower)
 
 
 def test_radii_and_verdicts_agree(case):
@@ -931,8 +934,7 @@ def test_a_report_on_a_public_table(tmp_path, data_dir, monkeypatch):
         points = told.points[told.found]
         logits = points @ classifier.coef_[0] + classifier.intercept_[0]
         exact = logits / (np.abs(points).sum(axis=1) + 1.0)
-        given = np.array([radius for radius in method.radii if radius is not None])
-        np.testing.assert_allclose(given, exact, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(told.radii.lower[told.found], exact, rtol=0, atol=1e-9)
         assert method.robust == (exact >= 0.02).sum()
     for person in contents.people:
         assert person.counter is not None
