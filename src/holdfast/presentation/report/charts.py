@@ -139,41 +139,46 @@ def survival(contents: Contents) -> Plot | None:
     curves = [(i, m.name, m.survival) for i, m in enumerate(contents.methods) if m.survival and m.survival.x]
     if not curves:
         return None
-    symbol, marked = contents.symbol, _marked(contents)
+    symbol, limits = contents.symbol, _limits(contents)
+    marked = [value for value, *_ in limits]
     # One curve is shown until almost nothing survives; several end where their names can still be told apart.
-    falls = [_falls_to(curve, 0.08 if len(curves) == 1 else 0.2) for *_, curve in curves]
+    level, falls = 0.08 if len(curves) == 1 else 0.2, []
+    for *_, curve in curves:
+        low = np.flatnonzero(np.asarray(curve.y) <= level)
+        falls.append(curve.x[low[0] if low.size else -1])
     reach = 1.05 * max(float(np.median(falls)), 1.6 * max(marked, default=0.0), 1e-12)
     shown = sorted({*Scale(0, reach, 0, 1).ticks(9), *marked})
     many = 8 if len(curves) < 4 else 4
     drawn: list[dict[str, Any]] = []
+    told: list[str] = []
     for i, name, curve in curves:
-        places = sorted({*((k + 0.5 + (i % 4) / 8) * reach / many for k in range(many)), *marked})
-        tips = [f"{name}: {share(curve.at(place))} survives {symbol} = {radius(place)}" for place in places]
+        places = sorted({*((np.arange(many) + 0.5 + (i % 4) / 8) * reach / many).tolist(), *marked})
+        at = [f"{share(curve.at(x))} at {symbol} = {at_most(x)}" for x in marked or shown[::3]]
+        told.append(f"{name}: {', '.join(at)}")
         drawn.append(
             {
                 "name": cut(name, 18),
                 "number": i,
                 "path": partial(_steps, curve),
-                "marks": [(place, curve.at(place), tip) for place, tip in zip(places, tips, strict=True)],
+                "marks": [
+                    (x, curve.at(x), f"{name}: {share(curve.at(x))} survives {symbol} = {radius(x)}") for x in places
+                ],
                 "end": curve.at(reach),
             }
         )
     return Plot(
         name="survival",
         title=f"Share of advice that provably survives, for every {symbol}",
-        description=". ".join(
-            f"{name}: " + ", ".join(f"{share(curve.at(x))} at {symbol} = {at_most(x)}" for x in marked or shown[::3])
-            for _, name, curve in curves
-        ),
+        description=". ".join(told),
         across=f"{symbol}: how far {may_change(contents.unit)}",
         upright="advice that survives",
         reach=reach,
         top=1,
-        heads=(symbol, *(name for _, name, _ in curves)),
+        heads=(symbol, *[name for _, name, _ in curves]),
         rows=[(at_most(x), *(share(curve.at(x)) for *_, curve in curves)) for x in shown],
         caption=f"Share of the advice found that provably survives, by {symbol}",
         counts="shares",
-        limits=_limits(contents),
+        limits=limits,
         named=[(one, one["end"]) for one in reversed(drawn)] if len(curves) > 1 else (),
         curves=drawn,
     )
@@ -240,8 +245,13 @@ def radii(contents: Contents) -> Plot | None:
     values = np.array([person.radius for person in contents.people if person.radius is not None])
     if not values.size:
         return None
-    limit = contents.delta
-    edges = _edges(max(_reach(values), 1.15 * max(_marked(contents), default=0.0), 1e-12), limit)
+    limit, limits = contents.delta, _limits(contents)
+    reach = max(_reach(values), 1.15 * (limits[-1][0] if limits else 0.0), 1e-12)
+    # Delta is an edge of the bars where bars of a sensible width allow it.
+    width = reach / _BINS
+    if limit is not None and limit > width:
+        width = limit / np.floor(limit / width)
+    edges = width * np.arange(int(np.ceil(reach / width - 1e-9)) + 1)
     inside = np.minimum(values, edges[-1])
     counts, _ = np.histogram(inside, bins=edges)
     safe = counts if limit is None else np.histogram(inside[values > limit], bins=edges)[0]
@@ -271,19 +281,13 @@ def radii(contents: Contents) -> Plot | None:
         caption="People by certified radius",
         counts="people",
         note=f"The last bar holds {more:,} whose radius is larger still." if more else "",
-        limits=_limits(contents),
+        limits=limits,
         bars=[
             {"low": low, "high": high, "people": n, "above": above, "tip": f"{people_in_words(n)}, radius {span}"}
             for span, (low, high), n, above in bars
             if n
         ],
     )
-
-
-def _marked(contents: Contents) -> list[float]:
-    """Delta and the calibrated delta, where there are such."""
-    calibrated = None if contents.calibrated is None else contents.calibrated.delta
-    return sorted({value for value in (contents.delta, calibrated) if value is not None})
 
 
 def _limits(contents: Contents) -> list[tuple[float, str, str]]:
@@ -298,12 +302,6 @@ def _limits(contents: Contents) -> list[tuple[float, str, str]]:
             return [(contents.delta, f"{limits[0][1]}, as calibrated", "promised")]
         limits.append((value, f"calibrated δ = {at_most(value)}", "calibrated"))
     return sorted(limits)
-
-
-def _falls_to(curve: Curve, level: float) -> float:
-    """From where on the curve lies at or below a level; its last step where it never does."""
-    low = np.flatnonzero(np.asarray(curve.y) <= level)
-    return curve.x[low[0] if low.size else -1]
 
 
 def _steps(curve: Curve, x: Scale, y: Scale) -> str:
@@ -334,14 +332,6 @@ def _fifths(costs: Floats, radii: Floats, limit: float | None) -> list[tuple[str
         )
         for name, some in fifths.items()
     ]
-
-
-def _edges(reach: float, limit: float | None) -> Floats:
-    """Edges of the bars; delta is one of them where bars of a sensible width allow it."""
-    width = reach / _BINS
-    if limit is not None and limit > width:
-        width = limit / np.floor(limit / width)
-    return np.asarray(width * np.arange(int(np.ceil(reach / width - 1e-9)) + 1), dtype=np.float64)
 
 
 def _reach(values: Floats) -> float:

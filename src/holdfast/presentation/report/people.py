@@ -96,8 +96,8 @@ def _code(texts: dict[Hashable, int], text: Hashable) -> int:
 
 def _column(values: list[Value]) -> list[Any] | dict[str, list[Any]]:
     """A column of numbers as it is; one with texts as codes and the texts they stand for."""
-    shown = [_value(value) for value in values]
-    if not any(isinstance(value, str) for value in values):
+    shown = list(map(_value, values))
+    if str not in set(map(type, values)):
         return shown
     texts: dict[Hashable, int] = {}
     return {"codes": [_code(texts, value) for value in shown], "texts": list(texts)}
