@@ -62,7 +62,9 @@ def reading_of(
                     f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where "
                     f"the ledger's promises have the variables {list(promised.variables)}, got None"
                 )
-            features = (replace(one, variables=tuple(map(order.__getitem__, one.variables))) for one in promised.features)
+            features = (
+                replace(one, variables=tuple(map(order.__getitem__, one.variables))) for one in promised.features
+            )
             promised = FeatureSpace(tuple(features), promised.rules)
     check_reading(loaded, promised)
     return promised

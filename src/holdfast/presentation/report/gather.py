@@ -116,15 +116,14 @@ def gather(
     if len(recourse) == 0:
         raise InvalidInputError("recourse: expected at least one person, got none")
     when, names, n = iso_date(date, "date"), _keys(recourse, keys), len(recourse)
-    method = _NAME if recourse.generator is None else type(recourse.generator).__name__
-    main = method if name is None else str(name)
+    maker = _NAME if recourse.generator is None else type(recourse.generator).__name__
+    main = maker if name is None else str(name)
     known = None if calibrated is None else _calibrated(calibrated, recourse)
-    measured = _radii(recourse, radii)
-    methods = [_method(main, recourse, measured)]
+    method, measured = _method(main, recourse, radii)
     compared = {str(name): _alike(recourse, other, f"others[{name!r}]") for name, other in (others or {}).items()}
     if main in compared:
         raise InvalidInputError(f"others: expected a name of its own for each method, got {main!r} twice")
-    methods += [_method(name, same, _radii(same, radii)) for name, same in compared.items()]
+    methods = (method, *[_method(name, same, radii)[0] for name, same in compared.items()])
     needed = (recourse.classifier.predict_index(recourse.people.points) != recourse.targets) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
     space, moves = recourse.space, recourse.moves
@@ -150,7 +149,7 @@ def gather(
     )
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
-    limits = [*limits_of(recourse, methods[0], measured, needed), *left_out]
+    limits = [*limits_of(recourse, method, measured, needed), *left_out]
     for attribute in space.protected:
         if attribute not in recourse.factuals.columns and not any(one.attribute == str(attribute) for one in slices):
             label = space.label(attribute)
@@ -159,10 +158,10 @@ def gather(
         title=_TITLE if title is None else str(title),
         date=when,
         facts=facts_of(recourse, name or _UNRECORDED, when, outcome, cost, certificates=proofs, ledger=ledger),
-        promise=promise_of(recourse, methods[0], measured, known, needed, outcome, refits),
+        promise=promise_of(recourse, method, measured, known, needed, outcome, refits),
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
-        methods=tuple(methods),
+        methods=methods,
         columns=tuple(columns.values()),
         moves=(*(_moves(columns[move.feature.name], move) for move in moves), *unmoved),
         slices=slices,
@@ -247,19 +246,15 @@ def _refits(recourse: Recourse, retrained: Iterable[object]) -> tuple[list[int |
     return kept, Refits(len(valid), float(shares.mean()), float(shares.min()), by_all)
 
 
-def _radii(recourse: Recourse, wanted: bool) -> Radii:
-    """The certified radii of the rows with an answer, none of them infinite."""
-    radii = recourse.radii if wanted else radii_of(recourse, "Certified radii were not asked for.")
-    return replace(radii, lower=np.minimum(radii.lower, FAR))
-
-
-def _method(name: str, recourse: Recourse, radii: Radii) -> Figures:
-    """What a method did, in figures."""
+def _method(name: str, recourse: Recourse, wanted: bool) -> tuple[Figures, Radii]:
+    """What a method did, in figures, and the certified radii of the rows with an answer, none of them infinite."""
+    known = recourse.radii if wanted else radii_of(recourse, "Certified radii were not asked for.")
+    radii = replace(known, lower=np.minimum(known.lower, FAR))
     figures = figures_of(name, recourse, np.ones(len(recourse), dtype=np.bool_), radii.lower)
     if radii.unknown or not figures.found:
-        return figures
+        return figures, radii
     steps, shares = survival(np.where(radii.lower < FAR, radii.lower, np.inf)[recourse.found])
-    return replace(figures, survival=Curve(tuple(steps.tolist()), tuple(shares.tolist())))
+    return replace(figures, survival=Curve(tuple(steps.tolist()), tuple(shares.tolist()))), radii
 
 
 def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:

@@ -187,10 +187,12 @@ def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: NDArray
     if radii.unknown:
         limits.append(radii.unknown)
     elif method.found:
+        # One digit, upwards, without an exponent: an upper bound that people can read.
+        exponent = math.floor(math.log10(radii.slack))
+        slack = math.ceil(radii.slack / 10.0**exponent - 1e-6) * 10.0**exponent
         limits.append(
             f"A radius is a proven lower bound: the promise is safe for every smaller {radii.along.unit}. The true one "
-            "is at most "
-            f"{_plain(radii.slack)} larger, save for promises that are undecided."
+            f"is at most {slack:.{max(0, -exponent)}f} larger, save for promises that are undecided."
         )
     if isinstance(changes, PlausibleChanges) and isinstance(changes.delta, tuple) and radii.known:
         limits.append(
@@ -274,12 +276,6 @@ def classes_of(recourse: Recourse) -> str:
 def capital(text: str) -> str:
     """The text with a capital at its beginning."""
     return text[:1].upper() + text[1:]
-
-
-def _plain(number: float) -> str:
-    """One digit, upwards, without an exponent: an upper bound that people can read."""
-    exponent = math.floor(math.log10(number))
-    return f"{math.ceil(number / 10.0**exponent - 1e-6) * 10.0**exponent:.{max(0, -exponent)}f}"
 
 
 def _of(part: int, whole: int, what: str, *verb: str) -> str:
