@@ -151,7 +151,7 @@ class CuttingPlanes:
         lower, upper = self.program.program.lower.copy(), self.program.program.upper.copy()
         for column, ends in part.items():
             lower[column], upper[column] = ends
-        solved = self.program.solve(lower, upper)
+        solved = self.program.relaxation.solve(lower, upper)
         bound = max(bound, solved.bound)
         if bound >= min(self.cost, self.limit):
             return bound, []
