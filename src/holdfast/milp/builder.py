@@ -59,8 +59,8 @@ class ProgramBuilder:
         for row, (columns, values) in zip(rows, self._rows, strict=True):
             np.add.at(row, np.asarray(columns, dtype=np.intp), values)
         cost, lower, upper, start = np.array(self._variables, dtype=np.float64).T
-        sides = np.array(self._sides, dtype=np.float64).reshape(-1, 2).T
+        bottom, top = np.array(self._sides, dtype=np.float64).reshape(-1, 2).T
         # What the starts take off the cost, rounded down.
         paid = -cost * start
         constant = math.fsum([*paid, *(-np.finfo(np.float64).eps * np.abs(paid))])
-        return Program(cost, lower, upper, rows, *sides, constant=constant)
+        return Program(cost, lower, upper, rows, bottom, top, constant)
