@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import Ellipsoid, PlausibleChanges, PlausibleShift
+from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, PlausibleShift
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators.radii import why_no_radius
-from holdfast.generators.reading import model_points, own_columns
+from holdfast.generators.reading import own_columns
 from holdfast.importers import Model, load_model
 from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats, Network
@@ -28,6 +28,7 @@ from holdfast.promises.ledger_read import Overview, Promises, reach_of
 from holdfast.promises.pages import restored_rows
 from holdfast.promises.terms import Terms
 from holdfast.scored import Scored
+from holdfast.verify.inputs import check_encoding
 from holdfast.verify.radius import radius_of_points
 
 
@@ -127,8 +128,10 @@ class Auditor:
             rows = promises.counterfactuals[readable_rows(space, promises.counterfactuals)]
             if not len(rows):
                 continue
-            points = model_points(loaded, rows, space) if space is self.newcomer.space else space.encode(rows)
-            alike = alike and np.array_equal(points, loaded.variables(own_columns(loaded, rows)))
+            read, points = own_columns(loaded, rows), space.encode(rows)
+            if space is self.newcomer.space:
+                check_encoding(loaded, read, points)
+            alike = alike and np.array_equal(points, loaded.variables(read))
         return alike
 
     def judge(self, rows: Overview, radius: bool) -> Judged:
