@@ -202,7 +202,7 @@ class Auditor:
 
     def _left(self, model: Classifier, points: Floats, targets: NDArray[np.intp]) -> Floats | float:
         """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
-        kind: Changes | None = None if self.terms.changes is None else self.terms.changes.settled
+        kind: Changes | None = None if self.terms.changes is None else self.terms.changes.moving(None)
         network = model if isinstance(model, Network) else None
         if kind is None or isinstance(kind, PlausibleChanges):
             fits, kind = network is not None and network.rectified, None
