@@ -1,4 +1,4 @@
-"""A study as a table in Markdown: one for each dataset and model, one line for each method and delta."""
+"""Markdown: a study as tables, one for each dataset and model, and the pages that templates say."""
 
 from __future__ import annotations
 
