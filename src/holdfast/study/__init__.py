@@ -11,7 +11,7 @@ specification  describe, digest            what a piece of work depends on, and 
 result         BenchmarkResult             frames, Markdown, pictures, files
 recipes        Recipe, RECIPES             kinds of change: what really becomes of a model
 survival       Survival                    which answers survive which kind of change
-markdown       table                       tables for pages
+markdown       table, filled_page          tables, and the pages whose words are in the folder `pages`
 changes_page   run_changes, render         what survives which change on public tables, as a page
 paper          run_paper, render           the experiments of the paper, with its printed figures beside ours
 """

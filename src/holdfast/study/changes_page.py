@@ -31,7 +31,7 @@ from holdfast.study.recipes import RECIPES, bootstrap
 from holdfast.study.result import BenchmarkResult
 from holdfast.study.run import benchmark
 from holdfast.study.situation import Situation
-from holdfast.study.survival import Survival, kinds_table, methods_table, named, with_worst_kind
+from holdfast.study.survival import Survival, named, survival_tables, with_worst_kind
 from holdfast.study.tables import some_of
 
 TABLES = ("heloc", "compas", "adult", "gmc", "breast_cancer")
@@ -189,8 +189,7 @@ def _of_model(model: str, result: BenchmarkResult, picture: str | None) -> dict[
     return {
         "name": model,
         "picture": picture,
-        "methods": methods_table(over_tables),
-        "kinds": kinds_table(kinds),
+        "over_tables": survival_tables(over_tables, kinds),
         "without": [f"{row['dataset']} (seed {row['seed']})" for row in without],
         "tables": survival.to_markdown().replace("## ", "### "),
     }

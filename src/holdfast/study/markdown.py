@@ -1,4 +1,4 @@
-"""A study as a table in Markdown: one for each dataset and model, one line for each method and delta."""
+"""Markdown: a study as tables, one for each dataset and model, and the pages that templates say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
+
+from holdfast._numbers import share
 
 # Column of the summary, heading, number format.
 _COLUMNS = (
@@ -62,6 +64,10 @@ def _cell(row: pd.Series, name: str, text: str) -> str:
     return text.format(mean) if math.isnan(std) else f"{text.format(mean)} ± {text.format(std)}"
 
 
+def _percent(value: float) -> str:
+    return "" if math.isnan(value) else f"{100 * value:.1f}%"
+
+
 def _safe(value: object) -> str:
     """Nothing that would end a cell or a line."""
     return " ".join(str(value).replace("|", "\\|").split())
@@ -88,5 +94,6 @@ def filled_page(template: str, **values: Any) -> str:
 
     loader = PackageLoader("holdfast.study", "pages")
     environment = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment.filters |= {"cell": _safe, "share": share, "percent": _percent}
     text = environment.get_template(template).render(values)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

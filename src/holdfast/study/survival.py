@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from holdfast._numbers import share
 from holdfast.changes import Changes, parameter_distance
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
@@ -21,7 +20,7 @@ from holdfast.network import Network
 from holdfast.retraining.retrain import run_seeds
 from holdfast.shown import Shown, Summary, draw
 from holdfast.study.cells import Cell
-from holdfast.study.markdown import filled_page, table
+from holdfast.study.markdown import filled_page
 from holdfast.study.recipes import Recipe
 from holdfast.study.situation import Situation
 
@@ -92,7 +91,7 @@ class Survival(Shown):
     def to_markdown(self) -> str:
         """Tables for each table and model: what each method keeps, at which cost, and of which kind of change."""
         kinds, by = dict(list(self.to_frame().groupby(PLACE))), self.summary().groupby(PLACE, sort=False)
-        tables = [(place, methods_table(part), kinds_table(kinds[place])) for place, part in by]
+        tables = [(place, survival_tables(part, kinds[place])) for place, part in by]
         skipped = self.skipped.drop_duplicates(["model", "kind"]) if len(self.skipped) else self.skipped
         return filled_page("survival.md.j2", tables=tables, skipped=skipped.to_dict("records"))
 
@@ -227,29 +226,10 @@ def named(row: Mapping[Any, Any]) -> str:
     return f"{row['method']} {row['delta_label']}".strip()
 
 
-def methods_table(summary: pd.DataFrame) -> str:
-    """A line for each method: found, cost, kept, the worst kind, and people who survive everything."""
-    lines = [
-        [
-            named(row),
-            share(row["found"]),
-            f"{row['cost_relative']:.2f}",
-            _percent(row["survival"]),
-            f"{row['worst_kind']} ({_percent(row['worst_survival'])})" if row["worst_survival"] < 1.0 else "none",
-            _percent(row["every_variant"]),
-        ]
-        for row in summary.to_dict("records")
-    ]
-    return table(["method", "found", "cost", "kept", "worst kind", "people kept by all"], lines)
-
-
-def kinds_table(frame: pd.DataFrame) -> str:
-    """A line for each kind of change, a column for each method: the share of promises kept."""
-    wide = frame.assign(name=[named(row) for row in frame.to_dict("records")])
-    wide = wide.pivot_table("survival", "kind", "name", sort=False, dropna=False)
-    lines = [[str(kind), *map(_percent, values)] for kind, values in zip(wide.index, wide.to_numpy(), strict=True)]
-    return table(["kind of change", *map(str, wide.columns)], lines)
-
-
-def _percent(value: float) -> str:
-    return "" if np.isnan(value) else f"{100 * value:.1f}%"
+def survival_tables(summary: pd.DataFrame, kinds: pd.DataFrame) -> dict[str, Any]:
+    """What a page shows: each method of a summary, and the share that each keeps under each kind of change."""
+    wide = kinds.assign(name=[named(row) for row in kinds.to_dict("records")])
+    return {
+        "methods": summary.assign(name=[named(row) for row in summary.to_dict("records")]).to_dict("records"),
+        "kinds": wide.pivot_table("survival", "kind", "name", sort=False, dropna=False),
+    }
