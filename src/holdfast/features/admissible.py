@@ -68,7 +68,7 @@ def _nearest_known(feature: Feature, block: Floats, own: Floats | None) -> Float
     asked = np.ones(block.shape[0], dtype=np.bool_) if own is None else block[:, 0] != feature.scaling.apply(own)
     wanted = np.zeros(block.shape[0]) if own is None else own.copy()
     if feature.grid is not None:
-        wanted[asked] = feature.estimate(block[asked, 0])
+        wanted[asked] = feature.scaling.estimate(feature.on_curve(block[asked, 0]))
     elif asked.any():
         # Off the grid only an exact inverse keeps a settled point where it is.
         wanted[asked] = feature.decode_known(block[asked])

@@ -23,17 +23,14 @@ class Rows(NamedTuple):
         return Rows(self.numbers[rows], self.points[rows])
 
 
+# Tables that have the caller's values, not only what the model sees of them; and any table.
+RAW = (pd.DataFrame, Rows)
 Table = pd.DataFrame | ArrayLike | Rows
 
 
 def differs(numbers: Floats, own: Floats) -> NDArray[np.bool_]:
     """Where two tables of numbers differ: what is missing in both does not."""
     return np.asarray((numbers != own) & ~(np.isnan(numbers) & np.isnan(own)))
-
-
-def is_raw(table: Table) -> bool:
-    """Whether a table has the caller's values, not only what the model sees of them."""
-    return isinstance(table, pd.DataFrame | Rows)
 
 
 def repeated(rows: Floats, n_rows: int | None) -> Floats:

@@ -96,10 +96,10 @@ def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floa
 
 def column_codes(series: pd.Series[Any], name: Name, categories: Sequence[Label]) -> Floats:
     """The position in `categories` of each of the column's labels."""
-    positions = {label: position for position, label in enumerate(categories)}
+    positions = dict(zip(categories, range(len(categories)), strict=True))
     # A short column is sooner looked up value by value than sorted out.
     codes, values = (np.arange(len(series)), series.tolist()) if len(series) <= _SHORT else pd.factorize(series)
-    places = [positions.get(value) for value in values]
+    places = [*map(positions.get, values)]
     if None in places or (codes < 0).any():
         _refuse_missing(series, name)
         raise InvalidInputError(

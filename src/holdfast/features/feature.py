@@ -163,7 +163,7 @@ class Feature:
     @cached_property
     def hull(self) -> tuple[Floats, Floats]:
         """The least and the largest value at each of its places, whatever its value within the range."""
-        block = self.blocks if self.listed else self._encode_known(np.array([self.lower, self.upper]))
+        block = self.blocks if self.listed else self.scaling.apply(np.array([[self.lower], [self.upper]]))
         known = [known for _, known, _ in self.flags]
         return np.append(block.min(axis=0), known), np.append(block.max(axis=0), known)
 
@@ -231,17 +231,14 @@ class Feature:
 
     def encode(self, numbers: Floats) -> Floats:
         """Numbers -> the model's variables, (n, len(places))."""
-        if not self.missing:
-            return self._encode_known(numbers)
         gone = np.isnan(numbers)
-        block = np.empty((numbers.shape[0], len(self.places)))
-        block[gone] = [*self.missing, *(missing for _, _, missing in self.flags)]
-        block[~gone, : len(self.variables)] = self._encode_known(numbers[~gone])
-        block[~gone, len(self.variables) :] = [known for _, known, _ in self.flags]
+        known = np.where(gone, 0.0, numbers) if self.missing else numbers
+        block = self.blocks[self.codes(known)] if self.listed else self.scaling.apply(known)[:, None]
+        if self.missing:
+            flags = np.array(self.flags).reshape(-1, 3)
+            block = np.column_stack([block, *np.broadcast_to(flags[:, 1], (len(gone), len(flags))).T])
+            block[gone] = [*self.missing, *flags[:, 2]]
         return block
-
-    def _encode_known(self, numbers: Floats) -> Floats:
-        return self.blocks[self.codes(numbers)] if self.listed else self.scaling.apply(numbers)[:, None]
 
     def decode(self, block: Floats) -> Floats:
         """The model's variables, (n, len(places)) -> numbers, nan where they say that the value is missing."""
@@ -253,18 +250,15 @@ class Feature:
         if self.listed:
             codes = self.scores(block).argmax(axis=1)
             return np.asarray(codes.astype(np.float64) if self.labelled else self.starts[codes])
+        encoded = self.on_curve(block[:, 0])
         favourites: list[float | Floats] = [end for end in (self.upper, self.lower) if math.isfinite(end)]
         if self.grid is not None:
-            favourites = [self.grid.value(self.grid.nearest(self.estimate(block[:, 0])))]
-        numbers = self.scaling.invert(self._on_curve(block[:, 0]), self.precision, favourites)
+            favourites = [self.grid.value(self.grid.nearest(self.scaling.estimate(encoded)))]
+        numbers = self.scaling.invert(encoded, self.precision, favourites)
         return np.clip(numbers, self.lower, self.upper) if self.labelled else numbers
 
-    def estimate(self, encoded: Floats) -> Floats:
-        """The variable -> a number, up to rounding; beyond the ends of a curve, its end."""
-        return self.scaling.estimate(self._on_curve(encoded))
-
-    def _on_curve(self, encoded: Floats) -> Floats:
-        """Beyond the ends of its range a curve may have no inverse."""
+    def on_curve(self, encoded: Floats) -> Floats:
+        """The variable, no further than the ends of its range: beyond them a curve may have no inverse."""
         if self.scaling.linear:
             return encoded
         return np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,18 @@ class Grid:
     def contains(self, values: Floats) -> NDArray[np.bool_]:
         """Whether each value is, to the last bit, a multiple of the step."""
         return np.asarray(self.value(self.nearest(values)) == values)
+
+
+class VariableGrid(NamedTuple):
+    """The values a variable can change to: offset + k * step for k = 0, ..., n_steps, up to rounding.
+
+    Good for a solver; `FeatureSpace.settle` then gives the exact encoding of the exact raw value.
+    """
+
+    variable: int
+    offset: float
+    step: float
+    n_steps: int
 
 
 def _as_decimal(step: float, largest: float) -> tuple[float, float]:

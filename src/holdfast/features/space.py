@@ -19,20 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import describe
-from holdfast.features.admissible import nearest
+from holdfast.features.admissible import nearest, possible_codes, reach
 from holdfast.features.build import Encoding, Orders, features_from_frame
 from holdfast.features.checks import broken_constraints
-from holdfast.features.codec import Rows, Table, differs, is_raw, repeated
+from holdfast.features.codec import RAW, Rows, Table, differs, repeated
 from holdfast.features.constraints import NOTHING, FeatureConstraints, Names, constrain, refuse_unknown
 from holdfast.features.feature import Feature
-from holdfast.features.kinds import Label, Name
+from holdfast.features.grid import VariableGrid
+from holdfast.features.kinds import Direction, Label, Name
 from holdfast.features.notes import Notes, ReasonCode
 from holdfast.features.pipeline import features_from_pipeline
 from holdfast.features.repair import repair
 from holdfast.features.rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features.schema import Schema
 from holdfast.features.serial import FORMAT, VERSION, feature_from_dict, feature_to_dict
-from holdfast.features.variables import VariableGrid, reachable_bounds
 from holdfast.given import given_array, given_points
 from holdfast.network import Floats
 from holdfast.shown import Shown, Summary
@@ -352,7 +352,7 @@ class FeatureSpace(Shown):
 
     def restore(self, numbers: Floats, index: Any = None) -> pd.DataFrame:
         """Numbers -> the caller's columns."""
-        columns = {feature.name: feature.restore(numbers[:, i]) for i, feature in enumerate(self.features)}
+        columns = dict(zip(self.names, map(Feature.restore, self.features, numbers.T), strict=True))
         return pd.DataFrame(columns, index=pd.RangeIndex(numbers.shape[0]) if index is None else index)
 
     def check_points(self, points: ArrayLike) -> Floats:
@@ -388,7 +388,7 @@ class FeatureSpace(Shown):
         """
         rows = self.rows(table)
         own = self.rows(factuals, rows.numbers.shape[0])
-        if not (is_raw(table) and is_raw(factuals)):
+        if not (isinstance(table, RAW) and isinstance(factuals, RAW)):
             rows = Rows(rows.numbers.copy(), rows.points)
             for i, feature in enumerate(self.features):
                 same = (rows.points[:, feature.places] == own.points[:, feature.places]).all(axis=1)
@@ -441,7 +441,7 @@ class FeatureSpace(Shown):
         """For each row the constraints it breaks, as sentences: "age is immutable: 40 -> 41"."""
         rows, own = self.rows_beside(table, factuals)
         sentences: list[list[str]] = [[] for _ in rows.numbers]
-        for mask, message in broken_constraints(self.features, self.bound_rules, rows, own, raw=is_raw(table)):
+        for mask, message in broken_constraints(self.features, self.bound_rules, rows, own, raw=isinstance(table, RAW)):
             for row in np.flatnonzero(mask).tolist():
                 sentences[row].append(message(row))
         return sentences
@@ -450,7 +450,7 @@ class FeatureSpace(Shown):
         """Whether each row obeys every constraint, exactly; a point also has to be the encoding of some row."""
         rows, own = self.rows_beside(table, factuals)
         fine = np.ones(rows.numbers.shape[0], dtype=np.bool_)
-        for mask, _ in broken_constraints(self.features, self.bound_rules, rows, own, raw=is_raw(table)):
+        for mask, _ in broken_constraints(self.features, self.bound_rules, rows, own, raw=isinstance(table, RAW)):
             fine &= ~mask
         return fine
 
@@ -557,9 +557,28 @@ class FeatureSpace(Shown):
         the factual's own value, also where it is outside the range, and all that a change can lead to. A single row
         (1-d) gives 1-d bounds.
         """
-        single = not is_raw(factuals) and np.ndim(cast(ArrayLike, factuals)) == 1
+        single = not isinstance(factuals, RAW) and np.ndim(cast(ArrayLike, factuals)) == 1
         own = self.rows(np.atleast_2d(np.asarray(factuals)) if single else factuals)
-        lower, upper = reachable_bounds(self.features, own)
+        lower, upper = own.points.copy(), own.points.copy()
+        for i, feature in enumerate(self.features):
+            numbers = own.numbers[:, i]
+            known = ~np.isnan(numbers)
+            if feature.fillable:
+                filled = np.ix_(~known, np.array(feature.places))
+                lower[filled] = np.minimum(lower[filled], feature.hull[0])
+                upper[filled] = np.maximum(upper[filled], feature.hull[1])
+            if feature.direction is Direction.IMMUTABLE:
+                continue
+            if feature.listed:
+                rows = np.ix_(known, np.array(feature.variables))
+                possible = possible_codes(feature, numbers[known])[:, :, None]
+                lower[rows] = np.where(possible, feature.blocks, np.inf).min(axis=1, initial=np.inf)
+                upper[rows] = np.where(possible, feature.blocks, -np.inf).max(axis=1, initial=-np.inf)
+                continue
+            low, high = reach(feature, numbers, numbers.shape[0])
+            moving, variable = (low <= high) & known, feature.variables[0]
+            lower[moving, variable] = np.minimum(lower[moving, variable], feature.scaling.apply(low[moving]))
+            upper[moving, variable] = np.maximum(upper[moving, variable], feature.scaling.apply(high[moving]))
         return (lower[0], upper[0]) if single else (lower, upper)
 
     # ------------------------------------------------------------------ to look at, to keep

@@ -25,6 +25,7 @@ from holdfast.features.codec import Rows
 from holdfast.given import positive_number, whole_number
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
+from holdfast.progress import no_bar
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import Decider
 
@@ -52,7 +53,7 @@ class Task:
     n_jobs
         How many rows at once, for generators that work row by row; as in joblib.
     advance
-        Called with the number of rows just finished.
+        Called with the number of rows just finished, to move a progress bar.
     frame
         The caller's table: the people in the caller's columns and units, and whatever other columns it has.
     """
@@ -66,7 +67,7 @@ class Task:
     seed: int = 0
     time_limit: float | None = None
     n_jobs: int | None = None
-    advance: Callable[[int], object] | None = None
+    advance: Callable[[int], object] = no_bar
 
     def __len__(self) -> int:
         return int(self.targets.shape[0])
@@ -134,11 +135,6 @@ class Task:
     def nothing(self) -> Proposals:
         """A table to fill with proposals: no point and no reason yet."""
         return Proposals.of(np.full(self.factuals.shape, np.nan), [""] * len(self))
-
-    def report(self, done: int) -> None:
-        """Move the progress bar on by so many rows."""
-        if self.advance is not None and done:
-            self.advance(done)
 
 
 class ReasonKind(Enum):

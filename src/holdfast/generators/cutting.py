@@ -100,10 +100,10 @@ class CuttingPlanes:
         if not self.cuts:
             worst = self.judge.objections(own if self.point is None else self.point, self.domain)[0][1]
             # Each once, and in an order that is the same in every run.
-            self.cuts = [self.judge.cut(network) for network in dict.fromkeys([*critics, worst])]
+            self.cuts = [*map(self.judge.cut, dict.fromkeys([*critics, worst]))]
 
     def _done(self) -> bool:
-        enough = self.any_will_do or self.cost - self.bound <= PROVEN * self.cost
+        enough = self.any_will_do or self._closed(self.bound)
         return (self.point is not None and enough) or self.deadline.over
 
     # ------------------------------------------------------------------ the tree
@@ -117,8 +117,12 @@ class CuttingPlanes:
         heap: list[tuple[float, int, _Part]] = [(self.bound, next(serial), {})]
         # The least bound of the parts that are given up undecided.
         undecided = np.inf
-        while heap:
-            self._learn(min(heap[0][0], undecided, self.limit))
+        while True:
+            least = min(heap[0][0] if heap else np.inf, undecided, self.limit)
+            # With more margin asked for than there has to be, nothing is proven.
+            self.bound = max(self.bound, least) if self.demand == 0.0 else self.bound
+            if not heap:
+                break
             if self._done():
                 return False
             if self.cost < _MUCH_CHEAPER * self.limit:
@@ -130,7 +134,6 @@ class CuttingPlanes:
                 for child in children:
                     heapq.heappush(heap, (bound, next(serial), child))
                 undecided = undecided if children else min(undecided, bound)
-        self._learn(min(undecided, self.limit))
         # After a search to the end: look further out, or for more margin than rounding can take away.
         if self.point is not None:
             # An answer from beyond the radius: its own cost takes over.
@@ -142,37 +145,35 @@ class CuttingPlanes:
             again = self.radius <= _LAST_RADIUS
         return again and not self._done()
 
-    def _learn(self, bound: float) -> None:
-        if self.demand == 0.0:
-            self.bound = max(self.bound, bound)
-
     def _look(self, bound: float, part: _Part) -> tuple[float, list[_Part]]:
         """A better bound for a part of the domain, and the parts to split it into; none where it is done with."""
         lower, upper = self.program.program.lower.copy(), self.program.program.upper.copy()
         for column, ends in part.items():
             lower[column], upper[column] = ends
-        solved = self.program.solve(lower, upper)
+        solved = self.program.relaxation.solve(lower, upper)
         bound = max(bound, solved.bound)
         if bound >= min(self.cost, self.limit):
             return bound, []
+        split: tuple[int, float, float] | None = None
         if solved.values is None:
             binaries = self.program.binaries
-            undecided = binaries[lower[binaries] < upper[binaries]][:1].tolist()
-            return bound, [{**part, column: (side, side)} for column in undecided for side in (0.0, 1.0)]
-        columns = self.program.columns
-        point = np.clip(solved.values[columns], lower[columns], upper[columns])
-        fits = bool(self.program.fits(point[None, :])[0])
-        split = self._split(solved, point, lower, upper, fits)
-        if fits and split is not None:
-            self._offer(self._settled(point))
-        if split is None and not self._closed(bound):
-            if self._consider(point, bound):
-                return bound, [part]
-            split = self._split(solved, point, lower, upper, fits, apart=True)
+            undecided = binaries[lower[binaries] < upper[binaries]]
+            split = (int(undecided[0]), 0.0, 1.0) if undecided.size else None
+        else:
+            columns = self.program.columns
+            point = np.clip(solved.values[columns], lower[columns], upper[columns])
+            fits = bool(self.program.fits(point[None, :])[0])
+            split = self._split(solved, point, lower, upper, fits)
+            if fits and split is not None:
+                self._offer(self._settled(point))
+            if split is None and not self._closed(bound):
+                if self._consider(point, bound):
+                    return bound, [part]
+                split = self._split(solved, point, lower, upper, fits, apart=True)
         if split is None or self._closed(bound):
             return bound, []
         column, below, above = split
-        return bound, [{**part, column: ends} for ends in ((lower[column], below), (above, upper[column]))]
+        return bound, [{**part, column: (lower[column], below)}, {**part, column: (above, upper[column])}]
 
     def _closed(self, bound: float) -> bool:
         """Whether the best answer is as cheap as a bound allows."""
@@ -237,10 +238,15 @@ class CuttingPlanes:
         """Admissible points around the solver's, each a row of the caller's table: every rounding of what is loose."""
         own, region = self.domain.own, self.region
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
-        gaps = [(i, region.gap(i, float(point[i]))) for i in np.flatnonzero(region.between(point)).tolist()]
-        choices = [(i, gap) for i, gap in gaps if gap is not None][:_MOST_ROUNDINGS]
-        options = np.repeat(point[None, :], 2 ** len(choices), axis=0)
-        options[:, [i for i, _ in choices]] = list(itertools.product(*(gap for _, gap in choices)))
+        loose: list[int] = []
+        gaps: list[tuple[float, float]] = []
+        for i in np.flatnonzero(region.between(point)).tolist():
+            gap = region.gap(i, float(point[i]))
+            if gap is not None and len(loose) < _MOST_ROUNDINGS:
+                loose.append(i)
+                gaps.append(gap)
+        options = np.repeat(point[None, :], 2 ** len(loose), axis=0)
+        options[:, loose] = list(itertools.product(*gaps))
         return np.unique(self.space.project(options, self.person), axis=0)
 
     def _offer(self, points: Floats, *, judged: bool = False, hairline: bool = False) -> bool:

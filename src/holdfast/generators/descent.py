@@ -62,8 +62,8 @@ class Descent:
         margin, worst = self.judge.objections(x, self.domain)[0]
         self.critics.append(worst)
         gradient = margin_slopes(worst, self.judge.target, x[None, :])[1][0]
-        missing = -(margin + float(gradient @ (self.domain.own - x)))
-        return _cheapest_move(self.domain, gradient, overshoot * max(missing, 0.0) + 1e-6)
+        missing = overshoot * max(-(margin + float(gradient @ (self.domain.own - x))), 0.0) + 1e-6
+        return _cheapest_move(self.domain, gradient, missing)
 
     def _take_back(self, point: Floats) -> None:
         """Move one changed column at a time back towards its own value, as far as the point stays accepted."""
@@ -97,25 +97,24 @@ class Descent:
 def _cheapest_move(domain: Domain, gradient: Floats, missing: float) -> Floats:
     """The own point moved at least cost until gradient . (x - own) >= missing, or as far as it goes."""
     room = np.where(gradient > 0.0, domain.upper - domain.own, domain.own - domain.lower)
-    price = domain.weights.copy()
-    rate = np.abs(gradient)
-    moves = {i: {i: float(np.sign(gradient[i]))} for i in np.flatnonzero((rate > 0.0) & (room > 0.0)).tolist()}
+    rate, price, sign = np.abs(gradient), domain.weights.copy(), np.sign(gradient)
+    movable, own_label = (rate > 0.0) & (room > 0.0), {}
     for group in domain.groups:
         own, best = int(group[domain.own[group].argmax()]), int(group[gradient[group].argmax()])
-        for v in group.tolist():
-            moves.pop(v, None)
+        movable[group] = False
         if domain.upper[best] > domain.lower[best] and gradient[best] > gradient[own]:
-            moves[best] = {best: 1.0, own: -1.0}
+            movable[best], sign[best], own_label[best] = True, 1.0, own
             rate[best], price[best], room[best] = gradient[best] - gradient[own], 2.0 * domain.weights[best], 1.0
-    x = domain.own.copy()
-    for i in sorted(moves, key=lambda i: -rate[i] / max(price[i], 1e-12)):
+    x, order = domain.own.copy(), np.argsort(-rate / np.maximum(price, 1e-12), kind="stable")
+    for i in order[movable[order]].tolist():
         if missing <= 0.0:
             break
         distance = missing / rate[i]
         if 0.0 < domain.step[i] < np.inf:
             distance = np.ceil(distance / domain.step[i] - 1e-9) * domain.step[i]
         distance = min(distance, room[i])
-        for v, sign in moves[i].items():
-            x[v] += sign * distance
+        x[i] += sign[i] * distance
+        if i in own_label:
+            x[own_label[i]] -= distance
         missing -= distance * rate[i]
     return x

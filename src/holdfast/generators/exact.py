@@ -22,6 +22,7 @@ from holdfast.generators.base import Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators.cutting import CuttingPlanes
 from holdfast.milp.people import PointLimits
 from holdfast.network import Floats
+from holdfast.progress import no_bar
 
 # Seconds for each kind of constraint left out: an explanation is a courtesy.
 _PATIENCE = 3.0
@@ -35,7 +36,7 @@ RowAnswer = tuple[Floats | None, str, float]
 def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
     """Ask `one` about each row, in parallel if the task says so; `one` has to pickle."""
     # A progress bar stays in this process.
-    quiet = replace(task, advance=None)
+    quiet = replace(task, advance=no_bar)
     if task.n_jobs in (None, 1) or len(task) == 1:
         answers = (one(quiet, row) for row in range(len(task)))
     else:
@@ -46,7 +47,7 @@ def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
         if point is not None:
             proposals.points[row] = point
         proposals.reason[row], proposals.lower_bound[row] = reason, bound
-        task.report(1)
+        task.advance(1)
     return proposals
 
 

@@ -12,14 +12,12 @@ import pandas as pd
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
-from holdfast.features.codec import Rows
 from holdfast.features.kinds import Direction
 from holdfast.generators.base import Generator, Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators.candidates import check_candidates, read_candidates
 from holdfast.generators.density import density_of
 from holdfast.generators.reading import read_question
 from holdfast.generators.recourse import Recourse, sentence_list
-from holdfast.network import Floats
 from holdfast.progress import progress_bar
 from holdfast.scored import Scored, Tally
 
@@ -110,12 +108,18 @@ def explain(
     )  # fmt: skip
     tally = getattr(task.classifier, "tally", Tally())
     before = replace(tally)
-    reason = _known_beforehand(task)
-    rows = np.flatnonzero([text == "" for text in reason])
-    proposals = replace(task.nothing(), reason=reason)
+    proposals = _known_beforehand(task)
+    rows = np.flatnonzero(np.array(proposals.reason) == "")
     with progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE) as advance:
         if rows.size:
-            proposals.put(rows, _ask(generator, replace(task.take(rows), advance=advance)))
+            asked = generator.propose(replace(task.take(rows), advance=advance))
+            lengths = {len(asked.reason), len(asked.optimality_gap), len(asked.lower_bound), rows.size}
+            if asked.points.shape != proposals.points[rows].shape or len(lengths) > 1:
+                raise HoldfastError(
+                    f"{type(generator).__name__}: expected a proposal for each of {rows.size} rows, "
+                    f"got points of shape {asked.points.shape}"
+                )
+            proposals.put(rows, asked)
     result = finish(task, proposals)
     _warn_of_far_answers(task, result, generator, data)
     return replace(result, calls=tally.since(before), generator=generator)
@@ -141,29 +145,18 @@ def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, dat
         )
 
 
-def _known_beforehand(task: Task) -> list[str]:
+def _known_beforehand(task: Task) -> Proposals:
     """Why rows need no search: they have the target class already, or nothing about them can change."""
-    reason = [""] * len(task)
+    proposals = task.nothing()
     lower, upper = task.space.bounds_for(task.people)
-    fixed = [task.space.label(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
     for row in np.flatnonzero((lower == upper).all(axis=1)):
+        fixed = [task.space.label(f.name) for f in task.space.unprotected if f.direction is Direction.IMMUTABLE]
         of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
-        reason[row] = RecourseReason(ReasonKind.FIXED, f"{of_them}, and today's class is another")
+        proposals.reason[row] = RecourseReason(ReasonKind.FIXED, f"{of_them}, and today's class is another")
     for row in np.flatnonzero(task.classifier.predict_index(task.factuals) == task.targets):
-        reason[row] = RecourseReason(ReasonKind.ACCEPTED, str(task.classifier.classes[task.targets[row]]))
-    return reason
-
-
-def _ask(generator: Generator, task: Task) -> Proposals:
-    """The generator's proposals, refused if they are not of the shape agreed on."""
-    asked = generator.propose(task)
-    parts = (asked.points, asked.reason, asked.optimality_gap, asked.lower_bound)
-    if asked.points.shape != task.factuals.shape or any(len(part) != len(task) for part in parts):
-        raise HoldfastError(
-            f"{type(generator).__name__}: expected a proposal for each of {len(task)} rows, "
-            f"got points of shape {asked.points.shape}"
-        )
-    return asked
+        label = str(task.classifier.classes[task.targets[row]])
+        proposals.reason[row] = RecourseReason(ReasonKind.ACCEPTED, label)
+    return proposals
 
 
 def finish(task: Task, proposals: Proposals) -> Recourse:
@@ -174,7 +167,12 @@ def finish(task: Task, proposals: Proposals) -> Recourse:
     rows = np.flatnonzero(proposals.found)
     people = task.people.take(rows)
     points, frame = task.space.settle(proposals.points[rows], people, index=task.frame.index[rows])
-    frame = _as_asked(task, points, frame, people)
+    scored = task.classifier if isinstance(task.classifier, Scored) else None
+    if scored is not None and scored.decode is not None and rows.size:
+        # Of the rows that share an encoding, the one that a model which reads rows was asked about, where allowed.
+        asked = scored.decode(points).set_axis(frame.index, axis=0)
+        fine = task.space.satisfied(asked, people)
+        frame = asked if fine.all() else asked.where(pd.Series(fine, index=frame.index), frame)
     kept = task.space.satisfied(frame, people)
     for i in np.flatnonzero(~kept).tolist():
         broken = task.space.violations(frame.iloc[[i]], people.take(np.array([i])))[0]
@@ -184,7 +182,7 @@ def finish(task: Task, proposals: Proposals) -> Recourse:
     for i in np.flatnonzero(other).tolist():
         label = task.classifier.classes[classes[i]]
         reason[rows[i]] = f"the point found is classified as {label} once it is expressed in the caller's units"
-    doubts = task.classifier.doubts(points, frame, classes) if isinstance(task.classifier, Scored) else [""] * rows.size
+    doubts = [""] * rows.size if scored is None else scored.doubts(points, frame, classes)
     for i, doubt in enumerate(doubts):
         reason[rows[i]] = reason[rows[i]] or doubt
     good = np.flatnonzero(kept & ~other & (np.array(doubts) == ""))
@@ -192,13 +190,3 @@ def finish(task: Task, proposals: Proposals) -> Recourse:
     answers[rows[good]] = points[good]
     bounds = proposals.lower_bound, proposals.optimality_gap
     return Recourse.judged(task, answers, frame.iloc[good], reason, task.deadline(good.size), *bounds)
-
-
-def _as_asked(task: Task, points: Floats, frame: pd.DataFrame, people: Rows) -> pd.DataFrame:
-    """Of the rows that share an encoding, the one that a model which reads rows was asked about, where allowed."""
-    decode = task.classifier.decode if isinstance(task.classifier, Scored) else None
-    if decode is None or not len(points):
-        return frame
-    asked = decode(points).set_axis(frame.index, axis=0)
-    fine = task.space.satisfied(asked, people)
-    return asked if fine.all() else asked.where(pd.Series(fine, index=frame.index), frame)

@@ -54,7 +54,7 @@ def answer_by_descent(
         ends = descend(polish.aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
         polish.run(ends, moves_back)
         proposals.put(rows, Proposals.of(polish.points, polish.reasons()))
-        task.report(rows.size)
+        task.advance(rows.size)
     return proposals
 
 

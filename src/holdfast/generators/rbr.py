@@ -18,6 +18,7 @@ from holdfast.generators.likelihood import Odds
 from holdfast.generators.nearest import why_none
 from holdfast.generators.walk import walk
 from holdfast.network import Floats
+from holdfast.progress import no_bar
 from holdfast.verify.margins import Rows
 
 # The way to each of so many neighbours is looked at for the nearest point of the boundary.
@@ -105,13 +106,13 @@ class RBR(Generator):
         for target in np.unique(task.targets).tolist():
             rows = np.flatnonzero(task.targets == target)
             candidates = accepted_candidates(points, task.space, task.network, target)
-            nearest = walk(replace(task, advance=None), rows, candidates, task.deadline(rows.size))
+            nearest = walk(replace(task, advance=no_bar), rows, candidates, task.deadline(rows.size))
             proposals.fill(rows, nearest, why_none(task, len(points), len(candidates), target))
-            task.report(rows.size - len(nearest))
+            task.advance(rows.size - len(nearest))
             served = np.array(sorted(nearest), dtype=np.intp)
             for part in (served[start : start + _ROWS] for start in range(0, served.size, _ROWS)):
                 proposals.points[part] = _OddsDescent(self, task, part, candidates, proposals.points[part]).run()
-                task.report(part.size)
+                task.advance(part.size)
         return proposals
 
     def harder(self, step: float) -> RBR:

@@ -18,9 +18,9 @@ from holdfast.features.kinds import Kind
 from holdfast.generators.base import Generator, Task
 from holdfast.given import check_jobs, positive_number, whole_number
 from holdfast.importers import Model, load_model
-from holdfast.network import Floats, Network
+from holdfast.network import Network
 from holdfast.verify.deciders import decider_for
-from holdfast.verify.inputs import check_changes, check_reading, read_table, read_targets
+from holdfast.verify.inputs import check_changes, check_encoding, check_reading, read_targets
 
 
 def read_question(
@@ -62,9 +62,12 @@ def read_people(
     """The people in the model's variables, and what they want; `known` are rows that the model will be asked about."""
     if changes is not None:
         check_changes(changes)
-    model_points(loaded, table, space)
+    if not len(table):
+        raise InvalidInputError("X: expected at least one row, got an empty table")
+    check_reading(loaded, space)
     people = space.rows(table)
     loaded = loaded.in_space(space, people if known is None else known)
+    check_encoding(loaded, own_columns(loaded, table), loaded.classifier.check_points(people.points))
     return Task(
         model=loaded,
         space=space,
@@ -141,11 +144,6 @@ def own_variables(loaded: Model, X: Any) -> FeatureSpace:
         storage = Storage.of(X[name]) if floats else Storage()
         features.append(Feature(name, Kind.CONTINUOUS, -np.inf, np.inf, (i,), storage=storage))
     return FeatureSpace(tuple(features))
-
-
-def model_points(loaded: Model, table: pd.DataFrame, space: FeatureSpace) -> Floats:
-    """The table in the model's variables, compared with the model's own preprocessing where it has some."""
-    return read_table(loaded, own_columns(loaded, table), space, exact=False).points
 
 
 def own_columns(loaded: Model, table: pd.DataFrame) -> pd.DataFrame:

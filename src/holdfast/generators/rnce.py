@@ -23,6 +23,7 @@ from holdfast.generators.reading import find_space
 from holdfast.generators.walk import robust_until_first, walk
 from holdfast.importers import load_model
 from holdfast.network import Floats
+from holdfast.progress import no_bar
 from holdfast.verify.certify import certify_points
 from holdfast.verify.deciders import Decider, decider_for
 
@@ -167,7 +168,7 @@ class RNCE(Generator):
             for others in later:
                 left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
                 if chooses or not others.handed_out_as_they_are:
-                    found |= walk(replace(task, advance=None), left, others, deadline, test=test)
+                    found |= walk(replace(task, advance=no_bar), left, others, deadline, test=test)
             for row in rows.tolist():
                 if row in found:
                     result[row] = found[row]

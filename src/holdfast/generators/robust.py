@@ -9,6 +9,7 @@ import numpy as np
 from holdfast.errors import InvalidInputError
 from holdfast.generators.base import Generator, Proposals, Task
 from holdfast.generators.explain import finish
+from holdfast.progress import no_bar
 
 # Where a whole step is more than the base can do, smaller ones are tried, down to this.
 _FINEST = 1.0 / 16.0
@@ -67,7 +68,7 @@ class Robust(Generator):
         for n_rounds in range(1, self.max_rounds + 1):
             for demand in np.unique(step[open_]).tolist():
                 rows = np.flatnonzero(open_ & (step == demand))
-                part = replace(task.take(rows), advance=None)
+                part = replace(task.take(rows), advance=no_bar)
                 judged = finish(part, (self.base.harder(demand) if demand else self.base).propose(part))
                 kept.points[rows[judged.found]] = judged.points[judged.found]
                 met[rows[judged.found]] = demand
@@ -83,10 +84,10 @@ class Robust(Generator):
                 open_[rows] = ~(judged.robust | proven | ended)
                 between = (met[rows] + unmet[rows]) / 2.0
                 step[rows] = np.where(np.isinf(between), demand + 1.0, between)
-                task.report(int((~open_[rows]).sum()))
+                task.advance(int((~open_[rows]).sum()))
             if not open_.any():
                 break
-        task.report(int(open_.sum()))
+        task.advance(int(open_.sum()))
         return kept
 
     def harder(self, step: float) -> Robust:

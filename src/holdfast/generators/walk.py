@@ -69,10 +69,10 @@ def walk(
                 kept |= zip(part.tolist(), orders, strict=True)
             _meet(task, candidates, {row: kept[row][met:meet] for row in part.tolist()}, left, test, found)
         waiting = [row for row in late.tolist() if row not in found]
-        task.report(late.size - len(waiting))
+        task.advance(late.size - len(waiting))
         late, kept = np.array(waiting, dtype=np.intp), {row: kept[row] for row in waiting if row in kept}
         met, meet = meet, min(meet * _GROWTH, meet + _WIDEST, len(candidates))
-    task.report(late.size)
+    task.advance(late.size)
     return found
 
 

@@ -133,10 +133,9 @@ def layer_ranges(acceptor: Acceptor, domain: Domain) -> tuple[list[Range], Float
     for i, (weight, bias) in enumerate(zip(acceptor.weights, acceptor.biases, strict=True)):
         size, terms = np.abs(weight) @ size + np.abs(bias), terms + weight.shape[1]
         slack = rounding(terms * (i + 1), size)
-        high, minus_low = (
-            _walk_back(acceptor, ranges, domain, side * weight, side * bias) + slack for side in (1.0, -1.0)
-        )
-        ranges.append((-minus_low, high))
+        both = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
+        high, minus_low = np.split(_walk_back(acceptor, ranges, domain, *both), 2)
+        ranges.append((-(minus_low + slack), high + slack))
     return ranges, np.abs(acceptor.rows) @ size + np.abs(acceptor.offsets), terms + acceptor.rows.shape[1]
 
 

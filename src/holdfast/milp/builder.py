@@ -27,26 +27,19 @@ class ProgramBuilder:
 
     def __init__(self) -> None:
         self.binaries: list[int] = []
-        self._variables: list[tuple[float, float, float]] = []
+        self._variables: list[tuple[float, float, float, float]] = []
         self._rows: list[tuple[Sequence[int] | NDArray[np.intp], Sequence[float] | Floats]] = []
         self._sides: list[tuple[float, float]] = []
-        self._paid: list[float] = []
 
     def variable(self, lower: float, upper: float, *, cost: float = 0.0, start: float = 0.0) -> int:
         """Add a variable at  cost * (variable - start)  and return its number."""
-        self._variables.append((cost, lower, upper))
-        self._paid.append(-cost * start)
+        self._variables.append((cost, lower, upper, start))
         return len(self._variables) - 1
 
     def binary(self) -> int:
         """Add a variable that is 0 or 1."""
         self.binaries.append(self.variable(0.0, 1.0))
         return self.binaries[-1]
-
-    @property
-    def constant(self) -> float:
-        """What has to be added to the program's cost, rounded down."""
-        return math.fsum([*self._paid, *(-np.finfo(np.float64).eps * abs(part) for part in self._paid)])
 
     def row(
         self,
@@ -65,5 +58,9 @@ class ProgramBuilder:
         rows = np.zeros((len(self._rows), len(self._variables)))
         for row, (columns, values) in zip(rows, self._rows, strict=True):
             np.add.at(row, np.asarray(columns, dtype=np.intp), values)
-        cost, lower, upper = np.array(self._variables, dtype=np.float64).T
-        return Program(cost, lower, upper, rows, *np.array(self._sides, dtype=np.float64).reshape(-1, 2).T)
+        cost, lower, upper, start = np.array(self._variables, dtype=np.float64).T
+        bottom, top = np.array(self._sides, dtype=np.float64).reshape(-1, 2).T
+        # What the starts take off the cost, rounded down.
+        paid = -cost * start
+        constant = math.fsum([*paid, *(-np.finfo(np.float64).eps * np.abs(paid))])
+        return Program(cost, lower, upper, rows, bottom, top, constant)

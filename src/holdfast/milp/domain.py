@@ -81,12 +81,20 @@ class Domain:
     def of(cls, space: FeatureSpace, person: Rows) -> Domain:
         """The domain of one person."""
         numbers, factual = person.numbers[0], person.points[0]
-        lower, upper = (end[0] for end in space.bounds_for(person))
+        lower, upper = np.concatenate(space.bounds_for(person))
         low, high, step = factual.copy(), factual.copy(), np.zeros_like(factual)
         grids: dict[int, Places] = {}
+        features: list[NDArray[np.intp]] = []
+        groups: tuple[list[NDArray[np.intp]], ...] = ([], [])
         for i, feature in enumerate(space.features):
-            variables = list(feature.variables)
+            variables = np.array(feature.variables, dtype=np.intp)
+            features.append(variables)
             gone = bool(np.isnan(numbers[i]))
+            possible = possible_codes(feature, numbers[i : i + 1])[0] if feature.listed and not gone else None
+            if feature.one_hot and possible is not None:
+                # At most one of the variables is 1 where a label without a variable can be reached.
+                bare = bool((np.array(feature.cells)[possible] < 0).any())
+                groups[bare].append(variables)
             if gone and feature.fillable and (feature.flags or feature.listed):
                 raise InvalidInputError(
                     f"column {feature.name!r}: expected one that stays missing or is known, for a method that solves "
@@ -97,17 +105,16 @@ class Domain:
             if feature.one_hot:
                 low[variables], high[variables] = lower[variables], upper[variables]
                 step[variables] = np.where(low[variables] < high[variables], 1.0, 0.0)
-                grids |= dict.fromkeys(variables, _LABEL)
+                grids |= dict.fromkeys(feature.variables, _LABEL)
                 continue
-            if feature.listed:
-                possible = possible_codes(feature, numbers[i : i + 1])[0]
+            if possible is not None:
                 values = np.unique(feature.blocks[possible, 0])
                 low[variables], high[variables] = values[0], values[-1]
-                step[variables], grids[variables[0]] = np.inf, values
+                step[variables], grids[feature.variables[0]] = np.inf, values
                 continue
-            least, most = (float(end[0]) for end in reach(feature, None if gone else numbers[i : i + 1], 1))
+            least, most = np.concatenate(reach(feature, None if gone else numbers[i : i + 1], 1))
             if least <= most:
-                variable = variables[0]
+                variable = feature.variables[0]
                 low[variable], high[variable] = feature.scaling.apply(np.array([least, most]))
                 if feature.grid is not None:
                     grids[variable] = (feature.grid, feature.scaling)
@@ -116,16 +123,11 @@ class Domain:
         for grid in space.grids:
             if high[grid.variable] > low[grid.variable]:
                 step[grid.variable] = grid.step
-        groups = _groups(space, numbers)
         matrix, bounds = space.rule_rows()
-        sizes = [
-            abs(terms.bound)
-            + sum(
-                abs(coefficient) * float(space.features[column].scaling.magnitude(np.zeros(())))
-                for column, coefficient in zip(terms.columns, terms.coefficients.tolist(), strict=True)
-            )
-            for terms in space.bound_rules
-        ]
+        sizes = np.zeros_like(bounds)
+        for k, terms in enumerate(space.bound_rules):
+            largest = [space.features[column].scaling.magnitude(np.zeros(())) for column in terms.columns]
+            sizes[k] = abs(terms.bound) + np.abs(terms.coefficients) @ largest
         size = np.maximum(np.abs(matrix).max(axis=1, initial=0.0), 1e-300)
         return cls(
             own=factual,
@@ -136,12 +138,12 @@ class Domain:
             step=step,
             grids=grids,
             weights=space.weights,
-            groups=groups[0],
-            partial_groups=groups[1],
-            features=tuple(np.array(feature.variables, dtype=np.intp) for feature in space.features),
+            groups=tuple(groups[0]),
+            partial_groups=tuple(groups[1]),
+            features=tuple(features),
             rule_matrix=matrix / size[:, None],
             rule_bounds=bounds / size,
-            rule_sizes=np.array(sizes) / size,
+            rule_sizes=sizes / size,
         )
 
     @property
@@ -194,18 +196,31 @@ class Domain:
         steps = (point - np.where(stepped, self.low, 0.0)) / np.where(stepped, self.step, 1.0)
         share = np.where(stepped, steps - np.floor(steps), 0.0)
         for i in np.flatnonzero(self.step == np.inf).tolist():
-            values = self.grids[i]
-            below, above = _on_grid(values, point[i], 1.0), _on_grid(values, point[i], -1.0)
-            share[i] = (point[i] - below) / (above - below) if below < above else 0.0
+            below, above = self._nearest(i, point[i], 1.0), self._nearest(i, point[i], -1.0)
+            share[i] = (point[i] - below) / (above - below) if -np.inf < below < above < np.inf else 0.0
         return np.where((share < _ON_GRID) | (share > 1.0 - _ON_GRID), 0.0, share)
 
     def _nearest(self, i: int, value: float, side: float) -> float:
-        """The last value that a change can lead to on the way up to this one (side 1), or down to it (-1); or ∓inf."""
+        """The last value that a change can lead to on the way up to this one (side 1), or down to it (-1); or ∓inf.
+
+        Where a grid is finer than rounding, the value itself: as if there were no grid.
+        """
         low, high = float(self.low[i]), float(self.high[i])
         value = min(value, high) if side > 0.0 else max(value, low)
         if not low <= value <= high:
             return -side * np.inf
-        return value if i not in self.grids else _on_grid(self.grids[i], value, side)
+        places = self.grids.get(i)
+        if places is None:
+            return value
+        if isinstance(places, np.ndarray):
+            options, otherwise = places, -side * np.inf
+        else:
+            grid, scaling = places
+            numbers = grid.nearest(scaling.estimate(np.array([value]))) + np.arange(-2.0, 3.0)
+            options, otherwise = scaling.apply(grid.value(numbers)), value
+        good = options[side * options <= side * value]
+        beyond = good.size < options.size or isinstance(places, np.ndarray)
+        return float(good[-1 if side > 0 else 0]) if good.size and beyond else otherwise
 
     # ------------------------------------------------------------------ linear functions
 
@@ -229,38 +244,8 @@ class Domain:
             # What costs nothing comes first, and takes nothing from the radius.
             with np.errstate(all="ignore"):
                 order = np.argsort(-np.where(rate > 0.0, rate / price, -1.0), axis=1)
-                rate, price, room = (np.take_along_axis(part, order, axis=1) for part in (rate, price, room))
+                rate, price, room = np.take_along_axis(np.stack([rate, price, room]), order[None], axis=2)
                 full = np.nan_to_num(np.where(price > 0.0, price * room, 0.0))
                 left = np.clip(self.radius - (np.cumsum(full, axis=1) - full), 0.0, None)
                 room = np.minimum(room, np.where(price > 0.0, left / price, np.inf))
         return np.asarray(base + (room * rate).sum(axis=1))
-
-
-def _groups(space: FeatureSpace, numbers: Floats) -> tuple[tuple[NDArray[np.intp], ...], ...]:
-    """The one-hot variables of which this person has exactly one, and those of which at most one.
-
-    Exactly one where no label without a variable can be reached; neither where the value is missing, and stays so.
-    """
-    groups: tuple[list[NDArray[np.intp]], ...] = ([], [])
-    for feature, number in zip(space.features, numbers, strict=True):
-        if feature.one_hot and not np.isnan(number):
-            possible = possible_codes(feature, np.array([number]))[0]
-            bare = bool((np.array(feature.cells)[possible] < 0).any())
-            groups[bare].append(np.array(feature.variables, dtype=np.intp))
-    return tuple(map(tuple, groups))
-
-
-def _on_grid(places: Places, value: float, side: float) -> float:
-    """The last possible value on the way up to a value (side 1), or on the way down to it (side -1).
-
-    Where a grid is finer than rounding, the value itself: as if there were no grid.
-    """
-    if isinstance(places, np.ndarray):
-        good = places[side * places <= side * value]
-        return float(good[-1 if side > 0 else 0]) if good.size else -side * np.inf
-    grid, scaling = places
-    numbers = grid.nearest(scaling.estimate(np.array([value]))) + np.arange(-2.0, 3.0)
-    points = scaling.apply(grid.value(numbers))
-    good = points[side * points <= side * value]
-    beyond = good.size < points.size
-    return float(good[-1 if side > 0 else 0]) if good.size and beyond else value

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.milp.builder import ProgramBuilder
 from holdfast.milp.domain import Domain
@@ -38,9 +39,18 @@ class PointLimits:
 NO_LIMITS = PointLimits()
 
 
-def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> list[int]:
+def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> NDArray[np.intp]:
     """The variables x with everything that is asked of them, at a cost of sum_i weight_i |x_i - own_i|."""
-    x = np.array([_variable(builder, domain, i) for i in range(domain.own.shape[0])])
+    x = np.empty(domain.own.size, dtype=np.intp)
+    ends = np.column_stack([domain.own, domain.lower, domain.upper, domain.weights])
+    for i, (own, lower, upper, weight) in enumerate(ends.tolist()):
+        side = float(lower >= own) - float(upper <= own)
+        x[i] = builder.variable(lower, upper, cost=side * weight, start=own)
+        if lower < own < upper:
+            # Up and down apart where both are possible.
+            up = builder.variable(0.0, np.nextafter(upper - own, np.inf), cost=weight)
+            down = builder.variable(0.0, np.nextafter(own - lower, np.inf), cost=weight)
+            builder.row([x[i], up, down], [1.0, -1.0, 1.0], own, own)
     for group in domain.groups:
         builder.row(x[group], np.ones(group.size), 1.0, 1.0)
     for group in domain.partial_groups:
@@ -54,18 +64,6 @@ def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> 
         _count_changes(builder, domain, x.tolist(), limits.max_changed)
     if limits.hull is not None:
         _stay_in_hull(builder, x.tolist(), limits.hull)
-    return [int(column) for column in x]
-
-
-def _variable(builder: ProgramBuilder, domain: Domain, i: int) -> int:
-    """x in [lower, upper] at weight |x - own|; up and down apart where both are possible."""
-    own, lower, upper, weight = (float(part[i]) for part in (domain.own, domain.lower, domain.upper, domain.weights))
-    side = float(lower >= own) - float(upper <= own)
-    x = builder.variable(lower, upper, cost=side * weight, start=own)
-    if lower < own < upper:
-        up = builder.variable(0.0, np.nextafter(upper - own, np.inf), cost=weight)
-        down = builder.variable(0.0, np.nextafter(own - lower, np.inf), cost=weight)
-        builder.row([x, up, down], [1.0, -1.0, 1.0], own, own)
     return x
 
 

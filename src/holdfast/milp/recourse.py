@@ -9,7 +9,7 @@ over the same inputs, are written once: counter-models pick their first layer fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from holdfast.milp.acceptor import Acceptor, Range, layer_ranges, rounding
 from holdfast.milp.builder import ProgramBuilder
 from holdfast.milp.domain import Domain
 from holdfast.milp.people import PointLimits, add_person
-from holdfast.milp.relaxation import Relaxation, SolvedProgram
+from holdfast.milp.relaxation import Relaxation
 from holdfast.network import Floats
 
 # Relative to the numbers that a margin is made of: what a solver may be short by, and a little more.
@@ -45,7 +45,7 @@ class RecourseProgram:
     def __init__(self, domain: Domain, limits: PointLimits, acceptors: list[Acceptor], demand: float = 0.0) -> None:
         self.domain, self.limits, self.demand = domain, limits, demand
         self.builder = ProgramBuilder()
-        self.columns = np.array(add_person(self.builder, domain, limits))
+        self.columns = add_person(self.builder, domain, limits)
         self._written: list[_Written] = []
         self._absolute: dict[int, int] = {}
         self._neurons: dict[tuple[bytes, ...], tuple[int, int]] = {}
@@ -53,18 +53,11 @@ class RecourseProgram:
 
     def write(self, acceptors: list[Acceptor]) -> None:
         """Add acceptors; what is known about the program without them stays true."""
-        self._written += [self._accept(acceptor) for acceptor in acceptors]
+        for acceptor in acceptors:
+            self._accept(acceptor)
         self.program = self.builder.build()
         self.relaxation = Relaxation(self.program)
-        self.constant, self.binaries = self.builder.constant, np.array(self.builder.binaries, dtype=np.intp)
-
-    def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:
-        """The cheapest point for these ranges of the variables, binaries between 0 and 1."""
-        solved = self.relaxation.solve(lower, upper)
-        if not np.isfinite(solved.bound):
-            return solved
-        doubt = np.finfo(np.float64).eps * (abs(solved.bound) + abs(self.constant))
-        return replace(solved, bound=solved.bound + self.constant - doubt)
+        self.binaries = np.array(self.builder.binaries, dtype=np.intp)
 
     @property
     def nearly(self) -> float:
@@ -73,12 +66,14 @@ class RecourseProgram:
 
     def fits(self, points: Floats) -> NDArray[np.bool_]:
         """Which points the acceptors accept, with no more columns changed than may, up to the solver's tolerances."""
-        short = [(one.acceptor.layers(points)[1] < -NEARLY * one.size).any(axis=1) for one in self._written]
+        fine = np.ones(points.shape[0], dtype=np.bool_)
+        for one in self._written:
+            fine &= (one.acceptor.layers(points)[1] >= -NEARLY * one.size).all(axis=1)
         if self.limits.max_changed is not None:
             moved = self._moved(points)
             changed = [moved[:, variables].any(axis=1) for variables in self.domain.features]
-            short.append(np.sum(changed, axis=0) > self.limits.max_changed)
-        return np.asarray(~np.logical_or.reduce(short))
+            fine &= np.sum(changed, axis=0) <= self.limits.max_changed
+        return fine
 
     def _moved(self, points: Floats) -> NDArray[np.bool_]:
         """Which variables are off the own values by more than the solver's tolerances."""
@@ -100,9 +95,9 @@ class RecourseProgram:
         values = self.relaxation.push(lower, upper, rows, extra * sizes)
         return None if values is None else values[self.columns]
 
-    def _accept(self, acceptor: Acceptor) -> _Written:
+    def _accept(self, acceptor: Acceptor) -> None:
         """Write the acceptor's neurons and its margins."""
-        inputs = np.array([*self.columns, *(self._size_of(int(i)) for i in acceptor.absolute)])
+        inputs = np.concatenate([self.columns, np.array([*map(self._size_of, acceptor.absolute)], dtype=np.intp)])
         needed, (ranges, size, terms) = acceptor.needed(), layer_ranges(acceptor, self.domain)
         binaries = []
         for i, layer_range in enumerate(ranges):
@@ -111,11 +106,10 @@ class RecourseProgram:
         alive = inputs >= 0
         # A forward pass in floats, and parameters that were rounded, may find this much more margin than there is.
         least = self.demand * size - acceptor.offsets - rounding(terms, size)
-        rows = [
-            self.builder.row(inputs[alive], row[alive], lower=low)
-            for row, low in zip(acceptor.rows, least, strict=True)
-        ]
-        return _Written(acceptor, binaries, rows, size)
+        rows = []
+        for row, low in zip(acceptor.rows, least, strict=True):
+            rows.append(self.builder.row(inputs[alive], row[alive], lower=low))
+        self._written.append(_Written(acceptor, binaries, rows, size))
 
     def _size_of(self, i: int) -> int:
         """A variable >= |x_i|: it only ever harms, so its lower side is enough."""

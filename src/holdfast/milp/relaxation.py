@@ -10,7 +10,6 @@ a right-hand side above 0 (Farkas), no point satisfies the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +36,7 @@ _OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Program:
-    """min cost . x  subject to  row_lower <= rows x <= row_upper,  lower <= x <= upper."""
+    """min cost . x + constant  subject to  row_lower <= rows x <= row_upper,  lower <= x <= upper."""
 
     cost: Floats
     lower: Floats
@@ -45,6 +44,7 @@ class Program:
     rows: Floats
     row_lower: Floats
     row_upper: Floats
+    constant: float = 0.0
 
     def scaled(self) -> tuple[Program, Floats, Floats, float]:
         """The program with its variables, rows and cost in other units, and these, so that no number is far from 1.
@@ -100,11 +100,22 @@ class Relaxation:
 
     def __init__(self, program: Program) -> None:
         self.program, self.units, self.row_units, self.cost_unit = program.scaled()
+        self.constant = program.constant
         self.gamma = (program.cost.size + program.row_lower.size + 16) * _EPSILON
         self.solver = highspy.Highs()
         for name, value in _OPTIONS.items():
             self.solver.setOptionValue(name, value)
-        self.solver.passModel(_to_highs(self.program))
+        model, program = highspy.HighsLp(), self.program
+        model.num_row_, model.num_col_ = program.rows.shape
+        model.col_cost_ = program.cost
+        model.col_lower_, model.col_upper_ = program.lower, program.upper
+        model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
+        places, columns = np.nonzero(program.rows)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = np.searchsorted(places, np.arange(program.row_lower.size + 1)).astype(np.int32)
+        model.a_matrix_.index_ = columns.astype(np.int32)
+        model.a_matrix_.value_ = program.rows[places, columns]
+        self.solver.passModel(model)
 
     def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:
         """The least cost for these ranges of the variables."""
@@ -113,10 +124,18 @@ class Relaxation:
         if solution is not None:
             values, multipliers = solution
             bound, weights = self._bound(multipliers / self.row_units * self.cost_unit, self.program.cost, low, high)
-            return SolvedProgram(bound / self.cost_unit, values, weights / self.units)
-        nothing = np.zeros_like(low)
-        impossible = any(self._bound(ray, nothing, low, high)[0] > 0.0 for ray in self._rays())
-        return SolvedProgram(np.inf if impossible else -np.inf, None, nothing)
+            least = bound / self.cost_unit
+            least += self.constant - _EPSILON * (abs(least) + abs(self.constant)) if np.isfinite(least) else 0.0
+            return SolvedProgram(least, values, weights / self.units)
+        # Multipliers that may show that no point exists: the solver's, of either sign, or one row alone.
+        known, ray = False, np.empty(0)
+        if self.solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+            _, known, ray = self.solver.getDualRay()
+        rays, nothing = np.asarray(ray)[None, :] if known else np.eye(self.row_units.size), np.zeros_like(low)
+        for multipliers in np.concatenate([rays, -rays]):
+            if self._bound(multipliers, nothing, low, high)[0] > 0.0:
+                return SolvedProgram(np.inf, None, nothing)
+        return SolvedProgram(-np.inf, None, nothing)
 
     def push(self, lower: Floats, upper: Floats, rows: NDArray[np.intp], extra: Floats) -> Floats | None:
         """The solver's point with so much more asked of some rows; nothing is proven by it."""
@@ -137,14 +156,6 @@ class Relaxation:
         multipliers = np.array(solution.row_dual) * self.row_units / self.cost_unit
         return np.array(solution.col_value) * self.units, multipliers
 
-    def _rays(self) -> Iterator[Floats]:
-        """Multipliers that may show that no point exists: the solver's, of either sign, or one row alone."""
-        known, ray = False, np.empty(0)
-        if self.solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-            _, known, ray = self.solver.getDualRay()
-        rays = np.asarray(ray)[None, :] if known else np.eye(self.row_units.size)
-        yield from (side * row for row in rays for side in (1.0, -1.0))
-
     def _bound(self, multipliers: Floats, cost: Floats, low: Floats, high: Floats) -> tuple[float, Floats]:
         """The proven bound that these multipliers give, and the variables' weights."""
         program = self.program
@@ -157,17 +168,3 @@ class Relaxation:
         terms = np.minimum(reduced * low, reduced * high) - doubt * np.maximum(np.abs(low), np.abs(high))
         bound = paid.sum() + terms.sum() - self.gamma * (np.abs(paid).sum() + np.abs(terms).sum()) - _TINY
         return (float(bound) if np.isfinite(bound) else -np.inf), weights
-
-
-def _to_highs(program: Program) -> Any:
-    model = highspy.HighsLp()
-    model.num_row_, model.num_col_ = program.rows.shape
-    model.col_cost_ = program.cost
-    model.col_lower_, model.col_upper_ = program.lower, program.upper
-    model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
-    places, columns = np.nonzero(program.rows)
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    model.a_matrix_.start_ = np.searchsorted(places, np.arange(program.row_lower.size + 1)).astype(np.int32)
-    model.a_matrix_.index_ = columns.astype(np.int32)
-    model.a_matrix_.value_ = program.rows[places, columns]
-    return model

@@ -14,7 +14,8 @@ from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, PlausibleShif
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators.reading import model_points, own_columns
+from holdfast.generators.radii import why_no_radius
+from holdfast.generators.reading import own_columns
 from holdfast.importers import Model, load_model
 from holdfast.importers.thresholds import Threshold
 from holdfast.network import Floats, Network
@@ -27,6 +28,7 @@ from holdfast.promises.ledger_read import Overview, Promises, reach_of
 from holdfast.promises.pages import restored_rows
 from holdfast.promises.terms import Terms
 from holdfast.scored import Scored
+from holdfast.verify.inputs import check_encoding
 from holdfast.verify.radius import radius_of_points
 
 
@@ -50,7 +52,9 @@ class Newcomer:
         """
         loaded = load_model(model, threshold)
         if threshold is None and loaded.threshold is None:
-            known = {str(own.threshold): Model(own.classifier, threshold=own.threshold).by_label for own in promised}
+            known = {}
+            for terms in promised:
+                known[str(terms.threshold)] = Model(terms.classifier, threshold=terms.threshold).by_label
             if len(known) > 1:
                 raise InvalidInputError(
                     f"threshold: expected one, since promises were made at {', '.join(sorted(known))}, got None"
@@ -124,8 +128,10 @@ class Auditor:
             rows = promises.counterfactuals[readable_rows(space, promises.counterfactuals)]
             if not len(rows):
                 continue
-            points = model_points(loaded, rows, space) if space is self.newcomer.space else space.encode(rows)
-            alike = alike and np.array_equal(points, loaded.variables(own_columns(loaded, rows)))
+            read, points = own_columns(loaded, rows), space.encode(rows)
+            if space is self.newcomer.space:
+                check_encoding(loaded, read, points)
+            alike = alike and np.array_equal(points, loaded.variables(read))
         return alike
 
     def judge(self, rows: Overview, radius: bool) -> Judged:
@@ -203,13 +209,11 @@ class Auditor:
     def _left(self, model: Classifier, points: Floats, targets: NDArray[np.intp]) -> Floats | float:
         """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
         kind: Changes | None = None if self.terms.changes is None else self.terms.changes.moving(None)
-        network = model if isinstance(model, Network) else None
-        if kind is None or isinstance(kind, PlausibleChanges):
-            fits, kind = network is not None and network.rectified, None
-        elif isinstance(kind, Ellipsoid):
-            fits = network is not None and not network.hidden and network.n_parameters == len(kind.shape)
+        if isinstance(kind, Ellipsoid):
+            fits = isinstance(model, Network) and not model.hidden and model.n_parameters == len(kind.shape)
         else:
-            fits, kind = True, PlausibleShift(0.0)
+            kind = PlausibleChanges(1.0) if isinstance(kind, PlausibleChanges | None) else PlausibleShift(0.0)
+            fits = not why_no_radius(model, kind)
         return radius_of_points(Model(model), points, targets, kind).lower if fits else np.nan
 
     def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, NDArray[np.bool_]]:

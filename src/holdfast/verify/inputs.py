@@ -47,10 +47,10 @@ class Table:
         return self.model.network
 
 
-def read_table(model: object, X: Any, space: Space | None = None, name: str = "X", *, exact: bool = True) -> Table:
+def read_table(model: object, X: Any, space: Space | None = None, name: str = "X") -> Table:
     """Load the model and bring X into its variables; at least one row is expected.
 
-    `exact`: refuse a row that a model which reads the caller's table would not be asked about to the last bit.
+    Refuses a row that a model which reads the caller's table would not be asked about to the last bit.
     """
     loaded = load_model(model)
     X = to_numpy(X) if hasattr(X, "is_cuda") else X
@@ -65,7 +65,7 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
         raise InvalidInputError(str(error).replace("X: ", f"{name}: ", 1)) from error
     if points.shape[0] == 0:
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
-    if exact and isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame):
+    if isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame):
         other = loaded.classifier.other_rows(points, X)
         if other.any():
             raise InvalidInputError(f"{name}: row {int(other.argmax())}: {OTHER_ROW}")
@@ -78,14 +78,18 @@ def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
     if isinstance(space, FeatureSpace):
         check_reading(loaded, space)
     points = loaded.classifier.check_points(space.encode(X))
+    check_encoding(loaded, X, points)
+    return points
+
+
+def check_encoding(loaded: Model, X: Any, points: Floats) -> None:
+    """A pipeline and a feature space both say what the network sees of a table; they must say the same."""
     difference = 0.0 if loaded.preprocess is None else _difference(loaded.variables(_in_float64(X)), points)
-    # A pipeline and a feature space both say what the network sees; they must say the same.
     if not difference <= _SAME:
         raise InvalidInputError(
             "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
             f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
         )
-    return points
 
 
 def _in_float64(X: Any) -> Any:
