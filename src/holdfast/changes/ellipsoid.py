@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from holdfast._numbers import at_most
-from holdfast.changes.kind import Chance, Changes, check_linear, check_policy, check_size
+from holdfast.changes.kind import Chance, Changes, check_policy, check_size
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_floats
 from holdfast.importers import load_model
@@ -106,7 +106,7 @@ class Ellipsoid(Changes):
         """
         loaded = load_model(model)
         network = loaded.network
-        check_linear(network, "Ellipsoid")
+        _check_linear(network)
         points = loaded.variables(X) if space is None else network.check_points(space.encode(X))
         if not points.shape[0]:
             raise InvalidInputError("X: expected at least one row, got an empty table")
@@ -191,7 +191,7 @@ class Ellipsoid(Changes):
 
     def check(self, network: Network) -> None:
         """Refuse a model that is not linear, or has other parameters than H has rows."""
-        check_linear(network, "Ellipsoid")
+        _check_linear(network)
         if network.n_parameters != len(self.shape):
             raise InvalidInputError(
                 f"shape: expected a row for each of the model's {network.n_parameters} parameters, "
@@ -228,6 +228,11 @@ class Ellipsoid(Changes):
     @property
     def _key(self) -> tuple[object, ...]:
         return self.radius, self.shape.tobytes(), self.threshold, self.chance
+
+
+def _check_linear(network: object) -> None:
+    if getattr(network, "hidden", None) != ():
+        raise InvalidInputError(f"Ellipsoid: expected a linear model such as a logistic regression, got {network!r}")
 
 
 def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:

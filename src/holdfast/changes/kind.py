@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from holdfast._numbers import at_most
-from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_number, given_share
 from holdfast.shown import Shown, Summary
@@ -185,9 +184,3 @@ def check_policy(value: object) -> tuple[float, float] | None:
     if len(ends) != 2 or not 0.0 < ends[0] <= ends[1] < 1.0:
         raise InvalidInputError(f"threshold: expected (lowest, highest), probabilities between 0 and 1, got {value!r}")
     return ends[0], ends[1]
-
-
-def check_linear(classifier: Classifier, what: str) -> None:
-    """Refuse a model that has hidden layers or is no network."""
-    if getattr(classifier, "hidden", None) != ():
-        raise InvalidInputError(f"{what}: expected a linear model such as a logistic regression, got {classifier!r}")

@@ -33,8 +33,12 @@ class Shift(ClosedForm):
     def __init__(self, model: Model, changes: PlausibleShift | EnsembleShift) -> None:
         self.classifier, self.changes = model.classifier, changes
         self.today = Margins(model.classifier)
-        models = _models_of(model, changes) if isinstance(changes, EnsembleShift) else []
-        self.center = [Margins(one) for one in models] or [self.today]
+        self.center = [self.today]
+        if isinstance(changes, EnsembleShift):
+            if not changes.models:
+                raise InvalidInputError("models: expected the retrained models, got only their names from a file")
+            models = (load_model(one, model.threshold) for one in changes.models)
+            self.center = [Margins(_beside(model, one)) for one in models]
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The margin less the shift; no more than today's."""
@@ -119,13 +123,6 @@ def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.
         return classifier.with_parameters(weights, [*classifier.biases[:-1], last])
     assert isinstance(classifier, Scored)
     return classifier.moved((signs * by).tolist(), scores)
-
-
-def _models_of(today: Model, changes: EnsembleShift) -> list[Classifier]:
-    """The models, each as a classifier of what today's reads."""
-    if not changes.models:
-        raise InvalidInputError("models: expected the retrained models, got only their names from a file")
-    return [_beside(today, load_model(model, today.threshold)) for model in changes.models]
 
 
 def _beside(today: Model, one: Model) -> Classifier:
