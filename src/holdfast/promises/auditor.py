@@ -205,7 +205,7 @@ class Auditor:
 
     def _left(self, model: Classifier, points: Floats, targets: NDArray[np.intp]) -> Floats | float:
         """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
-        kind: Changes | None = None if self.terms.changes is None else self.terms.changes.moving(None)
+        kind = None if self.terms.changes is None else self.terms.changes.moving(None)
         if isinstance(kind, Ellipsoid):
             fits = isinstance(model, Network) and not model.hidden and model.n_parameters == len(kind.shape)
         else:
