@@ -13,7 +13,7 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.given import whole_number
 from holdfast.progress import progress_bar
-from holdfast.promises.audit_result import STATUSES, Audit
+from holdfast.promises.audit_result import STATUSES, Audit, Group
 from holdfast.promises.auditor import Auditor, Newcomer
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import overviews
@@ -104,7 +104,17 @@ def audit(
                 totals += np.bincount(judged.codes, minlength=len(STATUSES))
                 pages += [(page.first, page.size, page.date.strip(), page.keys) for page in rows.pages]
                 advance(len(rows))
-            groups.append(auditor.group(totals))
+            groups.append(
+                Group(
+                    terms=terms,
+                    how=auditor.comparison.how,
+                    why_not=auditor.comparison.why_not,
+                    distance=auditor.distance,
+                    inside=auditor.inside,
+                    totals=dict(zip(STATUSES, totals.tolist(), strict=True)),
+                    margin_error=auditor.slack if auditor.used_fold else 0.0,
+                )
+            )
     return Audit(
         pages=tuple(sorted(pages)),
         codes=codes,

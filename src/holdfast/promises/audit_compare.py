@@ -111,7 +111,7 @@ def compare(
         return ModelComparison("", f"another build: {network!r} for {old!r}")
     if isinstance(folded, str):
         return ModelComparison("", folded)
-    errors = [(np.zeros_like(w), np.zeros_like(b)) for w, b in zip(old.weights, old.biases, strict=True)]
+    errors: list[tuple[Floats | float, Floats | float]] = [(0.0, 0.0)] * len(old.weights)
     how, today, moved = "parameters", old, network
     if folded is not None or not terms.threshold == threshold == 0.5:
         how, today = "folded", as_network(terms.decision)
@@ -146,7 +146,7 @@ def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:
     return not any(narrower(a[feature.name], feature) for feature in b.features)
 
 
-def _moved(old: Floats, new: Floats, error: Floats) -> Floats:
+def _moved(old: Floats, new: Floats, error: Floats | float) -> Floats:
     """At least how far down and how far up `new` lies, itself known up to `error`; exactly 0 where nothing moved."""
     up = new - old
     room = error + SAFE * UNIT * (np.abs(up) + error)

@@ -22,7 +22,7 @@ from holdfast.network import Floats, Network
 from holdfast.promises.audit_compare import compare, same_encoding
 from holdfast.promises.audit_fold import Fold, fold
 from holdfast.promises.audit_reading import accepted_rows, readable_rows, reading_of
-from holdfast.promises.audit_result import BROKEN, CERTAIN, ERASED, KEPT, STATUSES, UNREADABLE, Group
+from holdfast.promises.audit_result import BROKEN, CERTAIN, ERASED, KEPT, UNREADABLE
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import Overview, Promises, reach_of
 from holdfast.promises.pages import restored_rows
@@ -208,7 +208,7 @@ class Auditor:
 
     def _left(self, model: Classifier, points: Floats, targets: NDArray[np.intp]) -> Floats | float:
         """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
-        kind: Changes | None = None if self.terms.changes is None else self.terms.changes.moving(None)
+        kind = None if self.terms.changes is None else self.terms.changes.moving(None)
         if isinstance(kind, Ellipsoid):
             fits = isinstance(model, Network) and not model.hidden and model.n_parameters == len(kind.shape)
         else:
@@ -229,13 +229,6 @@ class Auditor:
         if readable.any():
             points[readable] = self.space.encode(raw[readable])
         return points, readable
-
-    def group(self, totals: NDArray[np.int64]) -> Group:
-        """What is said of these promises together."""
-        how, why_not = self.comparison.how, self.comparison.why_not
-        counts = dict(zip(STATUSES, totals.tolist(), strict=True))
-        error = self.slack if self.used_fold else 0.0
-        return Group(self.terms, how, why_not, self.distance, self.inside, counts, error)
 
 
 def _decided(model: Classifier, logits: Floats, targets: NDArray[np.intp]) -> tuple[Floats, NDArray[np.bool_]]:

@@ -40,12 +40,13 @@ from holdfast.shown import HEAD, Shown, Summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# How often a model is retrained: as an adjective, and from one date to the next.
 _PERIODS = {
-    "day": lambda n: pd.DateOffset(days=n),
-    "week": lambda n: pd.DateOffset(weeks=n),
-    "month": lambda n: pd.DateOffset(months=n),
-    "quarter": lambda n: pd.DateOffset(months=3 * n),
-    "year": lambda n: pd.DateOffset(years=n),
+    "day": ("daily", pd.DateOffset(days=1)),
+    "week": ("weekly", pd.DateOffset(weeks=1)),
+    "month": ("monthly", pd.DateOffset(months=1)),
+    "quarter": ("quarterly", pd.DateOffset(months=3)),
+    "year": ("yearly", pd.DateOffset(years=1)),
 }
 
 
@@ -99,13 +100,14 @@ class Expiry(Shown):
         """The date of the last retraining that each promise is known to survive; None without a start."""
         if self.start is None:
             return [None] * len(self.radius)
-        dates = [(pd.Timestamp(self.start) + _PERIODS[self.period](k)).date() for k in range(self.known + 1)]
+        _, step = _PERIODS[self.period]
+        dates = [(pd.Timestamp(self.start) + k * step).date() for k in range(self.known + 1)]
         return [dates[k] for k in self.retrainings]
 
     def describe(self, row: int) -> str:
         """One promise in words: "kept through the next 3 monthly retrainings with 95%"."""
         row = int(np.arange(len(self.radius))[row])
-        count, how_often, sure = int(self.retrainings[row]), _adjective(self.period), f"{100 * self.confidence:.4g}%"
+        count, how_often, sure = int(self.retrainings[row]), _PERIODS[self.period][0], f"{100 * self.confidence:.4g}%"
         if self.known == 0:
             return f"{self.needed[0]} retrainings are needed to say it with {sure}, the history has {self.windows[0]}"
         if count == 0:
@@ -268,7 +270,7 @@ def _windows(history: Any, norm: float) -> tuple[Callable[[int], Floats], bool]:
         raise InvalidInputError("history: expected models or distances, got none")
     if all(isinstance(item, int | float | np.number) for item in items):
         steps = _distances(items)
-        return lambda k: _blocks(steps, k).sum(axis=1) * (1.0 + 1e-12), False
+        return lambda k: steps[len(steps) % k :].reshape(-1, k).sum(axis=1) * (1.0 + 1e-12), False
     if all(isinstance(item, Sequence | np.ndarray) and not isinstance(item, str) for item in items):
         runs = _distances(items)
         if runs.ndim != 2:
@@ -319,10 +321,6 @@ def _alike(models: list[Model]) -> list[Network]:
     return networks
 
 
-def _blocks(steps: Floats, k: int) -> Floats:
-    return steps[len(steps) % k :].reshape(-1, k)
-
-
 def _distances(items: list[Any]) -> Floats:
     try:
         numbers = np.asarray(items, dtype=np.float64)
@@ -331,7 +329,3 @@ def _distances(items: list[Any]) -> Floats:
     if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
         raise InvalidInputError("history: expected finite distances >= 0")
     return numbers
-
-
-def _adjective(period: str) -> str:
-    return {"day": "daily", "week": "weekly", "month": "monthly", "quarter": "quarterly", "year": "yearly"}[period]

@@ -165,11 +165,6 @@ def _delta_text(changes: Changes | None) -> str:
     return json.dumps(changes.to_dict()["delta"]) if plain else changes.words
 
 
-def _several(terms: Terms) -> bool:
-    """Whether there is a threshold for each class."""
-    return isinstance(terms.threshold, tuple)
-
-
 # ---------------------------------------------------------------- what an audit reads
 
 
@@ -180,9 +175,11 @@ class Overview:
     through in a moment.
     """
 
-    def __init__(self, file: LedgerFile, terms: Terms, first: int, last: int) -> None:
-        self._file, self._terms, self._between = file, terms, (terms.hash, first, last)
+    def __init__(self, file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> None:
+        self._file, self._terms, self._between = file, terms, (terms.hash, int(spans[0, 0]), int(spans[-1, 0]))
         self.pages = [Page(*row) for row in self._columns(_OVERVIEW)]
+        if not np.array_equal([(page.first, page.size) for page in self.pages], spans):
+            raise FileFormatError(f"pages from promise {spans[0, 0]} on: expected a file that is only added to")
         self.numbers = np.concatenate([page.numbers for page in self.pages])
         self.targets = np.concatenate([page.values("targets", "<u2") for page in self.pages])
         self.radius = np.concatenate([page.values("radii", "<f8") for page in self.pages])
@@ -230,10 +227,7 @@ def overviews(file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: i
     while start < len(spans):
         before = ends[start - 1] if start else 0
         stop = min(int(np.searchsorted(ends, before + batch)) + 1, len(spans))
-        part = Overview(file, terms, int(spans[start, 0]), int(spans[stop - 1, 0]))
-        if [(page.first, page.size) for page in part.pages] != [*map(tuple, spans[start:stop].tolist())]:
-            raise FileFormatError(f"pages from promise {spans[start, 0]} on: expected a file that is only added to")
-        yield part
+        yield Overview(file, terms, spans[start:stop])
         start = stop
 
 
@@ -255,17 +249,16 @@ def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats
 
 def export(batches: Iterable[Promises], path: str | os.PathLike[str], terms: Iterable[Terms]) -> int:
     """Write the table as the file's name says, a batch at a time; returns the number of promises."""
-    place, frames = Path(path), (_as_text(batch.to_frame()) for batch in batches)
+    place, tables = Path(path), (batch.to_frame() for batch in batches)
+    # Labels of different models may have different types, which one column of a file cannot hold.
+    frames = (table.assign(target=table["target"].map(str, na_action="ignore")) for table in tables)
     parquet = is_parquet(place)
     with whole_file(place) as partial:
         if not parquet:
             return _write_csv(frames, partial)
-        return _write_parquet(frames, partial, text={"threshold"} if any(map(_several, terms)) else set())
-
-
-def _as_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """Labels of different models may have different types, which one column of a file cannot hold."""
-    return frame.assign(target=frame["target"].map(str, na_action="ignore"))
+        # There may be a threshold for each class.
+        several = any(isinstance(own.threshold, tuple) for own in terms)
+        return _write_parquet(frames, partial, text={"threshold"} if several else set())
 
 
 def _write_csv(frames: Iterable[pd.DataFrame], path: Path) -> int:

@@ -23,8 +23,6 @@ from holdfast.generators.moves import answer_numbers
 from holdfast.generators.reasons import against
 from holdfast.network import Floats, Network
 from holdfast.presentation.report.contents import Counted, CounterModel, OtherWay, Person, Value
-from holdfast.promises.pages import as_objects
-from holdfast.promises.terms import fingerprint
 
 # More reasons than this are of little help to anyone.
 _MOST_REASONS = 4
@@ -45,15 +43,16 @@ def people_of(
 ) -> tuple[Person, ...]:
     """One for each row; `shown` are the columns on their pages, and everything else is one for each row too."""
     n, rows = len(recourse), recourse.answered
-    worst, after = np.full(n, np.nan), as_objects([()] * n)
+    worst, after = np.full(n, np.nan), list[tuple[Value, ...]]([()] * n)
     if recourse.certificates is not None:
         worst[rows] = recourse.certificates.margin_lower
-    if rows.size:
-        after[rows] = as_objects(_rows(recourse.space, shown, answer_numbers(recourse, rows)[1]))
+    told = _rows(recourse.space, shown, answer_numbers(recourse, rows)[1])
+    for row, values in zip(rows.tolist(), told, strict=True):
+        after[row] = values
     columns = (
         keys,
         _rows(recourse.space, shown, recourse.people.numbers),
-        after.tolist(),
+        after,
         advice_of(recourse),
         recourse.verdict_names.fillna(""),
         finite(recourse.cost_l1),
@@ -182,6 +181,7 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[st
         return [""] * len(recourse)
     from holdfast import checker
     from holdfast.promises.certificate import read_certificates, row_document
+    from holdfast.promises.terms import fingerprint
 
     if not Path(path).exists():
         raise InvalidInputError(f"certificates: expected a file or a folder, got {str(path)!r}, which is not there")

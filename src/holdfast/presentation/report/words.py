@@ -22,7 +22,6 @@ from holdfast.generators.moves import answer_numbers
 from holdfast.generators.radii import Radii
 from holdfast.network import Network
 from holdfast.presentation.report.contents import Calibrated, Figures, Refits
-from holdfast.promises.terms import fingerprint
 
 if TYPE_CHECKING:
     from holdfast.promises.ledger import Ledger
@@ -45,6 +44,9 @@ def facts_of(
     changes, threshold, network = recourse.changes, recourse.model.threshold, recourse.model.trained
     model = [("Model", f"Known by its scores, {network.n_features} variables")]
     if isinstance(network, Network):
+        # It imports the checker, which is to run as a module of its own.
+        from holdfast.promises.terms import fingerprint
+
         build = " + ".join(map(str, network.hidden)) + " hidden neurons" if network.hidden else "No hidden layer"
         model = [
             ("Model", f"{build}, {network.n_parameters:,} parameters"),
