@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import holdfast as hf
 from cases import TARGET, Case, cases, training_in_words
+from holdfast.bounds.layers import forward_error
 from holdfast.deadline import Deadline
 from holdfast.network import CHUNK, Floats
 from holdfast.verify.engine import Engine
@@ -153,7 +154,7 @@ def measure_tail(case: Case, engine: Engine, certificates: hf.Certificates, n: i
     layers, nodes = engine.prepared(TARGET).layers[0], []
     for row in late:
         x = case.points[row : row + 1]
-        error = np.asarray(layers.forward_error(np.abs(x).max(axis=1)))
+        error = np.asarray(forward_error(layers.norms, np.abs(x).max(axis=1)))
         search = Search(layers, x, np.full(1, np.inf), error)
         search.run(2**18, Deadline.after(limit))
         nodes.append(int(search.nodes[0]))

@@ -5,6 +5,7 @@ The methods that take a delta at delta_val, for which the paper prints 0.02 on a
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ def _at_delta_val(method: str, table: str) -> Printed | None:
             tables.quality("NN", table, block, method, "delta_validity_val"),
             tables.quality("NN", table, block, method, "cost_l1"),
         ]
-        means = [figure.mean for figure in figures if figure is not None]
-        if len(means) == len(figures):
+        means = [figure.mean for figure in figures]
+        if not any(map(math.isnan, means)):
             return Printed(*means)
     return None

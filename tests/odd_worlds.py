@@ -22,11 +22,11 @@ def odd_world(seed: int, *, units: bool = False, identity: bool = False, norm: f
         space, person, scales = _in_units(space, person, rng)
         # What the model makes of a person stays the same, up to rounding.
         network = network.with_parameters([network.weights[0] / scales, *network.weights[1:]], network.biases)
-        radii = (world.changes.largest / scales.max(), *(world.changes.largest,) * len(network.hidden))
+        radii = (world.changes.size / scales.max(), *(world.changes.size,) * len(network.hidden))
         world = replace(world, changes=hf.PlausibleChanges(radii, biases=world.changes.biases))
     changes = world.changes
     if norm != np.inf:
-        changes = replace(changes, norm=norm, delta=3.0 * changes.largest)
+        changes = replace(changes, norm=norm, delta=3.0 * changes.size)
     own = int(network.predict_index(space.encode(person))[0])
     world = replace(world, network=network, space=space, person=person, changes=changes)
     if own == world.target:

@@ -141,8 +141,7 @@ def without_answers(n: int = 12) -> Contents:
         )
         for p in plain.people
     )
-    nothing = (None,) * n
-    method = Figures("closest", n, 0, 0, 0, None, None, None, None, nothing)
+    method = Figures("closest", n, 0, 0, 0, None, None, None)
     return replace(
         plain,
         promise=(f"None of {n} people could be told what to change.",),
@@ -158,7 +157,7 @@ def without_delta(n: int = 60) -> Contents:
     """Advice was found, nothing was certified, and no radius is known."""
     plain = contents(n)
     people = tuple(replace(p, verdict="", radius=None, worst_margin=None, counter=None) for p in plain.people)
-    method = replace(plain.methods[0], robust=0, unknown=0, median_radius=None, survival=None, radii=(None,) * n)
+    method = replace(plain.methods[0], robust=0, unknown=0, median_radius=None, survival=None)
     return replace(
         plain, delta=None, calibrated=None, people=people, methods=(method,), promise=("Nothing was certified.",)
     )
@@ -240,7 +239,6 @@ def _method(name: str, costs: list[float | None], radii: list[float | None], peo
         median_cost=float(np.median(cost)) if cost.size else None,
         median_radius=float(np.median(radius)) if radius.size else None,
         survival=curve if radius.size else None,
-        radii=tuple(radii),
     )
 
 
@@ -259,7 +257,9 @@ def _other(k: int, first: Figures, people: tuple[Person, ...], rng: np.random.Ge
     ]
     factor = float(rng.uniform(0.3, 1.7))
     costs = [None if c is None else c * (0.5 + factor / 2) for c in (person.cost for person in people)]
-    radii = [None if r is None else r * factor * float(rng.uniform(0.7, 1.3)) for r in first.radii]
+    radii = [
+        None if r is None else r * factor * float(rng.uniform(0.7, 1.3)) for r in (person.radius for person in people)
+    ]
     method = _method(names[k % len(names)], costs, radii, ())
     return replace(method, robust=sum(r is not None and r > DELTA for r in radii))
 

@@ -103,7 +103,7 @@ def test_down_is_not_up():
         ([1.0, 1.0], -5e-324, False),
     ):
         assert changes.contains(network, hf.Network([[weight]], [[bias]])) is inside
-    assert (changes.least, changes.largest) == (0.0, 0.5)
+    assert (changes.least, changes.size) == (0.0, 0.5)
 
 
 def test_the_same_down_and_up_is_one_radius_and_biases_that_stay_are_false():
@@ -120,7 +120,7 @@ def test_radii_are_read_once_and_kept():
     changes = hf.PlausibleChanges([given, WEIGHTS[1]], biases=BIASES)
     given[:] = 9.0
     assert changes == SHAPES["parameters"]
-    assert changes.largest == 0.3
+    assert changes.size == 0.3
 
 
 def test_layer_radii_have_two_sides_or_are_numbers():

@@ -29,7 +29,7 @@ def _layer(rng: np.random.Generator, rectified: bool) -> Layer:
 
 def _members(layer: Layer):
     """The layer at every corner of its own box: (weight, bias) pairs."""
-    (low, high), (bias_low, bias_high) = layer.ends, layer.bias_ends
+    low, high, bias_low, bias_high = layer.ends
     for signs in product((0, 1), repeat=low.shape[1] + 1):
         up = np.array(signs[:-1], dtype=bool)
         yield np.where(up, high, low), bias_high if signs[-1] else bias_low

@@ -18,14 +18,13 @@ from holdfast.importers import load_network
 from holdfast.presentation.pictures.paper import draw
 from holdfast.retraining.trainers import quietly
 from holdfast.study.paper.claims import check_claims
-from holdfast.study.paper.compare import ComparedFigure, Side, compare, side_of
-from holdfast.study.paper.differences import NOTES, Note, differences_section, explain_differences
+from holdfast.study.paper.compare import compare, side_of
+from holdfast.study.paper.differences import NOTES, explained
 from holdfast.study.paper.measure import FineTune, PaperModel, classifier
 from holdfast.study.paper.page import render
 from holdfast.study.paper.printed import Figure, Printed
 from holdfast.study.paper.results import METRICS, Results
 from holdfast.study.paper.run import run_paper
-from holdfast.study.paper.sections import Run
 from holdfast.study.paper.settings import (
     BASELINE,
     DELTA_INC,
@@ -37,10 +36,14 @@ from holdfast.study.paper.settings import (
     NN,
     QUICK,
     TABLES,
+    TARGETS,
     Training,
 )
 
-RUN = Run("holdfast benchmark paper --out out", 2, 4, "a machine", images="images")
+RUN = {
+    "command": "holdfast benchmark paper --out out", "seeds": 2, "inputs": 4, "machine": "a machine",
+    "images": "images",
+}  # fmt: skip
 SEEDS, INPUTS = 2, 4
 
 
@@ -64,7 +67,7 @@ def records(**changed) -> dict[str, list[dict]]:
             parts["accuracy"] += [place | {"fold": fold, "accuracy": accuracy.mean} for fold in range(2)]
             for method in METHODS:
                 if model in method.models:
-                    for block in method.blocks:
+                    for block in TARGETS if method.targeted else (BASELINE,):
                         _add_cell(parts, printed, table.name, model, block, method.label)
     for part, change in changed.items():
         new = [change(dict(record)) for record in parts[part]]
@@ -78,14 +81,15 @@ def _add_cell(parts, printed, dataset, model, block, method) -> None:
         return
     cell = {"model": model, "dataset": dataset, "block": block, "method": method}
     figures = {metric: printed.quality(model, dataset, block, method, metric) for metric in METRICS}
-    value = {metric: 1.0 if figure is None else figure.mean for metric, figure in figures.items()}
+    value = {metric: 1.0 if math.isnan(figure.mean) else figure.mean for metric, figure in figures.items()}
     if method == "Closest":
         value["cost_l1"] = 0.0
     share = {label: value[f"delta_validity_{label}"] for label in ("val", "inc")}
     seconds = printed.seconds(model, dataset, block, method)
     for seed in range(SEEDS):
         parts["seconds"].append(
-            cell | {"seed": seed, "inputs": INPUTS, "seconds": 0.0 if seconds is None else seconds.mean / 1000 / 5}
+            cell
+            | {"seed": seed, "inputs": INPUTS, "seconds": 0.0 if math.isnan(seconds.mean) else seconds.mean / 1000 / 5}
         )
         for row in range(INPUTS):
             robust = {f"verdict_{label}": "ROBUST" if row < share[label] * INPUTS else "NOT_ROBUST" for label in share}
@@ -119,10 +123,10 @@ def test_the_copy_of_the_figures_agrees_with_the_papers_own_tables(root: Path) -
 
 def test_printed_figures_are_found_by_model_block_and_method(printed: Printed) -> None:
     assert printed.quality(MULTI, "housing", DELTA_VAL, "RNCE-FT", "lof") == Figure(1.31, 0.035)
-    assert printed.quality(MULTI, "housing", DELTA_INC, "RNCE-FT", "lof") is None
-    assert printed.quality(MULTI, "housing", BASELINE, "RNCE-FT", "lof") is None
+    assert printed.quality(MULTI, "housing", DELTA_INC, "RNCE-FT", "lof") == Figure()
+    assert printed.quality(MULTI, "housing", BASELINE, "RNCE-FT", "lof") == Figure()
     assert printed.quality(LR, "compas", DELTA_INC, "RNCE-FF", "validity_retrained") == Figure(0.861, 0.015)
-    assert printed.quality(NN, "adult", BASELINE, "Closest", "lof") is None
+    assert printed.quality(NN, "adult", BASELINE, "Closest", "lof") == Figure()
     assert printed.seconds(NN, "heloc", DELTA_INC, "RNCE-FF") == Figure(670.6)
     assert printed.robust_init("all_inputs", "RNCE-FF", "adult", LR) == Figure(59.55)
     assert printed.accuracy("gmc", NN) == Figure(0.86, 0.001)
@@ -143,16 +147,20 @@ def test_within_the_spread_or_not() -> None:
     """Two standard deviations of both together, plus half a printed digit."""
     paper = Figure(0.1, 0.003)
     edge = 2 * math.hypot(0.004, 0.003) + 0.0005
-    assert side_of(Figure(0.1 + edge, 0.004), paper, "cost_l1") is Side.WITHIN
-    assert side_of(Figure(0.1 + edge + 1e-6, 0.004), paper, "cost_l1") is Side.HIGHER
-    assert side_of(Figure(0.1 - edge - 1e-6, 0.004), paper, "cost_l1") is Side.LOWER
-    assert side_of(Figure(0.5), Figure(0.5), "cost_l1") is Side.WITHIN
-    assert side_of(Figure(0.105, math.nan), paper, "cost_l1") is Side.WITHIN
-    assert side_of(Figure(0.107, math.nan), paper, "cost_l1") is Side.HIGHER
-    worse = ComparedFigure(NN, "adult", BASELINE, "GCE", "cost_l1", Figure(0.2), Figure(0.1))
-    assert worse.side is Side.HIGHER
-    assert not worse.better
-    assert ComparedFigure(NN, "adult", BASELINE, "GCE", "validity_retrained", Figure(0.2), Figure(0.1)).better
+    assert side_of(Figure(0.1 + edge, 0.004), paper, "cost_l1") == "within"
+    assert side_of(Figure(0.1 + edge + 1e-6, 0.004), paper, "cost_l1") == "higher"
+    assert side_of(Figure(0.1 - edge - 1e-6, 0.004), paper, "cost_l1") == "lower"
+    assert side_of(Figure(0.5), Figure(0.5), "cost_l1") == "within"
+    assert side_of(Figure(0.105, math.nan), paper, "cost_l1") == "within"
+    assert side_of(Figure(0.107, math.nan), paper, "cost_l1") == "higher"
+    assert side_of(Figure(0.1), Figure(), "cost_l1") == ""
+    columns = ["model", "dataset", "block", "method", "metric", "ours", "paper", "side"]
+    rows = [
+        [NN, "adult", BASELINE, "GCE", metric, Figure(0.2), Figure(0.1), "higher"]
+        for metric in ("cost_l1", "validity_retrained", "lof")
+    ]
+    said = explained(pd.DataFrame(rows, columns=columns))
+    assert (said["compared"], said["different"], said["better"]) == (3, 3, 1)
 
 
 def test_metrics_of_a_cell_are_over_answers_and_unknown_is_not_robust() -> None:
@@ -274,33 +282,28 @@ def test_nothing_to_check_is_neither_true_nor_false(printed: Printed) -> None:
 
 def test_comparisons_of_the_papers_own_figures_are_within_the_spread(printed: Printed) -> None:
     """But for shares that four inputs cannot express."""
-    found = compare(Results.of(records()), printed)
-    assert len(found) > 300
-    exact = [one for one in found if one.metric in ("cost_l1", "lof", "validity_retrained")]
-    assert {one.side for one in exact} == {Side.WITHIN}
+    compared = compare(Results.of(records()), printed)
+    assert len(compared) > 300
+    exact = compared[compared["metric"].isin(["cost_l1", "lof", "validity_retrained"])]
+    assert set(exact["side"]) == {"within"}
 
 
 def test_a_reason_is_shown_only_where_its_difference_holds(printed: Printed) -> None:
     costly = _break(dataset="adult", model=NN, method="PROTO", to={"cost_l1": 0.05})
-    quiet = compare(Results.of(records()), printed)
-    loud = compare(Results.of(records(inputs=costly)), printed)
-    (note,) = [note for note in NOTES if "θ = 0" in note.text]
-    assert note not in [one for one, _ in explain_differences(quiet)]
-    (shown,) = [covered for one, covered in explain_differences(loud) if one is note]
-    assert [(d.dataset, d.method, d.metric) for d in shown] == [("adult", "PROTO", "cost_l1")]
-    assert note.text in differences_section(loud)
-    assert note.text not in differences_section(quiet)
-    assert "NN, PROTO: cost is higher on adult (0.050 ± 0.000 against 0.011 ± 0.002)." in differences_section(loud)
+    quiet, loud = Results.of(records()), Results.of(records(inputs=costly))
+    (note,) = [text for text, _ in NOTES if "θ = 0" in text]
+    assert note not in explained(compare(quiet, printed))["reasons"]
+    assert explained(compare(loud, printed))["reasons"][note] == "PROTO cost (NN: adult)"
+    assert note in render(loud, printed, **RUN)
+    assert note not in render(quiet, printed, **RUN)
+    assert "NN, PROTO: cost is higher on adult (0.050 ± 0.000 against 0.011 ± 0.002)." in render(loud, printed, **RUN)
 
 
 def test_a_difference_without_a_reason_is_said_to_have_none(printed: Printed) -> None:
     change = _break(dataset="adult", model=NN, method="NNCE", to={"valid_retrained": 0.1})
-    text = differences_section(compare(Results.of(records(inputs=change)), printed))
+    text = render(Results.of(records(inputs=change)), printed, **RUN)
     assert "we offer no reason" in text
     assert "NNCE valid after retraining (NN: adult)" in text.split("we offer no reason")[1]
-    assert Note("x", sides=(Side.HIGHER,)).covers(
-        ComparedFigure(NN, "adult", BASELINE, "GCE", "cost_l1", Figure(0.2), Figure(0.1))
-    )
 
 
 def test_the_page_has_every_table_with_the_papers_figures_beside_ours(printed: Printed) -> None:
@@ -312,7 +315,7 @@ def test_the_page_has_every_table_with_the_papers_figures_beside_ours(printed: P
     parts["robust_init"] = [
         {"model": LR, "dataset": "adult", "table": "100_inputs", "row": "RNCE-FF", "inputs": 100, "seconds": 0.01}
     ]
-    page = render(Results.of(parts), printed, replace(RUN, missing=["adult NN XYZ: Error: no such method"]))
+    page = render(Results.of(parts), printed, **RUN, missing=["adult NN XYZ: Error: no such method"])
     for heading in (
         "Does the paper's pattern hold?",
         "Table 1",
@@ -322,7 +325,7 @@ def test_the_page_has_every_table_with_the_papers_figures_beside_ours(printed: P
         "robustInit",
     ):
         assert heading in page
-    assert RUN.command in page
+    assert RUN["command"] in page
     assert "- adult NN XYZ: Error: no such method" in page
     assert (
         "| MCE-R | 100.0 ± 0.0 (100.0 ± 0.0) | 100.0 ± 0.0 (100.0 ± 0.0) | 0.0 ± 0.0 (0.0 ± 0.0) | 0.021 ± 0.000"
@@ -332,7 +335,7 @@ def test_the_page_has_every_table_with_the_papers_figures_beside_ours(printed: P
     assert "| NN gmc | 0.02 | 0.045 | 0.030 (1 of 1 not reached) | 0.091 | 0.091 | 0.050 |" in page
     assert "| RNCE-FF | 0.01 (0.47), 47× |" in page
     assert "![" in page
-    assert "![" not in render(Results.of(parts), printed, replace(RUN, images=None))
+    assert "![" not in render(Results.of(parts), printed, **RUN | {"images": None})
     widths = {line.count("|") for line in page.split("## Table 1")[1].splitlines() if line.startswith("| adult")}
     assert len(widths) == 1
 
@@ -427,7 +430,7 @@ def test_the_page_of_a_real_run_can_be_written(small_run, printed: Printed, tmp_
     _, _, (results, missing), _ = small_run
     results.write(tmp_path)
     assert len(pd.read_csv(tmp_path / "inputs.csv")) == len(results.inputs)
-    page = render(results, printed, replace(RUN, missing=missing))
+    page = render(results, printed, **RUN, missing=missing)
     assert "### compas" in page
     assert "nan" not in page
 

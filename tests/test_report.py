@@ -17,7 +17,7 @@ from holdfast.generators.base import RecourseReason
 from holdfast.generators.radii import Radii
 from holdfast.generators.stated import recourse_from
 from holdfast.presentation.report import gather
-from holdfast.presentation.report.counter import costliest_changes, margin_direction
+from holdfast.presentation.report.counter import costliest_changes
 from holdfast.presentation.report.page import render
 from recourse_cases import make_case
 
@@ -91,11 +91,14 @@ def test_methods_count_what_was_found_and_proven(contents, robust, naive):
         assert method.mean_cost == pytest.approx(frame["cost_l1"].mean())
         assert method.median_cost == pytest.approx(frame["cost_l1"].median())
         radius = hf.certified_radius(told.network, told.points[told.found], 1)
-        given = np.array([r for r in method.radii if r is not None])
+        given = told.radii.lower[told.found]
         assert (given <= radius.upper + 1e-12).all()
         assert (given >= radius.lower - 1e-12).all()
         assert method.median_radius == pytest.approx(np.median(radius.lower), abs=2e-6)
-        assert [r is None for r in method.radii] == (~told.found).tolist()
+        assert (np.isnan(told.radii.lower) == ~told.found).all()
+        assert set(method.survival.x) <= {0.0, *given.tolist()}
+    shown = np.array([person.radius for person in contents.people], dtype=np.float64)
+    np.testing.assert_array_equal(shown, robust.radii.lower)
 
 
 def test_radii_and_verdicts_agree(case):
@@ -436,8 +439,9 @@ def test_the_changes_that_cost_most_are_those_of_a_finite_difference():
     point = told.points[row]
     radius = hf.certified_radius(case.network, point[None], case.target).upper[0]
     witness = hf.certify(case.network, point[None], case.target, hf.PlausibleChanges(1.1 * radius)).witness(0)
-    direction = margin_direction(witness, point, case.target)
-    names = [f"v{i}" for i in range(case.network.n_features)]
+    rival = next(k for k in np.argsort(-witness.logits(point[None])[0]) if k != case.target)
+    direction = np.zeros(3)
+    direction[case.target], direction[rival] = 1.0, -1.0
     effects = []
     for layer in range(len(case.network.weights)):
         for cell in np.ndindex(*case.network.weights[layer].shape):
@@ -448,7 +452,7 @@ def test_the_changes_that_cost_most_are_those_of_a_finite_difference():
             biases = [bias.copy() for bias in case.network.biases]
             biases[layer][cell] += 1e-7 * (witness.biases[layer][cell] - biases[layer][cell])
             effects.append(_slope(case.network, hf.Network(case.network.weights, biases), point, direction))
-    found = costliest_changes(case.network, witness, point, names, 6, direction=direction)
+    found = costliest_changes(case.network, witness, point, case.target, 6)
     assert [change.effect for change in found] == pytest.approx(sorted(effects)[:6], abs=1e-6)
 
 
@@ -930,8 +934,7 @@ def test_a_report_on_a_public_table(tmp_path, data_dir, monkeypatch):
         points = told.points[told.found]
         logits = points @ classifier.coef_[0] + classifier.intercept_[0]
         exact = logits / (np.abs(points).sum(axis=1) + 1.0)
-        given = np.array([radius for radius in method.radii if radius is not None])
-        np.testing.assert_allclose(given, exact, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(told.radii.lower[told.found], exact, rtol=0, atol=1e-9)
         assert method.robust == (exact >= 0.02).sum()
     for person in contents.people:
         assert person.counter is not None

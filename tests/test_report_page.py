@@ -263,8 +263,7 @@ def test_what_is_proven_is_rounded_so_that_it_says_no_more():
 
 def test_no_bar_and_no_tooltip_names_more_than_was_proven():
     contents = cases.contents(200)
-    method = contents.methods[0]
-    radii = np.array([radius for radius in method.radii if radius is not None])
+    radii = np.array([person.radius for person in contents.people if person.radius is not None])
     page = render(contents)
     found = re.findall(r'data-tip="[^"]*: (\S+)% survives δ = ([\d.]+)"', page)
     assert found

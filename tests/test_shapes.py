@@ -96,7 +96,7 @@ def test_no_verdict_is_false_in_deeper_networks_and_with_more_classes(seed, hidd
     certificates = hf.certify(network, points, target, changes)
     assert_true(network, points, target, changes, certificates)
     # A box inside proves at least as much, a box around at most as much.
-    inner, outer = changes.scaled(0.5), hf.PlausibleChanges(changes.largest, biases=bool(changes.biases))
+    inner, outer = changes.scaled(0.5), hf.PlausibleChanges(changes.size, biases=bool(changes.biases))
     assert not (certificates.robust & (hf.certify(network, points, target, inner).verdict == "NOT_ROBUST")).any()
     assert not (hf.certify(network, points, target, outer).robust & (certificates.verdict == "NOT_ROBUST")).any()
     for method in ("interval", "exact"):
@@ -146,7 +146,7 @@ def test_the_closest_robust_point_equals_brute_force():
     found = 0
     for seed in range(40):
         world = random_world(seed)
-        changes = random_sides(world.network, np.random.default_rng(seed), 2.0 * world.changes.largest)
+        changes = random_sides(world.network, np.random.default_rng(seed), 2.0 * world.changes.size)
         robust = hf.certify(world.network, world.points, world.target, changes).robust
         answer = hf.explain(
             world.network, world.person, target=world.target, changes=changes, generator=hf.Closest(), space=world.space

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import lru_cache
 from typing import Any, Self, TypeAlias
 
 import array_api_compat
@@ -22,7 +21,6 @@ __all__ = [
     "array_namespace",
     "beside",
     "check_device",
-    "dot_rows",
     "row_sum",
     "take_rows",
     "to_numpy",
@@ -93,15 +91,5 @@ def row_sum(values: Array) -> Array:
     """Sums over the last axis, kept as a column."""
     if isinstance(values, np.ndarray):
         # A product is several times faster than a sum along short rows.
-        return values @ _ones(values.shape[-1])
+        return values @ np.ones((values.shape[-1], 1))
     return array_namespace(values).sum(values, axis=-1, keepdims=True)
-
-
-@lru_cache(maxsize=64)
-def _ones(n: int) -> NDArray[np.float64]:
-    return np.ones((n, 1))
-
-
-def dot_rows(a: Array, b: Array) -> Array:
-    """The dot product of each row of `a` with the same row of `b`, (n,)."""
-    return array_namespace(a).vecdot(a, b)

@@ -40,4 +40,7 @@ class Deadline:
     @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return self.left() == 0.0
+        return self.end is not None and time.thread_time() >= self.end
+
+
+NO_LIMIT = Deadline(None)

@@ -33,11 +33,10 @@ import numpy as np
 
 from holdfast.bounds.layers import Margin
 from holdfast.changes import PlausibleChanges
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.network import Floats, Network
 
 _UNIT = 2.0**-53
-_NO_LIMIT = Deadline.after(None)
 # A product that underflows loses less than this.
 _TINY = 2.0**-1022
 _LEAST = 5e-324
@@ -339,7 +338,7 @@ class _Descent:
     """
 
     def __init__(
-        self, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, deadline: Deadline = _NO_LIMIT
+        self, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin, deadline: Deadline = NO_LIMIT
     ) -> None:
         self.network, self.changes, self.ball, self.deadline = network, changes, _Ball.of(changes), deadline
         self.radii = np.array([radius.weight for radius in changes.layer_radii(network)])
@@ -595,7 +594,7 @@ def refine(
     *,
     rounds: int = 20,
     goal: float | None = None,
-    deadline: Deadline = _NO_LIMIT,
+    deadline: Deadline = NO_LIMIT,
 ) -> tuple[float, Network | None]:
     """A tighter lower bound on one margin over the ball, and a network inside it that breaks the margin, if one is met.
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.arrays import Array, RowBatch, array_namespace, dot_rows, row_sum, take_rows
+from holdfast.arrays import Array, RowBatch, array_namespace, row_sum, take_rows
 from holdfast.changes import PlausibleChanges, Radius, down_up
 from holdfast.network import Floats, Network
 
@@ -57,15 +57,11 @@ class Layer:
         return Layer(weight, bias, down, up, bias_down, bias_up, self.rectified, scale)
 
     @cached_property
-    def ends(self) -> tuple[Array, Array]:
-        """`low` and `high`, (out, in) each, or (n, out, in) where every row has a scale of its own."""
+    def ends(self) -> tuple[Array, Array, Array, Array]:
+        """`low` and `high`, (out, in) each, or (n, out, in) where every row has a scale of its own; then of biases."""
         scale = self.scale if isinstance(self.scale, float) else self.scale[:, :, None]
-        return self.weight - scale * self.down, self.weight + scale * self.up
-
-    @cached_property
-    def bias_ends(self) -> tuple[Array, Array]:
-        """The least and the greatest biases, (out,) or (n, out)."""
-        return self.bias - self.scale * self.bias_down, self.bias + self.scale * self.bias_up
+        biases = self.bias - self.scale * self.bias_down, self.bias + self.scale * self.bias_up
+        return self.weight - scale * self.down, self.weight + scale * self.up, *biases
 
     def today(self, values: Array) -> Array:
         """The preactivations with today's parameters, (n, out)."""
@@ -109,8 +105,7 @@ class Layer:
 
     def over(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
         """The least L, the least U and the greatest U over a box of values, (n, out) each, exact but for rounding."""
-        below, above = self.ends
-        bias_low, bias_high = self.bias_ends
+        below, above, bias_low, bias_high = self.ends
         if self.rectified:
             bottom, top = _least(above, low, high), -_least(-above, low, high)
             return _least(below, low, high) + bias_low, bottom + bias_high, top + bias_high
@@ -124,29 +119,15 @@ class Layer:
         sums = [xp.sum(part, axis=2) for part in (least, dip, xp.maximum(*most))]
         return sums[0] + bias_low, sums[1] + bias_high, sums[2] + bias_high
 
-    def size(self, values: Array) -> Array:
-        """What no sum of absolute values exceeds that is met in computing this layer, (n, out), for |v| <= values."""
+    def size(self, values: Array) -> tuple[Array, Array]:
+        """What no sum of absolute values met in computing this layer exceeds for |v| <= values; what rounding may add.
+
+        (n, out) each.
+        """
         xp = array_namespace(values)
         reach = _at(values, self.down) + _at(values, self.up) + self.bias_down + self.bias_up
-        return values @ xp.abs(self.weight).T + xp.abs(self.bias) + self.scale * reach
-
-    def slack(self, size: Array) -> Array:
-        """How far rounding may carry a sum of that size."""
-        terms = self.weight.shape[1] + 8.0
-        return terms * (_UNIT * size + _TINY)
-
-    def norms(self) -> tuple[Array, Array, float]:
-        """The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and terms.
-
-        The last is how many roundings a sum takes, several times over.
-        """
-        xp = array_namespace(self.weight)
-        norm, edge, n_inputs = 0.0, 0.0, self.weight.shape[1]
-        for radius, bias in ((self.down, self.bias_down), (self.up, self.bias_up)):
-            norm += radius * n_inputs if isinstance(radius, float) else float(xp.max(xp.sum(radius, axis=1)))
-            edge += bias if isinstance(bias, float) else float(xp.max(bias))
-        weights, biases = float(xp.max(xp.sum(xp.abs(self.weight), axis=1))), float(xp.max(xp.abs(self.bias)))
-        return weights + self.scale * norm, biases + self.scale * edge, n_inputs + 8.0
+        size = values @ xp.abs(self.weight).T + xp.abs(self.bias) + self.scale * reach
+        return size, (self.weight.shape[1] + 8.0) * (_UNIT * size + _TINY)
 
 
 def activated(values: Array, relu: bool) -> Array:
@@ -166,9 +147,7 @@ def _at(values: Array, radius: Array) -> Array:
 
 def _dot(rows: Array, radius: Array) -> Array:
     """rows @ radius for a vector likewise."""
-    if isinstance(radius, float):
-        return row_sum(rows)[..., 0] * radius
-    return rows @ radius
+    return row_sum(rows)[..., 0] * radius if isinstance(radius, float) else rows @ radius
 
 
 def _least(matrix: Array, low: Array, high: Array) -> Array:
@@ -290,17 +269,25 @@ class Layers(RowBatch):
         xp = array_namespace(points)
         first = self.hidden[0]
         low, high = first.sides(points)
-        slack = first.slack(first.size(xp.abs(points)))
+        _, slack = first.size(xp.abs(points))
         return Box(low - slack, high + slack)
 
     @cached_property
     def norms(self) -> list[tuple[Array, Array, float]]:
-        """What `Layer.norms` says of each layer, and of the margin."""
-        return list(map(Layer.norms, (*self.hidden, self.margin)))
+        """Of each layer, and of the margin, what bounds its rounding.
 
-    def forward_error(self, magnitude: Array) -> Array:
-        """How far rounding may carry a network's margin, or an interval bound, for points with |x| <= magnitude."""
-        return forward_error(self.norms, magnitude)
+        The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and how many
+        roundings a sum takes, several times over.
+        """
+        xp, norms = array_namespace(self.margin.weight), []
+        for layer in (*self.hidden, self.margin):
+            n_inputs, norm, edge = layer.weight.shape[1], 0.0, 0.0
+            for radius, bias in ((layer.down, layer.bias_down), (layer.up, layer.bias_up)):
+                norm += radius * n_inputs if isinstance(radius, float) else float(xp.max(xp.sum(radius, axis=1)))
+                edge += bias if isinstance(bias, float) else float(xp.max(bias))
+            weights, biases = float(xp.max(xp.sum(xp.abs(layer.weight), axis=1))), float(xp.max(xp.abs(layer.bias)))
+            norms.append((weights + layer.scale * norm, biases + layer.scale * edge, n_inputs + 8.0))
+        return norms
 
     @cached_property
     def wanted(self) -> tuple[Array | None, Array, Array]:
@@ -321,14 +308,16 @@ class Layers(RowBatch):
         if len(self.hidden) < 2 or not (layer.rectified and self.margin.rectified and isinstance(layer.scale, float)):
             return ()
         xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
-        matrix = xp.where((d > 0.0)[:, None], *layer.ends)
-        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *layer.bias_ends), d[:, None] * matrix
+        low, high, *biases = layer.ends
+        matrix = xp.where((d > 0.0)[:, None], low, high)
+        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *biases), d[:, None] * matrix
 
     def reached(self, values: Array) -> Array:
         """The margin at its worst where the last hidden layer has these values, (n,)."""
         margin = self.margin
         if margin.rectified and isinstance(margin.scale, float):
-            return (values @ margin.ends[0].T + margin.bias_ends[0])[:, 0]
+            low, _, bias, _ = margin.ends
+            return (values @ low.T + bias)[:, 0]
         return margin.sides(values)[0][:, 0]
 
     def allowance(self, size: Array, plain: Array) -> Array:
@@ -348,7 +337,7 @@ class Layers(RowBatch):
 
 
 def forward_error(norms: Sequence[tuple[Array, Array, float]], magnitude: Array) -> Array:
-    """How far rounding may carry a pass through layers with these norms, for points with |x| <= magnitude."""
+    """How far rounding may carry a margin, or an interval bound, of layers with these norms where |x| <= magnitude."""
     error = 0.0 * magnitude
     for norm, edge, terms in norms:
         bulk = norm * magnitude + edge
@@ -370,31 +359,28 @@ class Box(RowBatch):
         low, high = (self.low, self.high) if d.ndim == 2 else (self.low[:, None, :], self.high[:, None, :])
         if c is None:
             corner = xp.where(d > 0.0, low, high)
-            return dot_rows(d, xp.maximum(corner, 0.0)), corner
+            return xp.vecdot(d, xp.maximum(corner, 0.0)), corner
         at_low, at_high = (c * end + d * xp.maximum(end, 0.0) for end in (low, high))
         least, corner = xp.minimum(at_low, at_high), xp.where(at_low < at_high, low, high)
         inside = (low < 0.0) & (high > 0.0) & (least > 0.0)
         return xp.sum(xp.where(inside, 0.0, least), axis=-1), xp.where(inside, 0.0, corner)
 
 
-@dataclass(frozen=True)
 class Pass:
-    """Affine functions one after the other, each with whether a ReLU comes before it: as fast as a pass can be."""
+    """Affine functions one after the other, as fast as a pass can be.
 
-    matrices: list[tuple[Array, bool]]
+    Each is a matrix, turned, its bias, and whether a ReLU comes before it.
+    """
 
-    @classmethod
-    def of(cls, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> Pass:
-        """From matrices, turned, their biases, and whether a ReLU comes before them."""
-        matrices: list[tuple[Array, bool]] = []
+    def __init__(self, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> None:
+        self.matrices: list[tuple[Array, bool]] = []
         for matrix, bias, relu in parts:
             # What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum.
             one = np.eye(1, matrix.shape[1] + 1, matrix.shape[1])
             one[0, :-1] = bias
             whole = np.concatenate([np.pad(matrix, ((0, 0), (0, 1))), one])
-            last = len(matrices) == len(parts) - 1
-            matrices.append((convert(whole[:, :-1].copy() if last else whole), relu))
-        return cls(matrices)
+            last = len(self.matrices) == len(parts) - 1
+            self.matrices.append((convert(whole[:, :-1].copy() if last else whole), relu))
 
     def __call__(self, *columns: Array) -> Array:
         """What the last function makes of the columns side by side."""
@@ -409,16 +395,6 @@ class Pass:
                 values = xp.maximum(values, 0.0)
             values = values @ matrix
         return values
-
-
-def forward_pass(network: Network, margins: Sequence[Margin], convert: Any = np.asarray) -> Pass:
-    """Today's margins."""
-    parts, relu = [], False
-    for weight, bias, kind in zip(network.weights, network.biases, network.activations, strict=False):
-        parts.append((weight.T, bias, relu))
-        relu = kind == "relu"
-    rows, offsets = np.stack([margin.row for margin in margins]).T, np.array([margin.offset for margin in margins])
-    return Pass.of([*parts, (rows, offsets, relu)], convert)
 
 
 def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tuple[Pass, Pass]:
@@ -436,19 +412,17 @@ def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tupl
     hidden = layers[0].hidden
     output = _signed(np.concatenate([one.margin.ends[0] for one in layers]))
     used = np.flatnonzero(np.any(output != 0.0, axis=0))
-    low, high = hidden[0].ends
-    matrix = np.block([[low, -high], [high, -low]])
     parts: list[tuple[Floats, Floats, bool]] = []
     for layer in hidden:
-        if parts:
-            matrix = np.concatenate([_signed(layer.ends[0]), -_signed(-layer.ends[1])])
-        parts.append((matrix.T, np.concatenate(layer.bias_ends), bool(parts)))
+        low, high, *biases = layer.ends
+        rows = np.concatenate([_signed(low), -_signed(-high)]) if parts else np.block([[low, -high], [high, -low]])
+        parts.append((rows.T, np.concatenate(biases), bool(parts)))
     matrix, bias, relu = parts.pop()
     parts.append((matrix[:, used], bias[used], relu))
-    parts.append((output[:, used].T, np.concatenate([one.margin.bias_ends[0] for one in layers]), True))
+    parts.append((output[:, used].T, np.concatenate([one.margin.ends[2] for one in layers]), True))
     (general, edge, _), *later = parts
-    nonnegative = Pass.of([(general[: low.shape[1]], edge, False), *later], convert)
-    return nonnegative, Pass.of(parts, convert)
+    nonnegative = Pass([(general[: general.shape[0] // 2], edge, False), *later], convert)
+    return nonnegative, Pass(parts, convert)
 
 
 def _signed(rows: Floats) -> Floats:

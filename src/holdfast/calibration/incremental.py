@@ -138,7 +138,9 @@ the data
     >>> chosen.curve().round(3).to_dict()
     {0.1: 0.01, 1.0: 0.02}
     """
-    _check_statistic(statistic)
+    known = statistic in ("mean", "max") if isinstance(statistic, str) else 0.0 < float(statistic) < 1.0
+    if not known:
+        raise InvalidInputError(f"statistic: expected 'mean', 'max' or a number between 0 and 1, got {statistic!r}")
     shares = sorted({float(s) for s in (share if isinstance(share, Iterable) else [share])})
     chosen = max(shares, default=math.nan) if at is None else float(at)
     if chosen not in shares:
@@ -161,12 +163,6 @@ the data
 
 # The verb; inside `delta_incremental` its name is the caller's function.
 _retrain = retrain
-
-
-def _check_statistic(statistic: Any) -> None:
-    known = statistic in ("mean", "max") if isinstance(statistic, str) else 0.0 < float(statistic) < 1.0
-    if not known:
-        raise InvalidInputError(f"statistic: expected 'mean', 'max' or a number between 0 and 1, got {statistic!r}")
 
 
 def _summary(distances: Floats, statistic: Statistic) -> float:

@@ -245,7 +245,10 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     evidence = promises.evidence(kept, losses, None if names is None else names[asked])
     evidence.insert(3, "bound", bounds)
     evidence.insert(7, "passes", passes)
-    alike, caveat = _known_of(retrained)
+    alike = caveat = ""
+    if isinstance(retrained, RetrainedModels):
+        words = {"complete": "trained from scratch", "incremental": "fine-tuned"}
+        alike, caveat = words.get(retrained.how, "trained without some rows"), "" if retrained.disjoint else SHARED_ROWS
     chance = Chance(float(broken), len(losses), probability, how or alike)
     size = float(evidence["setting"][passes.argmax()]) if passes.any() else math.nan
     chosen = promises.make(size).calibrated(chance) if passes.any() else None
@@ -465,11 +468,3 @@ def _labels(groups: Any, people: Any) -> NDArray[Any] | None:
             f"groups: expected a column of people, or a label for each of {len(people)} people, got {groups!r}"
         )
     return labels
-
-
-def _known_of(retrained: object) -> tuple[str, str]:
-    """How `retrain` made the models, and what is to be said about their rows."""
-    if not isinstance(retrained, RetrainedModels):
-        return "", ""
-    words = {"complete": "trained from scratch", "incremental": "fine-tuned"}
-    return words.get(retrained.how, "trained without some rows"), "" if retrained.disjoint else SHARED_ROWS

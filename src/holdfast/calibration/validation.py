@@ -156,7 +156,9 @@ for 2 of 2 people
         if value is not None:
             given_share(value, name, or_one=True)
     grid = _grid(deltas, start, step, stop)
-    models = _models(retrained)
+    models = [load_model(one) for one in each_model(retrained)]
+    if not models:
+        raise InvalidInputError("retrained: expected at least one retrained model, got none")
     if generator is None:
         generator = RNCE(X_validation if candidates is None else candidates)
     _, asked, ask = rejected_people(
@@ -167,13 +169,15 @@ for 2 of 2 people
     with progress_bar("delta_validation", len(grid), wanted=progress, long=_LONG) as advance:
         for delta in grid:
             recourse = ask(changes=PlausibleChanges(delta, norm), progress=False)
-            rows.append(_measured(delta, recourse, models))
+            row = _measured(delta, recourse, models)
+            rows.append(row)
+            survives = row["surviving"] >= required * row["found"] - _ROUNDING
             least = rows[0]["found"] if coverage is None else coverage * asked.size
-            rows[-1]["enough"] = _enough(rows[-1], required, least)
+            row["enough"] = bool(row["found"] > 0 and survives and row["found"] >= least - _ROUNDING)
             advance(1)
-            if rows[-1]["enough"] or rows[-1]["found"] == 0:
+            if row["enough"] or row["found"] == 0:
                 break
-    chosen = float(rows[-1]["delta"]) if rows[-1]["enough"] else math.nan
+    chosen = float(row["delta"]) if row["enough"] else math.nan
     return ValidationDelta(chosen, float(norm), pd.DataFrame(rows), len(models), float(required))
 
 
@@ -210,14 +214,6 @@ def rejected_people(
     return task.take(asked), asked, ask
 
 
-def _models(retrained: Any) -> list[Model]:
-    """Every retrained model, out of however many collections of them."""
-    models = [load_model(one) for one in each_model(retrained)]
-    if not models:
-        raise InvalidInputError("retrained: expected at least one retrained model, got none")
-    return models
-
-
 def _measured(delta: float, recourse: Recourse, models: list[Model]) -> dict[str, Any]:
     """Steps 2 and 3: what was found at this delta, and what every retrained model says to it."""
     found = recourse.answered
@@ -234,8 +230,3 @@ def _measured(delta: float, recourse: Recourse, models: list[Model]) -> dict[str
         "coverage": found.size / len(recourse),
         "cost_l1": float(recourse.cost_l1[found].mean()) if found.size else math.nan,
     }
-
-
-def _enough(row: dict[str, Any], required: float, least_found: float) -> bool:
-    survives = row["surviving"] >= required * row["found"] - _ROUNDING
-    return bool(row["found"] > 0 and survives and row["found"] >= least_found - _ROUNDING)

@@ -125,15 +125,6 @@ class Ellipsoid(Changes):
         own = np.diag(shape)
         return cls(shape + np.diag(_RIDGE * np.where(own > 0.0, own, own.mean() + _LEAST)), radius)
 
-    @property
-    def size(self) -> float:
-        """The radius."""
-        return self.radius
-
-    def resized(self, size: float) -> Self:
-        """The same shape with another radius."""
-        return type(self)(self.shape, size, None, self.threshold)
-
     @cached_property
     def exponents(self) -> NDArray[np.intc]:
         """Powers of two that, times rows and columns, bring the diagonal of H between 1/2 and 2."""
@@ -237,9 +228,6 @@ class Ellipsoid(Changes):
     @property
     def _key(self) -> tuple[object, ...]:
         return self.radius, self.shape.tobytes(), self.threshold, self.chance
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Ellipsoid, (self.shape, self.radius, self.chance, self.threshold)
 
 
 def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:

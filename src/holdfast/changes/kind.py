@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -77,13 +77,14 @@ class Changes(Shown, ABC):
     threshold: tuple[float, float] | None
 
     @property
-    @abstractmethod
     def size(self) -> float:
         """How far models may go: delta, the margin, or the radius; of several radii the largest."""
+        size: float = getattr(self, self.unit)
+        return size
 
-    @abstractmethod
     def resized(self, size: float) -> Self:
         """The same kind and shape with another size, and without a chance, which belonged to this one."""
+        return replace(self, chance=None, **{self.unit: size})  # type: ignore[type-var]
 
     @abstractmethod
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
@@ -121,13 +122,8 @@ class Changes(Shown, ABC):
         return f", whichever threshold from {low:g} to {high:g} is used"
 
     def moving(self, threshold: object) -> Self:
-        """The same, with a threshold that may move between two probabilities."""
-        return replace(self, threshold=check_policy(threshold))  # type: ignore[type-var]
-
-    @property
-    def settled(self) -> Self:
-        """The same with a threshold that stays."""
-        return replace(self, threshold=None)  # type: ignore[type-var]
+        """The same, with a threshold that may move between two probabilities; None: one that stays."""
+        return replace(self, threshold=threshold)  # type: ignore[type-var]
 
     def calibrated(self, chance: Chance | None) -> Self:
         """The same with a chance attached."""
@@ -142,9 +138,9 @@ class Changes(Shown, ABC):
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """What `to_dict` wrote."""
-        chance, policy = document.get("chance"), document.get("threshold")
-        value = cls.of_facts(document).calibrated(None if chance is None else Chance(**chance))
-        return value if policy is None else replace(value, threshold=check_policy(policy))  # type: ignore[type-var]
+        chance = document.get("chance")
+        value = cls.of_facts(document).moving(document.get("threshold"))
+        return value if chance is None else value.calibrated(Chance(**chance))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._key == other._key
@@ -156,6 +152,10 @@ class Changes(Shown, ABC):
     def _key(self) -> tuple[object, ...]:
         """What equal values share."""
         return self.size, self.threshold, self.chance
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew: arrays are read-only again, and what was worked out from them is left behind.
+        return type(self), tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.words})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
@@ -121,7 +121,7 @@ class PlausibleChanges(Changes):
             object.__setattr__(self, "biases", moving if any(part.any() for part in moving) else False)
         object.__setattr__(self, "norm", norm)
         object.__setattr__(self, "threshold", check_policy(self.threshold))
-        if self.largest == 0.0:
+        if self.size == 0.0:
             raise InvalidInputError(f"expected delta > 0, got {self.words if self.per_parameter else self.delta}")
 
     @property
@@ -142,7 +142,7 @@ class PlausibleChanges(Changes):
         return math.inf if self.norm == 1.0 else self.norm / (self.norm - 1.0)
 
     @property
-    def largest(self) -> float:
+    def size(self) -> float:
         """The radius; of several the largest, whose ball holds them all."""
         return max((float(np.max(part)) for part in self._parts), default=0.0)
 
@@ -156,14 +156,9 @@ class PlausibleChanges(Changes):
         radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
         return (*radii, *self.biases) if isinstance(self.biases, tuple) else radii
 
-    @property
-    def size(self) -> float:
-        """The largest radius."""
-        return self.largest
-
     def resized(self, size: float) -> PlausibleChanges:
         """The same shape with another largest radius."""
-        return self.scaled(size / self.largest) if isinstance(self.delta, tuple) else self._with(size, self.biases)
+        return self.scaled(size / self.size) if isinstance(self.delta, tuple) else super().resized(size)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The radius as people read it, never more than it is, with whatever is unusual about Δ.
@@ -176,7 +171,7 @@ class PlausibleChanges(Changes):
         'a radius for each parameter, at most 0.03'
         """
         if self.per_parameter:
-            text = f"a radius for each parameter, at most {number(self.largest)}"
+            text = f"a radius for each parameter, at most {number(self.size)}"
         else:
             shown = ", ".join(number(float(radius)) for radius in self._parts)
             text = f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"
@@ -211,16 +206,18 @@ class PlausibleChanges(Changes):
 
     def layer_radii(self, network: Network) -> list[LayerRadius]:
         """The radius of each layer's weights and biases."""
-        shapes = [weight.shape for weight in network.weights]
-        radii: tuple[Radius, ...] = self.delta if isinstance(self.delta, tuple) else (self.delta,) * len(shapes)
-        if len(radii) != len(shapes):
-            raise InvalidInputError(f"expected one radius for each of the {len(shapes)} layers, got {len(radii)}")
-        biases = self.biases if isinstance(self.biases, tuple) else radii if self.biases else (0.0,) * len(shapes)
-        if self.per_parameter and [np.shape(part)[-2:] for part in radii] != shapes:
-            got = [np.shape(part)[-2:] for part in radii]
+        n = len(network.weights)
+        radii: tuple[Radius, ...] = self.delta if isinstance(self.delta, tuple) else (self.delta,) * n
+        if len(radii) != n:
+            raise InvalidInputError(f"expected one radius for each of the {n} layers, got {len(radii)}")
+        biases = self.biases if isinstance(self.biases, tuple) else radii if self.biases else (0.0,) * n
+        if isinstance(radii[0], float):
+            return list(map(LayerRadius, radii, biases))
+        shapes, got = [weight.shape for weight in network.weights], [np.shape(part)[-2:] for part in radii]
+        if got != shapes:
             raise InvalidInputError(f"delta: expected radii for weights of the shapes {shapes}, got {got}")
         return [
-            LayerRadius(_both_sides(weight, 2), _both_sides(bias, 1))
+            LayerRadius(np.stack(down_up(weight, 2)), bias if isinstance(bias, float) else np.stack(down_up(bias, 1)))
             for weight, bias in zip(radii, biases, strict=True)
         ]
 
@@ -230,18 +227,12 @@ class PlausibleChanges(Changes):
             tuple(part * factor for part in self.delta) if isinstance(self.delta, tuple) else self.delta * factor
         )
         biases = tuple(part * factor for part in self.biases) if isinstance(self.biases, tuple) else self.biases
-        return self._with(delta, biases)
-
-    def _with(self, delta: Any, biases: Any) -> PlausibleChanges:
-        return PlausibleChanges(delta, self.norm, biases, None, self.threshold)
+        return replace(self, delta=delta, biases=biases, chance=None)
 
     @property
     def _key(self) -> tuple[object, ...]:
         arrays = tuple((np.shape(part), np.asarray(part).tobytes()) for part in self._parts)
         return self.norm, bool(self.biases), isinstance(self.delta, tuple), arrays, self.threshold, self.chance
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PlausibleChanges, (self.delta, self.norm, self.biases, self.chance, self.threshold)
 
     def __repr__(self) -> str:
         if self.per_parameter:
@@ -249,7 +240,7 @@ class PlausibleChanges(Changes):
         return f"PlausibleChanges(delta={self.delta}, norm={self.norm}, biases={self.biases})"
 
     def _table(self) -> list[tuple[str, object]]:
-        several = f"{at_most(self.least)} to {at_most(self.largest)}, by parameter"
+        several = f"{at_most(self.least)} to {at_most(self.size)}, by parameter"
         return [
             (
                 "how far each parameter may move" if self.norm == math.inf else "how far they may move together",
@@ -273,10 +264,11 @@ class PlausibleChanges(Changes):
                     today.weights, other.weights, today.biases, other.biases, radii, strict=True
                 )
             )
-        layers = list(zip(_flat_layers(today), _flat_layers(other), radii, strict=True))
+        flat = [list(map(np.append, network.weights, network.biases)) for network in (today, other)]
+        layers = list(zip(*flat, radii, strict=True))
         if not self.per_layer:
             ours, theirs = (np.concatenate([layer[side] for layer in layers]) for side in (0, 1))
-            return _in_ball(ours, theirs, self.largest, self.norm)
+            return _in_ball(ours, theirs, self.size, self.norm)
         return all(_in_ball(ours, theirs, float(radius.weight), self.norm) for ours, theirs, radius in layers)
 
     def sample(self, network: Network, n: int, seed: int | np.random.Generator | None = None) -> list[Network]:
@@ -300,7 +292,7 @@ class PlausibleChanges(Changes):
                 for layer, radius in zip(moving, radii, strict=True)
             ]
         else:
-            whole = _ball_step(np.concatenate(moving), self.largest, self.norm, rng)
+            whole = _ball_step(np.concatenate(moving), self.size, self.norm, rng)
             steps = np.split(whole, np.cumsum([layer.size for layer in moving])[:-1])
         weights, biases = [], []
         for (weight, bias), step, radius in zip(pairs, steps, radii, strict=True):
@@ -378,10 +370,6 @@ def _differences(a: Network, b: Network) -> list[tuple[Floats, Floats]]:
     return [(w2 - w1, b2 - b1) for w1, w2, b1, b2 in zip(a.weights, b.weights, a.biases, b.biases, strict=True)]
 
 
-def _flat_layers(network: Network) -> list[Floats]:
-    return [np.concatenate([w.ravel(), b]) for w, b in zip(network.weights, network.biases, strict=True)]
-
-
 def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
     """||a - b||_p <= radius, in exact fractions where the norm allows it; otherwise not unless it surely is."""
     if norm not in (1.0, 2.0):
@@ -450,10 +438,6 @@ def _arrays(given: Sequence[Any], ndim: int, name: str) -> tuple[Floats, ...]:
         array.setflags(write=False)
         radii.append(array)
     return tuple(radii)
-
-
-def _both_sides(radius: Radius, ndim: int) -> Radius:
-    return radius if isinstance(radius, float) else np.stack(down_up(radius, ndim))
 
 
 def _plain(radii: object) -> Any:

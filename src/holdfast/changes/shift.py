@@ -55,15 +55,6 @@ class PlausibleShift(Changes):
         object.__setattr__(self, "margin", check_size(self.margin, "margin"))
         object.__setattr__(self, "threshold", check_policy(self.threshold))
 
-    @property
-    def size(self) -> float:
-        """The margin."""
-        return self.margin
-
-    def resized(self, size: float) -> Self:
-        """The same with another margin."""
-        return type(self)(size, None, self.threshold)
-
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The margin."""
         return f"a margin at most {number(self.margin)} below today's{self.policy}"
@@ -128,15 +119,6 @@ class EnsembleShift(Changes):
         object.__setattr__(self, "digests", tuple(self.digests) or tuple(map(model_digest, self.models)))
         if not self.digests:
             raise InvalidInputError("models: expected at least one retrained model, got none")
-
-    @property
-    def size(self) -> float:
-        """The margin."""
-        return self.margin
-
-    def resized(self, size: float) -> Self:
-        """The same models with another margin."""
-        return type(self)(self.models, size, None, self.threshold, self.digests)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The margin, and of how many models."""

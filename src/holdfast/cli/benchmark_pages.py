@@ -69,7 +69,6 @@ def paper(
     from holdfast.study.paper.page import render
     from holdfast.study.paper.printed import Printed
     from holdfast.study.paper.run import run_paper
-    from holdfast.study.paper.sections import Run
     from holdfast.study.paper.settings import FULL, QUICK
 
     printed = Printed.load(tables)
@@ -83,15 +82,13 @@ def paper(
     results.write(study.out)
     page = study.place("paper")
     pictures = draw(results, printed, page.parent / "images")
-    run = Run(
-        _typed("paper", page, quick=quick, seeds=seeds, datasets=datasets, methods=methods),
-        extent.seeds,
-        extent.inputs,
-        f"one thread of {platform.machine()} for each of {study.n_jobs} jobs" if study.n_jobs != 1 else "one thread",
-        missing,
-        "images" if pictures else None,
-    )
-    page.write_text(render(results, printed, run), encoding="utf-8")
+    threads = f"one thread of {platform.machine()} for each of {study.n_jobs} jobs"
+    text = render(
+        results, printed, seeds=extent.seeds, inputs=extent.inputs, missing=missing,
+        command=_typed("paper", page, quick=quick, seeds=seeds, datasets=datasets, methods=methods),
+        machine="one thread" if study.n_jobs == 1 else threads, images="images" if pictures else None,
+    )  # fmt: skip
+    page.write_text(text, encoding="utf-8")
     rows = (
         (claim.text, claim.verdict, f"{claim.checked - len(claim.broken)} of {claim.checked}")
         for claim in check_claims(results, printed)

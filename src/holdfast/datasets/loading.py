@@ -76,7 +76,14 @@ def load(
     schema = schema_for(facts, given)
     space = FeatureSpace.from_schema(schema, actionability=actionability, kinds=kinds, encoding=encoding)
     path = given or _cached(facts, download, progress)
-    table = _made(facts) if path is None else read_table(path, schema)
+    if path is not None:
+        table = read_table(path, schema)
+    elif name == "loans":
+        table = make_loans(facts.rows)
+    else:
+        from sklearn.datasets import load_iris
+
+        table = as_schema(load_iris(as_frame=True).frame, schema, "scikit-learn's iris")
     if as_in_paper and name == "gmc":
         # The paper's code uses each row of class 0 three times.
         extra = table[table[schema.target] == 0]
@@ -98,12 +105,3 @@ def _cached(facts: Facts, allowed: bool, progress: bool | None) -> Path | None:
             f"Fetch {wanted.url} by hand and save it as {cache_folder() / wanted.file}, "
             f"or set {DATA} to a folder that has it"
         ) from error
-
-
-def _made(facts: Facts) -> pd.DataFrame:
-    """A table that needs no file."""
-    if facts.name == "loans":
-        return make_loans(facts.rows)
-    from sklearn.datasets import load_iris
-
-    return as_schema(load_iris(as_frame=True).frame, facts.schema, "scikit-learn's iris")

@@ -71,7 +71,7 @@ class Chain:
 
     def affine(self, name: str, weight: ArrayLike, bias: ArrayLike | None, *, source: object = None) -> Chain:
         """Append W v + b. `source` is the object the weights live in: the same one twice is a shared layer."""
-        self._check_open(name)
+        self._check(name, started=False, folding=True)
         if not self.flat:
             raise UnsupportedModelError(f"{name}: expected rows of variables, got an input of more than 2 dimensions")
         if source is not None and any(layer.source is source for layer in self.affines):
@@ -97,11 +97,10 @@ class Chain:
 
     def normalise(self, name: str, scale: Floats, shift: Floats) -> Chain:
         """Append scale * v + shift, column by column, folded into the affine layer before it, or else after it."""
-        self._check_open(name)
+        self._check(name, started=False)
         if self.width not in (None, scale.size):
             raise InvalidInputError(f"{name}: expected {self.width} columns, got {scale.size}")
         if not self.affines or self.rectified:
-            self._check_folded(name)
             return replace(self, folding=(name, scale, shift), width=scale.size)
         last = self.affines[-1]
         bias = shift if last.bias is None else scale * last.bias + shift
@@ -110,7 +109,7 @@ class Chain:
 
     def add(self, name: str, bias: ArrayLike) -> Chain:
         """Append + b, which must be the bias of an affine layer that has none yet."""
-        self._check_open(name)
+        self._check(name, started=False, folding=True)
         if not self.affines or self.rectified or self.affines[-1].bias is not None:
             raise UnsupportedModelError(f"{name}: an addition is supported only as the bias of an affine layer")
         last = self.affines[-1]
@@ -119,12 +118,12 @@ class Chain:
 
     def relu(self, name: str) -> Chain:
         """Append max(v, 0); a second one in a row changes nothing."""
-        self._check_started(name)
+        self._check(name)
         return replace(self, rectified=name)
 
     def squash(self, name: str, kind: Squash) -> Chain:
         """Append the sigmoid of one logit or the softmax of several, which must be the end."""
-        self._check_started(name)
+        self._check(name)
         if kind == "sigmoid" and self.width != 1:
             raise UnsupportedModelError(
                 f"{name}: a sigmoid of {self.width} outputs is a multi-label model; expected one output, or a softmax"
@@ -170,21 +169,16 @@ class Chain:
         biases = [np.zeros(a.weight.shape[0]) if a.bias is None else a.bias for a in self.affines]
         return Network([layer.weight for layer in self.affines], biases, self.classes, self.activations)
 
-    def _check_started(self, name: str) -> None:
-        self._check_open(name)
-        if not self.affines:
-            raise UnsupportedModelError(f"{name} is applied to the input: expected an affine layer first")
-        self._check_folded(name)
-
-    def _check_folded(self, name: str) -> None:
-        if self.folding is not None:
-            raise UnsupportedModelError(f"{self.folding[0]}: expected an affine layer between it and {name}")
-
-    def _check_open(self, name: str) -> None:
+    def _check(self, name: str, *, started: bool = True, folding: bool = False) -> None:
+        """Refuse what comes after the end; what needs a layer before it; and what a fold that waits cannot meet."""
         if self.squashed:
             raise UnsupportedModelError(
                 f"{self.squashed} is supported only as the last operation, and {name} comes after it"
             )
+        if started and not self.affines:
+            raise UnsupportedModelError(f"{name} is applied to the input: expected an affine layer first")
+        if self.folding is not None and not folding:
+            raise UnsupportedModelError(f"{self.folding[0]}: expected an affine layer between it and {name}")
 
 
 def _bias(name: str, values: ArrayLike, size: int) -> Floats:

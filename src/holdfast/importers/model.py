@@ -210,13 +210,13 @@ class Model:
             A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
             columns are taken in the model's order.
         """
-        if isinstance(X, list | tuple | np.ndarray):
-            X = given_array(X, "X")
         self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(self.with_unread(X), self.feature_names)
         table = X
         if self.preprocess is not None:
+            if isinstance(X, list | tuple | np.ndarray):
+                X = given_array(X, "X")
             if self.feature_names is not None and not hasattr(X, "columns"):
                 X = _named(X, self.feature_names)
             try:

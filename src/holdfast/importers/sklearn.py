@@ -83,7 +83,11 @@ def _classified(estimator: Any) -> Model:
     if read is None:
         raise UnsupportedModelError(f"{qualified_name(estimator)} is not supported: expected {_SUPPORTED}")
     _check_fitted(estimator)
-    return Model(read(estimator).network(), estimator=estimator, odds=_gives_odds(estimator))
+    # Whether its scores are log-odds: a hinge has none, and one against the rest is scaled to sum to one.
+    odds = hasattr(estimator, "predict_proba")
+    if isinstance(estimator, SGDClassifier):
+        odds = bool(estimator.loss == "log_loss" and len(estimator.classes_) == 2)
+    return Model(read(estimator).network(), estimator=estimator, odds=odds)
 
 
 def column_names(estimator: Any) -> tuple[str, ...] | None:
@@ -132,13 +136,6 @@ def _calibrated(model: Any) -> Model:
     return replace(imported, calibration=Sigmoid(float(sigmoid.a_), float(sigmoid.b_), by_logit))
 
 
-def _gives_odds(estimator: Any) -> bool:
-    """Whether its scores are log-odds: a hinge has none, and one against the rest is scaled to sum to one."""
-    if isinstance(estimator, SGDClassifier):
-        return bool(estimator.loss == "log_loss" and len(estimator.classes_) == 2)
-    return hasattr(estimator, "predict_proba")
-
-
 def pipelines_around(estimator: Any) -> list[Model]:
     """The fitted pipelines in memory that end in this very classifier: it reads what their earlier steps write.
 
@@ -163,22 +160,20 @@ def _last_step(pipeline: Pipeline) -> Any:
     return estimator
 
 
-def _frozen(model: Any) -> bool:
-    """Whether it is scikit-learn's `FrozenEstimator`, which older versions do not have."""
-    return type(model).__name__ == "FrozenEstimator"
-
-
 def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
     """The transformers and the classifier inside pipelines, searches and what is frozen, however they are nested."""
     transformers: tuple[Any, ...] = ()
-    while isinstance(model, Pipeline | GridSearchCV | RandomizedSearchCV) or _frozen(model):
+    while True:
         if isinstance(model, Pipeline):
             # The slice of an imbalanced-learn pipeline leaves its samplers out, as its own prediction does.
             earlier = [step for _, step in model.steps[:-1] if step not in _PASSTHROUGH]
             transformers += (model[:-1],) if earlier else ()
             model = model.steps[-1][1]
-        elif _frozen(model):
+        # By its name, since older versions of scikit-learn do not have it.
+        elif type(model).__name__ == "FrozenEstimator":
             model = model.estimator
+        elif not isinstance(model, GridSearchCV | RandomizedSearchCV):
+            return transformers, model
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         else:
@@ -186,7 +181,6 @@ def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
                 f"expected a {type(model).__name__} with a best_estimator_, got one that is not fitted "
                 "or was fitted with refit=False"
             )
-    return transformers, model
 
 
 def _first_step(estimator: Any) -> Any:

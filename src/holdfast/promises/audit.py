@@ -18,7 +18,7 @@ from holdfast.promises.auditor import Auditor, Newcomer
 from holdfast.promises.ledger import Ledger
 from holdfast.promises.ledger_read import overviews
 from holdfast.promises.pages import as_objects
-from holdfast.promises.terms import Terms, fingerprint
+from holdfast.promises.terms import fingerprint
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000
@@ -83,19 +83,19 @@ def audit(
     if space is not None and not isinstance(space, FeatureSpace):
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
     last, head = ledger.end
-    spans = [(terms, ledger.file.spans(terms.hash, last)) for terms in ledger.terms]
-    newcomer = Newcomer.of(model, space, threshold, ledger.terms)
+    promised, pages, groups = ledger.terms, [], []
+    spans = [ledger.file.spans(terms.hash, last) for terms in promised]
+    newcomer = Newcomer.of(model, space, threshold, promised)
     _check_complete(spans, last)
-    groups, pages = [], []
     codes, margin, targets = np.zeros(last, np.int8), np.full(last, np.nan), np.empty(last, dtype=object)
     left = np.full(last, np.nan) if radius else None
     with progress_bar("audit", last, wanted=progress, long=_LONG) as advance:
-        for terms, mine in spans:
+        for terms, mine in zip(promised, spans, strict=True):
             auditor, totals = Auditor(newcomer, terms, ledger, mine, batch), np.zeros(len(STATUSES), dtype=np.int64)
             labels = as_objects([*terms.classifier.classes.tolist(), None])
             for rows in overviews(ledger.file, terms, mine, batch):
-                places = rows.places
                 judged = auditor.judge(rows, radius)
+                places = rows.places
                 codes[places], margin[places] = judged.codes, judged.margin
                 # What was erased has a class beyond all others.
                 targets[places] = labels[np.minimum(rows.targets, len(labels) - 1)]
@@ -119,9 +119,9 @@ def audit(
     )
 
 
-def _check_complete(spans: list[tuple[Terms, NDArray[np.int64]]], last: int) -> None:
+def _check_complete(spans: list[NDArray[np.int64]], last: int) -> None:
     """Refuse to speak for a ledger whose pages do not have every promise, each once."""
-    seen = np.concatenate([np.empty((0, 2), np.int64), *dict(spans).values()])
+    seen = np.concatenate([np.empty((0, 2), np.int64), *spans])
     seen = seen[np.argsort(seen[:, 0], kind="stable")]
     ends = seen[:, 0] + seen[:, 1] - 1
     if (ends[-1] if len(seen) else 0) != last or (seen[:, 0] != np.append(0, ends)[:-1] + 1).any():

@@ -62,7 +62,10 @@ class ModelComparison:
         if isinstance(terms.changes, Ellipsoid):
             exact = self.models if self.how == "parameters" else None
             return math.inf if exact is None else terms.changes.distance(*exact)
-        return math.inf if terms.norm is None else self.distance(terms.norm, terms.biases)
+        along = PlausibleChanges(1.0) if terms.changes is None else terms.changes
+        if not isinstance(along, PlausibleChanges):
+            return math.inf
+        return self.distance(along.norm, bool(along.biases))
 
     def within(self, changes: Changes) -> bool:
         """Whether the new model certainly lies in Δ."""
@@ -116,13 +119,11 @@ def compare(
             moved, errors[0] = folded.network, (folded.weight_error, folded.bias_error)
         moved, error = _shifted(moved, threshold)
         errors[-1] = (errors[-1][0], errors[-1][1] + error)
-    deviations = tuple(
-        (_moved(w1, w2, w_error), _moved(b1, b2, b_error))
-        for w1, w2, b1, b2, (w_error, b_error) in zip(
-            today.weights, moved.weights, today.biases, moved.biases, errors, strict=True
-        )
-    )
-    return ModelComparison(how, deviations=deviations, models=(today, moved))
+    deviations = []
+    for i, (weight_error, bias_error) in enumerate(errors):
+        weight = _moved(today.weights[i], moved.weights[i], weight_error)
+        deviations.append((weight, _moved(today.biases[i], moved.biases[i], bias_error)))
+    return ModelComparison(how, deviations=tuple(deviations), models=(today, moved))
 
 
 def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:

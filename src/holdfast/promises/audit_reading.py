@@ -51,27 +51,23 @@ def reading_of(
             f"space: expected one for the new model, which reads {loaded.network.n_features} variables where "
             f"the ledger's promises have {promised.n_variables}, got None"
         )
-    space = _in_the_models_order(loaded, promised)
-    check_reading(loaded, space)
-    return space
-
-
-def _in_the_models_order(loaded: Model, space: FeatureSpace) -> FeatureSpace:
-    """The promises' space with its variables where a model that knows its own by name has them."""
-    if loaded.feature_names is None:
-        return space
-    places = variable_places(space)
-    found = [places.get(name, ()) for name in loaded.feature_names]
-    if all(i in candidates for i, candidates in enumerate(found)):
-        return space
-    order = {candidates[0]: i for i, candidates in enumerate(found) if len(candidates) == 1}
-    if len(order) != space.n_variables:
-        raise InvalidInputError(
-            f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where the "
-            f"ledger's promises have the variables {list(space.variables)}, got None"
-        )
-    features = (replace(feature, variables=tuple(order[i] for i in feature.variables)) for feature in space.features)
-    return FeatureSpace(tuple(features), space.rules)
+    if loaded.feature_names is not None:
+        # A model that knows its variables by name may have them in another order.
+        places = variable_places(promised)
+        known = [places.get(name, ()) for name in loaded.feature_names]
+        if not all(i in candidates for i, candidates in enumerate(known)):
+            order = {candidates[0]: i for i, candidates in enumerate(known) if len(candidates) == 1}
+            if len(order) != promised.n_variables:
+                raise InvalidInputError(
+                    f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where "
+                    f"the ledger's promises have the variables {list(promised.variables)}, got None"
+                )
+            features = (
+                replace(one, variables=tuple(map(order.__getitem__, one.variables))) for one in promised.features
+            )
+            promised = FeatureSpace(tuple(features), promised.rules)
+    check_reading(loaded, promised)
+    return promised
 
 
 def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> Mask:

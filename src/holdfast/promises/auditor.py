@@ -14,6 +14,7 @@ from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, PlausibleShif
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.generators.radii import why_no_radius
 from holdfast.generators.reading import own_columns
 from holdfast.importers import Model, load_model
 from holdfast.importers.thresholds import Threshold
@@ -51,7 +52,9 @@ class Newcomer:
         """
         loaded = load_model(model, threshold)
         if threshold is None and loaded.threshold is None:
-            known = {str(own.threshold): Model(own.classifier, threshold=own.threshold).by_label for own in promised}
+            known = {}
+            for terms in promised:
+                known[str(terms.threshold)] = Model(terms.classifier, threshold=terms.threshold).by_label
             if len(known) > 1:
                 raise InvalidInputError(
                     f"threshold: expected one, since promises were made at {', '.join(sorted(known))}, got None"
@@ -205,14 +208,12 @@ class Auditor:
 
     def _left(self, model: Classifier, points: Floats, targets: NDArray[np.intp]) -> Floats | float:
         """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
-        kind: Changes | None = None if self.terms.changes is None else self.terms.changes.settled
-        network = model if isinstance(model, Network) else None
-        if kind is None or isinstance(kind, PlausibleChanges):
-            fits, kind = network is not None and network.rectified, None
-        elif isinstance(kind, Ellipsoid):
-            fits = network is not None and not network.hidden and network.n_parameters == len(kind.shape)
+        kind: Changes | None = None if self.terms.changes is None else self.terms.changes.moving(None)
+        if isinstance(kind, Ellipsoid):
+            fits = isinstance(model, Network) and not model.hidden and model.n_parameters == len(kind.shape)
         else:
-            fits, kind = True, PlausibleShift(0.0)
+            kind = PlausibleChanges(1.0) if isinstance(kind, PlausibleChanges | None) else PlausibleShift(0.0)
+            fits = not why_no_radius(model, kind)
         return radius_of_points(Model(model), points, targets, kind).lower if fits else np.nan
 
     def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, NDArray[np.bool_]]:

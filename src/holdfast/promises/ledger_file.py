@@ -18,6 +18,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -218,8 +219,7 @@ class LedgerFile:
 
     def terms(self) -> list[str]:
         """The hashes of the terms that promises were made under, the oldest first."""
-        rows = self.query("SELECT terms FROM pages WHERE terms != '' GROUP BY terms ORDER BY min(first)")
-        return [name for (name,) in rows]
+        return [*chain(*self.query("SELECT terms FROM pages WHERE terms != '' GROUP BY terms ORDER BY min(first)"))]
 
     def fetch(self, name: str) -> bytes:
         """The content stored under a hash."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -187,15 +188,12 @@ class Overview:
         self.radius = np.concatenate([page.values("radii", "<f8") for page in self.pages])
         verdicts = np.concatenate([page.values("verdicts", "u1") for page in self.pages])
         self.robust, self.erased = verdicts == VERDICTS.index("ROBUST"), verdicts == ERASED
+        # Where these promises stand among all: a slice where they lie together, which is the quicker way.
+        start, end = int(self.numbers[0]) - 1, int(self.numbers[-1])
+        self.places = slice(start, end) if end - start == len(self) else self.numbers - 1
 
     def __len__(self) -> int:
         return int(self.numbers.shape[0])
-
-    @property
-    def places(self) -> slice | NDArray[np.int64]:
-        """Where these promises stand among all: a slice where they lie together, which is the quicker way."""
-        first, last = int(self.numbers[0]), int(self.numbers[-1])
-        return slice(first - 1, last) if last - first == len(self) - 1 else self.numbers - 1
 
     def _columns(self, names: str) -> list[Any]:
         asked = f"SELECT {names} FROM pages WHERE terms = ? AND first BETWEEN ? AND ? ORDER BY first"
@@ -210,7 +208,7 @@ class Overview:
 
     def points(self, places: NDArray[np.intp]) -> Floats:
         """x' of some of these promises, as the model of that day read them."""
-        content = b"".join(blob for (blob,) in self._columns("points"))
+        content = b"".join(chain(*self._columns("points")))
         width = self._terms.space.n_variables
         self._check(len(content) == 8 * width * len(self), "a point")
         points = np.frombuffer(content, dtype="<f8").reshape(-1, width)
@@ -247,7 +245,7 @@ def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats
         rows = file.query(_REACH, terms.hash, some[0], some[-1])
         if any(len(reach) != largest.nbytes for (reach,) in rows):
             raise FileFormatError(f"pages from promise {some[0]} on: expected a reach over {len(largest)} variables")
-        values = np.frombuffer(b"".join(reach for (reach,) in rows), dtype="<f8").reshape(-1, len(largest))
+        values = np.frombuffer(b"".join(chain(*rows)), dtype="<f8").reshape(-1, len(largest))
         largest = np.maximum(largest, values.max(axis=0))
     return largest
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -92,11 +92,6 @@ class Terms:
         known = PlausibleChanges(1.0) if self.changes is None else self.changes
         return known.norm if isinstance(known, PlausibleChanges) else None
 
-    @property
-    def biases(self) -> bool:
-        """Whether a promise's radius lets the biases move too."""
-        return not isinstance(self.changes, PlausibleChanges) or bool(self.changes.biases)
-
     def statement(self, verdict: str | None) -> str:
         """What a promise with this verdict says of models to come: what is proven, and what was measured."""
         today = "the model of that day accepts"
@@ -152,7 +147,13 @@ class Terms:
             document = read_object(name)
             if document.get("format") != _FORMAT or document.get("version") != _VERSION:
                 raise FileFormatError(f"terms {name[:12]}: expected {_FORMAT} version {_VERSION}")
-            classifier, known = _read_model(read_object(document["network"]))
+            model, known = read_object(document["network"]), ""
+            classifier: Classifier
+            if model["format"] == _SCORES:
+                why, known = "of this model the ledger has the name alone", model["model"]
+                classifier = Scored(_not_recorded, tuple(model["classes"]), why=why)
+            else:
+                classifier = Network(model["weights"], model["biases"], model["classes"], model["activations"])
             space = FeatureSpace.from_dict(read_object(document["space"]))
             changes = None if document["changes"] is None else changes_from_dict(document["changes"])
             threshold = document["threshold"]
@@ -181,14 +182,6 @@ def fingerprint(classifier: Classifier) -> str:
     except Exception:
         return "unknown"
     return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
-
-
-def _read_model(document: Mapping[str, Any]) -> tuple[Classifier, str]:
-    """A model as it is stored, and what one that is no network is known by."""
-    if document["format"] == _SCORES:
-        why = "of this model the ledger has the name alone"
-        return Scored(_not_recorded, tuple(document["classes"]), why=why), document["model"]
-    return Network(document["weights"], document["biases"], document["classes"], document["activations"]), ""
 
 
 def _not_recorded(table: Any) -> Any:

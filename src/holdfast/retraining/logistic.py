@@ -29,34 +29,26 @@ def gradient_steps(estimator: Any, X: Floats, y: Any, rng: np.random.Generator, 
     targets = targets[:, 1:] if binary else targets
     importance = compute_sample_weight(estimator.class_weight, y)[:, None]
     shrink = _penalty(estimator) / X.shape[0]
-    parameters = [np.array(estimator.coef_, dtype=np.float64), np.array(estimator.intercept_, dtype=np.float64)]
-    adam = _Adam(parameters)
+    # The weights, and the bias in the last column.
+    parameters = np.column_stack([estimator.coef_, estimator.intercept_]).astype(np.float64)
+    weights, biases = parameters[:, :-1], parameters[:, -1]
+    gradient, mean, square = np.zeros((3, *parameters.shape))
+    steps = 0
     for _ in range(epochs):
         order = rng.permutation(X.shape[0])
         for start in range(0, X.shape[0], BATCH):
             rows = order[start : start + BATCH]
-            error = importance[rows] * (probabilities(X[rows] @ parameters[0].T + parameters[1]) - targets[rows])
-            slope, offset = error.T @ X[rows] / rows.size + shrink * parameters[0], error.mean(axis=0)
-            adam.step([slope, offset if estimator.fit_intercept else np.zeros_like(offset)])
-    estimator.coef_, estimator.intercept_ = parameters
-
-
-class _Adam:
-    """Kingma and Ba's optimiser over a list of arrays, which it changes in place."""
-
-    def __init__(self, parameters: list[Floats]) -> None:
-        self._parameters = parameters
-        self._mean = [np.zeros_like(values) for values in parameters]
-        self._square = [np.zeros_like(values) for values in parameters]
-        self._steps = 0
-
-    def step(self, gradients: list[Floats]) -> None:
-        self._steps += 1
-        rate = LEARNING_RATE * np.sqrt(1 - _SQUARE_DECAY**self._steps) / (1 - _DECAY**self._steps)
-        for values, gradient, mean, square in zip(self._parameters, gradients, self._mean, self._square, strict=True):
+            error = importance[rows] * (probabilities(X[rows] @ weights.T + biases) - targets[rows])
+            gradient[:, :-1] = error.T @ X[rows] / rows.size + shrink * weights
+            if estimator.fit_intercept:
+                gradient[:, -1] = error.mean(axis=0)
+            # Kingma and Ba's Adam.
+            steps += 1
+            rate = LEARNING_RATE * np.sqrt(1 - _SQUARE_DECAY**steps) / (1 - _DECAY**steps)
             mean += (1 - _DECAY) * (gradient - mean)
             square += (1 - _SQUARE_DECAY) * (gradient**2 - square)
-            values -= rate * mean / (np.sqrt(square) + _TINY)
+            parameters -= rate * mean / (np.sqrt(square) + _TINY)
+    estimator.coef_, estimator.intercept_ = weights.copy(), biases.copy()
 
 
 def _penalty(estimator: Any) -> float:

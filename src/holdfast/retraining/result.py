@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +66,8 @@ class RetrainedModels(Shown, Sequence[Any]):
         today, networks = self.today, self.networks
         if not self.comparable:
             raise InvalidInputError(f"retrain: expected models {SAME_PREPROCESSING}")
-        if per_layer:
-            return np.array([layer_distances(today, network, norm) for network in networks])
-        return np.array([parameter_distance(today, network, norm) for network in networks])
+        distance: Callable[..., Any] = layer_distances if per_layer else parameter_distance
+        return np.array([distance(today, network, norm) for network in networks])
 
     @property
     def today(self) -> Network:
@@ -124,7 +123,9 @@ class RetrainedModels(Shown, Sequence[Any]):
 
 def each_model(retrained: Any) -> Iterator[Any]:
     """One model after the other, out of a list, a generator or what `retrain` made, or several of these in a list."""
-    if not isinstance(retrained, Iterable) or isinstance(retrained, str | bytes | Mapping) or _is_model(retrained):
+    # A pipeline, a forest or a torch.nn.Sequential is a model that happens to be iterable.
+    is_model = hasattr(retrained, "predict") or hasattr(retrained, "forward")
+    if not isinstance(retrained, Iterable) or isinstance(retrained, str | bytes | Mapping) or is_model:
         raise InvalidInputError(
             f"retrained: expected several models, such as retrain makes, got {type(retrained).__name__}"
         )
@@ -137,11 +138,6 @@ def _flat(some: Iterable[Any]) -> Iterator[Any]:
             yield from _flat(one)
         else:
             yield one
-
-
-def _is_model(thing: Any) -> bool:
-    """Whether it is a model that happens to be iterable, such as a pipeline, a forest or a torch.nn.Sequential."""
-    return hasattr(thing, "predict") or hasattr(thing, "forward")
 
 
 def layer_distances(a: Network, b: Network, norm: float = math.inf) -> Floats:

@@ -147,9 +147,14 @@ def retrain(
     else:
         rows = [_drawn(how, len(labels), share, removed, one) for one in seeds]
     epochs = None if epochs is None else whole_number(epochs, "epochs", least=1)
-    train = retrain if retrain is not None else partial(_train, how=how, epochs=epochs)
+    if retrain is not None:
+        train = retrain
+    elif how == "incremental":
+        train = partial(fine_tune, epochs=epochs or 1)
+    else:
+        train = partial(train_anew, epochs=epochs)
     jobs = (
-        joblib.delayed(_run)(train, model, _take(table, part), labels[part], loaded, one)
+        joblib.delayed(_run)(train, model, table.take(part, axis=0), labels[part], loaded, one)
         for part, one in zip(rows, seeds, strict=True)
     )
     done = []
@@ -169,10 +174,6 @@ def run_seeds(seed: int, n: int) -> tuple[int, ...]:
     """A seed for each of `n` runs; more runs leave those of the first as they are."""
     n, start = whole_number(n, "n", least=1), whole_number(seed, "seed", least=0)
     return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
-
-
-def _take(table: Any, rows: NDArray[np.intp]) -> Any:
-    return table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
 
 
 def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> NDArray[np.intp]:
@@ -222,12 +223,6 @@ def _shape(classifier: Classifier) -> object:
     if isinstance(classifier, Network):
         return [weight.shape for weight in classifier.weights]
     return getattr(classifier, "columns", None), getattr(classifier, "width", None)
-
-
-def _train(model: Any, points: Any, y: Any, seed: int, *, how: str, epochs: int | None) -> Any:
-    if how == "incremental":
-        return fine_tune(model, points, y, seed, 1 if epochs is None else epochs)
-    return train_anew(model, points, y, seed, epochs)
 
 
 def _training_data(read: Callable[..., Labelled], how: str, X: Any, y: Any, X_new: Any, y_new: Any) -> Labelled:

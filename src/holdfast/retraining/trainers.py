@@ -115,9 +115,8 @@ def _fine_tuned(classifier: Any, points: Floats, y: Any, seed: int, epochs: int)
 
 def _trained(classifier: Any, points: Floats, y: Any, seed: int, epochs: int | None) -> Any:
     fresh = clone(classifier)
-    fresh.set_params(**_only_known(fresh, {"random_state": seed}))
-    if epochs is not None:
-        fresh.set_params(**_only_known(fresh, {"max_iter": epochs}))
+    passes = {} if epochs is None else {"max_iter": epochs}
+    fresh.set_params(**_only_known(fresh, {"random_state": seed} | passes))
     with quietly():
         return fresh.fit(_named(classifier, points), y)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,14 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE
 from holdfast.retraining.retrain import run_seeds
-from holdfast.study.markdown import table
+from holdfast.study.markdown import filled_page
 from holdfast.study.methods import StudyMethod
 from holdfast.study.recipes import RECIPES, bootstrap
 from holdfast.study.result import BenchmarkResult
 from holdfast.study.run import benchmark
 from holdfast.study.situation import Situation
 from holdfast.study.survival import Survival, kinds_table, methods_table, named, with_worst_kind
+from holdfast.study.tables import some_of
 
 TABLES = ("heloc", "compas", "adult", "gmc", "breast_cancer")
 # The kinds that start from scratch come first in `RECIPES`.
@@ -98,10 +99,7 @@ def run_changes(
     progress: bool | None = None,
 ) -> dict[str, BenchmarkResult]:
     """The studies of the page, one for each kind of model, each in its own folder below `out`; resumed at will."""
-    unknown = sorted(set(names or ()) - set(TABLES))
-    if unknown:
-        raise InvalidInputError(f"datasets: expected some of {', '.join(TABLES)}, got {', '.join(unknown)}")
-    tables = {name: _table(name, extent.rows) for name in names or TABLES}
+    tables = {name: _table(name, extent.rows) for name in some_of(TABLES, names, "datasets")}
     return {
         model: benchmark(
             {name: tables[name] for name in tables if name in suited}, models={model: estimator}, methods=methods,
@@ -139,63 +137,39 @@ def render(
     results: dict[str, BenchmarkResult], command: str, extent: ChangesExtent, pictures: Sequence[str] = ()
 ) -> str:
     """The page as Markdown: the truth first, then the kinds of change, then each kind of model and each table."""
-    parts = ["# What survives which change", _truth(results["network"]), f"```sh\n{command}\n```"]
-    parts += [_protocol(results, extent), "## The kinds of change", _kinds(_survival(results["network"]))]
-    for number, (model, result) in enumerate(results.items()):
-        survival = _survival(result)
-        kinds = _mean(survival.to_frame(), ["method", "delta_label", "kind"])
-        parts += [f"## All tables, {model}", _READING, methods_table(_over_tables(survival, kinds)), kinds_table(kinds)]
-        without = result.failures[result.failures["delta_label"] == "risk ≤ 0.1"].to_dict("records")
-        if without:
-            places = ", ".join(f"{row['dataset']} (seed {row['seed']})" for row in without)
-            parts.append(f"No margin broke few enough promises, and the others are averaged: {places}.")
-        if pictures:
-            parts.append(f"![Promises kept against their cost, {model}]({pictures[number]})")
-        parts.append(survival.to_markdown().replace("## ", "### ").rstrip())
-    return "\n\n".join(parts) + "\n"
+    pairs = zip_longest(results.items(), pictures)
+    models = pd.concat([result.models for result in results.values()])
+    distances = _survival(results["network"]).models.groupby("kind")["distance"].agg(["min", "max"])
+    return filled_page(
+        "changes.md.j2",
+        command=command,
+        extent=extent,
+        people=models.groupby("dataset", sort=False)["inputs"].sum(),
+        accuracy=models.pivot_table("accuracy", "dataset", "model", sort=False),
+        recipes=[recipe for recipe in RECIPES if recipe.name in distances.index],
+        distances=distances,
+        models=[_of_model(model, result, picture) for (model, result), picture in pairs],
+        **_truth(results["network"]),
+    )
 
 
-_READING = """\
-Means over the tables. **Found**: people with an answer; all else is over those. **Cost**: in units of the nearest
-accepted row's. **Kept**: of promises times changed models. **People kept by all**: those whose promise every changed
-model of every kind keeps. In the picture marks are filled where a method was asked for a margin or a Δ, and the line
-joins what no other method beats in cost and share at once."""
-
-
-def _truth(result: BenchmarkResult) -> str:
-    """The first paragraph: what proofs cover, what they do not, what distance buys."""
-    survival, whole = _survival(result), _survival(result).to_frame()
+def _truth(result: BenchmarkResult) -> dict[str, Any]:
+    """The figures of the first paragraph: what proofs cover, what they do not, what distance buys."""
+    survival, frame = _survival(result), _survival(result).to_frame()
     inside = survival.people.merge(_proven(result.details))
     distance = survival.models.set_index("kind")["distance"]
-    again, tuned = distance[distance.index.isin(AGAIN)], distance[distance.index == "fine-tuning"]
-    far = result.results[result.results["verified_label"] == "δ 0.03"]["delta_validity"].mean()
-    kinds = _mean(whole[whole["kind"].isin(AGAIN)], ["method", "delta_label", "kind"])
     kept = defaultdict(lambda: "none")
+    kinds = _mean(frame[frame["kind"].isin(AGAIN)], ["method", "delta_label", "kind"])
     for row in _mean(kinds, ["method", "delta_label"]).to_dict("records"):
         kept[named(row)] = f"{100 * row['survival']:.1f}% ({row['cost_relative']:.2f})"
-    text = _TRUTH.format(
-        pairs=f"{int(inside['inside'].sum()):,}", least=f"{again.min():.2f}", most=f"{again.max():.2f}",
-        broken=round(((1.0 - inside["kept_inside"]) * inside["inside"]).sum()) or "none", far=share(far), kept=kept,
-        tuned=f"{tuned.min():.3f} to {tuned.max():.3f}",
-    )  # fmt: skip
-    return _filled(text)
-
-
-_TRUTH = """\
-**A proof covers the models inside Δ and no others.** {pairs} times a promise proven for δ 0.005 or 0.01 met a
-changed network inside that Δ, and {broken} of them were broken. **It does not cover a network that is trained
-again**: those lay {least} to {most} from today's in the ∞-norm (fine-tuned ones {tuned}), and already at δ 0.03 only
-{far} of the answers below are proven. **What keeps promises there is distance from the boundary, however it was come
-by.** Networks that were trained again kept the shares of promises that follow, each with its cost in brackets, where
-the nearest accepted row costs 1: {kept[cheapest point]} of the cheapest points, {kept[nearest row]} of the nearest
-accepted rows;
-{kept[row with p ≥ 0.7]} of the nearest rows with a probability of at least 0.7 and {kept[row with p ≥ 0.9]} of those
-with at least 0.9, {kept[row with risk ≤ 0.1]} of the nearest rows with a margin calibrated so that at most one
-promise in ten is broken ([risk control](delta.md)), for all of which nothing about parameters is proven;
-{kept[RNCE δ 0.005]} of RNCE's rows proven at δ 0.005 and {kept[RNCE δ 0.01]} of those proven at δ 0.01;
-{kept[Closest δ 0.01]} of the points that `Closest` proved at δ 0.01, which need not lie where people are. Whoever
-trains again should promise with a margin, and measure how many of such promises are broken: `hf.risk_calibrated`
-does both. Every figure here was written by"""
+    return {
+        "pairs": int(inside["inside"].sum()),
+        "broken": round(((1.0 - inside["kept_inside"]) * inside["inside"]).sum()),
+        "again": distance[distance.index.isin(AGAIN)],
+        "tuned": distance[distance.index == "fine-tuning"],
+        "far": share(result.results[result.results["verified_label"] == "δ 0.03"]["delta_validity"].mean()),
+        "kept": kept,
+    }
 
 
 def _proven(details: pd.DataFrame) -> pd.DataFrame:
@@ -206,64 +180,25 @@ def _proven(details: pd.DataFrame) -> pd.DataFrame:
     return numbered.loc[proven, [*keys, "row"]]
 
 
-def _protocol(results: dict[str, BenchmarkResult], extent: ChangesExtent) -> str:
-    """How the figures came about."""
-    models = pd.concat([result.models for result in results.values()])
-    accuracy = models.pivot_table("accuracy", "dataset", "model", sort=False)
-    people = models.groupby("dataset", sort=False)["inputs"].sum()
-    lines = [[name, str(people[name]), *map(_figure, accuracy.loc[name, list(results)])] for name in people.index]
-    headings = ["table", "people", *(f"accuracy, {model}" for model in results)]
-    return _filled(_PROTOCOL.format(extent=extent)) + "\n\n" + table(headings, lines)
-
-
-_PROTOCOL = """\
-At most {extent.rows:,} rows of each table: half are there today and half come later, and a fifth of each half is
-kept for testing. Base models for each table: {extent.seeds} networks with two hidden layers of 32 and {extent.seeds}
-sets of 50 boosted trees, each with its own halves and its own people, at most {extent.inputs} from the test part
-whom it rejects. Changed models of each kind, for each base model: {extent.variants}. The cheapest point and
-`Closest` have {extent.time_limit:g} CPU seconds for each person; where these run out, answers depend on the machine.
-Trees have no parameters, so that methods which need a Δ, and kinds of change which move parameters or layers, are
-left out for them; so is heloc, whose columns give labels away to trees ([data sets](datasets.md))."""
-
-
-def _kinds(survival: Survival) -> str:
-    """Each kind, what it does, and how far networks move."""
-    distance = survival.models.groupby("kind")["distance"].agg(["min", "max"])
-    lines = []
-    for recipe in RECIPES:
-        if recipe.name in distance.index:
-            far = " to ".join(filter(None, map(_figure, distance.loc[recipe.name])))
-            lines.append([f"**{recipe.name}**: {recipe.sentence}", far])
-    return _KINDS + table(["kind of change", "distance"], lines)
-
-
-_KINDS = """\
-Whatever is trained again also starts from another seed, which changes nothing for trees that are grown without
-randomness, as here. The distance is that of the parameters from today's network in
-the ∞-norm, where the two have parameters to compare. A kind of your own is a function `(model, data, seed) -> model`:
-see [Compare methods on your own data](benchmarking.md).
-
-"""
-
-
-def _filled(text: str) -> str:
-    """A paragraph in lines of the usual length, whatever figures were put in."""
-    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
-
-
-def _figure(value: Any) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
+def _of_model(model: str, result: BenchmarkResult, picture: str | None) -> dict[str, Any]:
+    """What survives of one kind of model: over all tables in the mean, and table by table."""
+    survival, by = _survival(result), ["method", "delta_label"]
+    kinds = _mean(survival.to_frame(), [*by, "kind"])
+    over_tables = with_worst_kind(_mean(survival.summary().drop(columns="worst_survival"), by), kinds, by)
+    without = result.failures[result.failures["delta_label"] == "risk ≤ 0.1"].to_dict("records")
+    return {
+        "name": model,
+        "picture": picture,
+        "methods": methods_table(over_tables),
+        "kinds": kinds_table(kinds),
+        "without": [f"{row['dataset']} (seed {row['seed']})" for row in without],
+        "tables": survival.to_markdown().replace("## ", "### "),
+    }
 
 
 def _mean(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Means over whatever is not named."""
     return frame.groupby(by, sort=False).mean(numeric_only=True).reset_index()
-
-
-def _over_tables(survival: Survival, kinds: pd.DataFrame) -> pd.DataFrame:
-    """The summary of all tables: means, and the kind that is worst in the mean."""
-    by = ["method", "delta_label"]
-    return with_worst_kind(_mean(survival.summary().drop(columns="worst_survival"), by), kinds, by)
 
 
 def _survival(result: BenchmarkResult) -> Survival:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -16,27 +18,18 @@ _COLUMNS = (
     ("sparsity", "columns changed", "{:.1f}"),
 )
 _SECONDS = ("seconds", "seconds", "{:.2f}")
-_NOTE = (
-    "Mean ± standard deviation over {seeds} seed{s}. Coverage is the share of the inputs with an answer; all else is "
-    "over those answers. Δ-valid: proven to survive every model within that delta."
-)
 
 
 def markdown_table(summary: pd.DataFrame, failures: pd.DataFrame, *, seconds: bool) -> str:
     """All tables, and what went wrong."""
-    parts = []
-    if len(summary):
-        seeds = int(summary["seeds"].max())
-        parts.append(_NOTE.format(seeds=seeds, s="" if seeds == 1 else "s"))
-    for (dataset, model), part in summary.groupby(["dataset", "model"], sort=False):
-        parts.append(f"## {_safe(dataset)}, {_safe(model)}\n\n{_one_table(part, seconds)}")
-    if len(failures):
-        lines = {
-            f"- {_safe(row.dataset)}, {_safe(row.model)}, seed {row.seed}, {_safe(row.method)}: {_safe(row.error)}"
-            for row in failures.itertuples()
-        }
-        parts.append("## Failed\n\n" + "\n".join(sorted(lines)))
-    return "\n\n".join(parts) + "\n"
+    parts = summary.groupby(["dataset", "model"], sort=False)
+    names = ["dataset", "model", "seed", "method", "error"]
+    return filled_page(
+        "study.md.j2",
+        seeds=int(summary["seeds"].max()) if len(summary) else 0,
+        tables=[(_safe(dataset), _safe(model), _one_table(part, seconds)) for (dataset, model), part in parts],
+        failures=sorted({tuple(map(_safe, row)) for row in failures[names].itertuples(index=False)}),
+    )
 
 
 def _one_table(part: pd.DataFrame, seconds: bool) -> str:
@@ -87,3 +80,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     rule = "|".join([":---", *["---:"] * (len(headings) - 1)])
     head, *body = ["| " + " | ".join(map(_safe, line)) + " |" for line in (headings, *rows)]
     return "\n".join([head, f"|{rule}|", *body])
+
+
+def filled_page(template: str, **values: Any) -> str:
+    """A page of the folder `pages` with its values filled in; what is left out leaves no gap."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("holdfast.study", "pages")
+    environment = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    text = environment.get_template(template).render(values)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.generators import Generator
 from holdfast.generators.registry import METHODS, make_generator
 from holdfast.study.situation import Situation
+from holdfast.study.tables import by_name, check_names
 
 
 @dataclass(frozen=True)
@@ -54,28 +55,19 @@ class StudyMethod:
 
 def read_methods(methods: Any, labels: Iterable[str]) -> tuple[StudyMethod, ...]:
     """Names, or a mapping from names to generators, to functions that make one, or to `StudyMethod`s."""
-    if isinstance(methods, str):
-        methods = [methods]
-    if isinstance(methods, Mapping):
-        several = [_method(value, str(name)) for name, value in methods.items()]
-    elif isinstance(methods, Iterable):
-        several = [_method(value) for value in methods]
-    else:
-        raise InvalidInputError(
-            f"methods: expected names, or a mapping from names to generators, got {type(methods).__name__}"
-        )
-    if not several or len({method.name for method in several}) != len(several):
-        raise InvalidInputError(f"methods: expected at least one, each once, got {[method.name for method in several]}")
+    named = by_name(methods, "methods", "names, or a mapping from names to generators")
+    several = tuple(_method(value, name) for name, value in named)
+    check_names([method.name for method in several], "methods")
     for method in several:
         unknown = set(method.deltas or ()) - set(labels)
         if unknown:
             raise InvalidInputError(
                 f"methods[{method.name!r}]: expected deltas among {list(labels)}, got {sorted(unknown)}"
             )
-    return tuple(several)
+    return several
 
 
-def _method(value: Any, name: str | None = None) -> StudyMethod:
+def _method(value: Any, name: str | None) -> StudyMethod:
     """A method that is called by a name of the caller's, or by its own."""
     if isinstance(value, StudyMethod):
         return value if name is None else replace(value, name=name)

@@ -7,7 +7,7 @@ run does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from holdfast.importers import Model, load_model, load_network
 from holdfast.network import Network
 from holdfast.retraining.trainers import fine_tune, train_anew
 from holdfast.scored import Scored
-from holdfast.study.tables import Learned
+from holdfast.study.tables import Learned, by_name
 
 Change = Callable[[Any, Learned, int], Any]
 
@@ -175,24 +175,18 @@ RECIPES: tuple[Recipe, ...] = (
 
 def read_recipes(recipes: Any) -> tuple[Recipe, ...]:
     """Recipes, names of those above, or functions by name; None: none."""
-    known = {recipe.name: recipe for recipe in RECIPES}
-    if isinstance(recipes, Mapping):
-        recipes = [_own(str(name), value) for name, value in recipes.items()]
-    several = [recipes] if isinstance(recipes, str | Recipe) else recipes or ()
-    if not isinstance(several, Iterable):
-        raise InvalidInputError(f"changes_of: expected recipes or their names, got {recipes!r}")
-    chosen: list[Any] = [known.get(value, value) if isinstance(value, str) else value for value in several]
-    for value in chosen:
-        if not isinstance(value, Recipe):
-            raise InvalidInputError(f"changes_of: expected recipes, or names among {', '.join(known)}, got {value!r}")
+    known, chosen = {recipe.name: recipe for recipe in RECIPES}, []
+    for name, value in by_name(recipes or (), "changes_of", "recipes or their names", str | Recipe):
+        recipe = known.get(value, value) if isinstance(value, str) else value
+        if name is not None and callable(recipe):
+            sentence = (getattr(recipe, "__doc__", None) or name).strip().partition("\n")[0].rstrip(".")
+            recipe = Recipe(name, sentence, recipe)
+        if not isinstance(recipe, Recipe):
+            raise InvalidInputError(f"changes_of: expected recipes, or names among {', '.join(known)}, got {recipe!r}")
+        chosen.append(recipe)
     if len({recipe.name for recipe in chosen}) != len(chosen):
         raise InvalidInputError(f"changes_of: expected each kind once, got {[recipe.name for recipe in chosen]}")
     return tuple(chosen)
-
-
-def _own(name: str, value: Any) -> Any:
-    sentence = (getattr(value, "__doc__", None) or name).strip().partition("\n")[0].rstrip(".")
-    return Recipe(name, sentence, value) if callable(value) else value
 
 
 def _drawn(n: int, share: float, seed: int) -> NDArray[np.intp]:

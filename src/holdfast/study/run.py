@@ -225,18 +225,14 @@ def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -
             _run_method(situation, method, deltas, plan.time_limit, this, outcome)
             advance(1)
         if plan.recipes:
-            _run_recipes(situation, plan, outcome, advance)
+            # Every answer under every kind of change, beside what the nearest accepted row costs each person.
+            nearest = answer(situation, NNCE(situation.training_table), None, plan.time_limit)
+            for recipe in plan.recipes:
+                part, reused = fates(situation, outcome.asked, recipe, plan.variants, nearest)
+                outcome.survival.append(part)
+                outcome.counts["kinds", reused] += 1
+                advance(1)
     return outcome
-
-
-def _run_recipes(situation: Situation, plan: Plan, outcome: SituationOutcome, advance: Advance) -> None:
-    """Every answer under every kind of change, beside what the nearest accepted row costs each person."""
-    nearest = answer(situation, NNCE(situation.training_table), None, plan.time_limit)
-    for recipe in plan.recipes:
-        part, reused = fates(situation, outcome.asked, recipe, plan.variants, nearest)
-        outcome.survival.append(part)
-        outcome.counts["kinds", reused] += 1
-        advance(1)
 
 
 def _run_method(

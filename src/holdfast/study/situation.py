@@ -179,20 +179,19 @@ class Situation:
 
     @cached_property
     def models(self) -> TrainedModels:
-        """Today's model and its successors, each at the protocol's threshold."""
-        trained, threshold = self._trained, self.protocol.threshold
-        if threshold is None:
-            return trained
-        today, *others = (at_threshold(one, threshold) for one in (trained.classifier, *trained.retrained))
-        return replace(trained, classifier=today, retrained=tuple(others))
-
-    @cached_property
-    def _trained(self) -> TrainedModels:
-        """Today's model and its successors as they were trained: networks from the store, or trained and kept."""
-        kept = self.store.read("models", self.identity)
+        """Today's model and its successors, each at the protocol's threshold: from the store, or trained and kept."""
+        kept, threshold = self.store.read("models", self.identity), self.protocol.threshold
         networks = None if kept is None else self.store.read_networks(kept["networks"])
         if kept is not None and networks:
-            return TrainedModels(networks[0], kept["accuracy"], tuple(networks[1:]), reused=True)
+            models, accuracy = list[Classifier](networks), kept["accuracy"]
+        else:
+            models, accuracy = self._train()
+        if threshold is not None:
+            models = [at_threshold(one, threshold) for one in models]
+        return TrainedModels(models[0], accuracy, tuple(models[1:]), reused=bool(networks))
+
+    def _train(self) -> tuple[list[Classifier], float]:
+        """Today's model and its successors as they are trained, and the accuracy of today's; networks are kept."""
         loaded = load_model(self.fitted)
         if loaded.preprocess is not None:
             raise InvalidInputError(
@@ -200,17 +199,17 @@ class Situation:
                 f"got {type(self.estimator).__name__}"
             )
         # The models of a study learn from points, whatever they do to them first.
-        today, *retrained = (
+        models = [
             replace(one, raw=False) if isinstance(one, Scored) else one
             for one in (loaded.classifier, *self._retrain(anew=isinstance(loaded.classifier, Scored)))
-        )
+        ]
         X_test, y_test = self.table.labelled(self.halves.test)
-        accuracy = float(np.mean(today.predict(X_test) == y_test))
-        if not isinstance(today, Scored):
-            names = self.store.write_networks([as_network(one) for one in (today, *retrained)])
+        accuracy = float(np.mean(models[0].predict(X_test) == y_test))
+        if not isinstance(models[0], Scored):
+            names = self.store.write_networks(list(map(as_network, models)))
             content = {"networks": names, "accuracy": accuracy, "specification": describe(self.specification)}
             self.store.write("models", self.identity, content)
-        return TrainedModels(today, accuracy, tuple(retrained), reused=False)
+        return models, accuracy
 
     def _retrain(self, *, anew: bool) -> Iterator[Classifier]:
         """The successors, a fixed order of ways to retrain; only networks are trained on from where they are."""

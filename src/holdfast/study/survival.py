@@ -14,19 +14,22 @@ import pandas as pd
 from holdfast._numbers import share
 from holdfast.changes import Changes, parameter_distance
 from holdfast.classifier import Classifier
+from holdfast.errors import InvalidInputError
 from holdfast.importers import Model, load_model
+from holdfast.importers.model import as_network
 from holdfast.network import Network
 from holdfast.retraining.retrain import run_seeds
 from holdfast.shown import Shown, Summary, draw
 from holdfast.study.cells import Cell
-from holdfast.study.markdown import table
+from holdfast.study.markdown import filled_page, table
 from holdfast.study.recipes import Recipe
 from holdfast.study.situation import Situation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KEYS = ["dataset", "model", "method", "delta_label"]
+PLACE = ["dataset", "model"]
+KEYS = [*PLACE, "method", "delta_label"]
 Asked = tuple[Mapping[str, Any], Cell, Changes | None]
 # The columns of `Survival.people` where there is nobody.
 _NOBODY = pd.DataFrame(columns=[*KEYS, "kind", "input"]).assign(
@@ -62,10 +65,10 @@ class Survival(Shown):
         """Several as one."""
         if not parts:
             return None
-        frames = [[getattr(part, name) for part in parts] for name in ("people", "models", "skipped")]
+        names = ("people", "models", "skipped")
         # Whatever is empty has no say in the kinds of the columns.
-        filled = [[frame for frame in several if len(frame)] or several[:1] for several in frames]
-        return cls(*(pd.concat(several, ignore_index=True) for several in filled))
+        filled = {name: [frame for part in parts if len(frame := getattr(part, name))] for name in names}
+        return cls(**{name: pd.concat(several, ignore_index=True) for name, several in filled.items() if several})
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each table, model, method and kind of change.
@@ -88,13 +91,10 @@ class Survival(Shown):
 
     def to_markdown(self) -> str:
         """Tables for each table and model: what each method keeps, at which cost, and of which kind of change."""
-        parts = []
-        for (dataset, model), part in self.summary().groupby(["dataset", "model"], sort=False):
-            kinds = self.to_frame().query("dataset == @dataset and model == @model")
-            parts += [f"## {dataset}, {model}", methods_table(part), kinds_table(kinds)]
-        for row in self.skipped.drop_duplicates(["model", "kind"]).to_dict("records") if len(self.skipped) else ():
-            parts.append(f"{row['model']}, no {row['kind']}: {row['error']}")
-        return "\n\n".join(parts) + "\n"
+        kinds, by = dict(list(self.to_frame().groupby(PLACE))), self.summary().groupby(PLACE, sort=False)
+        tables = [(place, methods_table(part), kinds_table(kinds[place])) for place, part in by]
+        skipped = self.skipped.drop_duplicates(["model", "kind"]) if len(self.skipped) else self.skipped
+        return filled_page("survival.md.j2", tables=tables, skipped=skipped.to_dict("records"))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw what is kept against what it costs, a column of pictures for each table and model.
@@ -153,13 +153,13 @@ def _changed(situation: Situation, recipe: Recipe, variants: int) -> list[tuple[
 def _distance(today: Classifier, other: Model) -> float | None:
     """How far the parameters moved; None where those of the two do not mean the same."""
     changed = other.classifier
-    if not isinstance(today, Network) or not isinstance(changed, Network) or other.preprocess is not None:
+    networks = isinstance(today, Network) and isinstance(changed, Network) and other.preprocess is None
+    if not networks or today.classes.tolist() != changed.classes.tolist():
         return None
-    ours, theirs = (
-        ([weight.shape for weight in network.weights], network.activations, network.classes.tolist())
-        for network in (today, changed)
-    )
-    return parameter_distance(today, changed) if ours == theirs else None
+    try:
+        return parameter_distance(as_network(today), as_network(changed))
+    except InvalidInputError:  # layers of another shape
+        return None
 
 
 def _tried(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -68,43 +69,54 @@ class StudyTable:
         return digest([self.X[list(self.space.names)], self.y, self.space, self.target])
 
 
+def by_name(given: Any, what: str, expected: str, single: type | UnionType = str) -> list[tuple[str | None, Any]]:
+    """What a caller gave as a mapping from names, as several or as a single one; None for what has no name."""
+    if isinstance(given, Mapping):
+        return [(str(name), value) for name, value in given.items()]
+    several = [given] if isinstance(given, single) else given
+    if not isinstance(several, Iterable):
+        raise InvalidInputError(f"{what}: expected {expected}, got {given!r}")
+    return [(None, value) for value in several]
+
+
+def check_names(names: Sequence[str], what: str) -> None:
+    """Refuse none, and a name that stands twice."""
+    if not names or len(set(names)) != len(names):
+        raise InvalidInputError(f"{what}: expected at least one, each once, got {names}")
+
+
+def some_of(known: Sequence[str], wanted: Sequence[str] | None, what: str) -> Sequence[str]:
+    """The names that are wanted, which have to be known; None: all."""
+    unknown = [name for name in wanted or () if name not in known]
+    if unknown or wanted == []:
+        raise InvalidInputError(f"{what}: expected some of {', '.join(known)}, got {', '.join(unknown) or 'none'}")
+    return known if wanted is None else wanted
+
+
 def read_tables(datasets: Any, target: Any = None) -> tuple[StudyTable, ...]:
     """Names of public data sets, `Dataset` values, or the caller's own (X, y, space) by name."""
-    if isinstance(datasets, str | Dataset):
-        datasets = [datasets]
     if isinstance(datasets, tuple | list) and any(isinstance(part, pd.DataFrame) for part in datasets):
         kinds = ", ".join(type(part).__name__ for part in datasets)
         raise InvalidInputError(
             f"datasets: expected a table under a name, {{'people': (X, y, space)}}, got one without: ({kinds})"
         )
-    if isinstance(datasets, Mapping):
-        named = [(str(name), value) for name, value in datasets.items()]
-    elif isinstance(datasets, Iterable):
-        public = [_public(value) for value in datasets]
-        named = [(value.name, value) for value in public]
-    else:
-        raise InvalidInputError(
-            f"datasets: expected names, or a mapping from names to (X, y, space), got {type(datasets).__name__}"
-        )
+    expected = "names, or a mapping from names to (X, y, space)"
+    named = by_name(datasets, "datasets", expected, str | Dataset)
     tables = tuple(_table(name, value, target) for name, value in named)
-    if not tables or len({table.name for table in tables}) != len(tables):
-        raise InvalidInputError(f"datasets: expected at least one, each once, got {[table.name for table in tables]}")
+    check_names([table.name for table in tables], "datasets")
     return tables
 
 
-def _public(value: Any) -> Dataset:
-    if isinstance(value, str):
+def _table(name: str | None, value: Any, target: Any) -> StudyTable:
+    if name is None:
         # What the paper and the CARLA library let people change.
-        return load(value, actionability="carla", kinds="carla")
-    if isinstance(value, Dataset):
-        return value
-    raise InvalidInputError(
-        f"datasets: expected names of public data sets, or a mapping {{name: (X, y, space)}}, "
-        f"got {type(value).__name__}"
-    )
-
-
-def _table(name: str, value: Any, target: Any) -> StudyTable:
+        value = load(value, actionability="carla", kinds="carla") if isinstance(value, str) else value
+        if not isinstance(value, Dataset):
+            raise InvalidInputError(
+                "datasets: expected names of public data sets, or a mapping {name: (X, y, space)}, "
+                f"got {type(value).__name__}"
+            )
+        name = value.name
     if isinstance(value, Dataset):
         X, y, space, wanted = value.X, value.y, value.space, value.wanted
     elif isinstance(value, tuple | list) and len(value) == 3:

@@ -84,7 +84,7 @@ def _respond(layers: Layers, box: Box, active: list[Array]) -> tuple[list[Array]
         values = z * active[-1] if relu else z
     low = lows[0] if len(lows) == 1 else xp.concat(lows[::-1], axis=1) if lows else first[:, :0]
     # Copies, since the better of several rounds are written into them.
-    return [layers.reached(values), *(xp.asarray(part, copy=True) for part in (first, low))], active
+    return [layers.reached(values), xp.asarray(first, copy=True), xp.asarray(low, copy=True)], active
 
 
 def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from holdfast.arrays import check_device
 from holdfast.bounds.layers import Margin
 from holdfast.changes import Changes
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.given import positive_number
@@ -32,7 +32,6 @@ from holdfast.verify.verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Stage
 # A table shorter than this is done before a progress bar could be read.
 _LONG_TABLE = 200_000
 _SEPARATE_TOL = 1e-7
-_NO_LIMIT = Deadline.after(None)
 
 
 def certify(
@@ -179,7 +178,7 @@ def certify_points(
     targets: NDArray[np.intp],
     *,
     index: pd.Index | None = None,
-    deadline: Deadline = _NO_LIMIT,
+    deadline: Deadline = NO_LIMIT,
     method: str = "joint",
     advance: Callable[[int], object] = lambda _: None,
 ) -> Certificates:

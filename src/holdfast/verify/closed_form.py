@@ -14,18 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.bounds.layers import margins_for
+from holdfast.bounds.layers import forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.classifier import Classifier
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.errors import HoldfastError
 from holdfast.importers import Model
 from holdfast.network import Floats, Network
 from holdfast.verify.engine import Engine, by_target
 from holdfast.verify.verdict import NOT_ROBUST, ROBUST, Outcome, Stage
 from holdfast.verify.witness import exact_margin
-
-_NO_LIMIT = Deadline.after(None)
 
 
 class ClosedForm(ABC):
@@ -61,7 +59,7 @@ class ClosedForm(ABC):
         points: Floats,
         target: int | NDArray[np.intp],
         *,
-        deadline: Deadline = _NO_LIMIT,
+        deadline: Deadline = NO_LIMIT,
         until: Stage = Stage.EXACT,
         keep: bool = True,
         advance: Callable[[int], object] = lambda _: None,
@@ -114,7 +112,7 @@ class Margins:
             return values if logits.shape[1] > 1 or target == 1 else -values, error
         self.engine.check_scale(points)
         prepared = self.engine.prepared(target)
-        error = prepared.error(np.abs(points).max(axis=1))
+        error = forward_error(prepared.norms, np.abs(points).max(axis=1))
         return np.asarray(prepared.today(points)), np.asarray(error) + np.zeros(points.shape[0])
 
     def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:

@@ -16,6 +16,7 @@ from holdfast.changes import Changes, Ellipsoid, EnsembleShift, PlausibleChanges
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
+from holdfast.importers.model import as_network
 from holdfast.importers.thresholds import HALF
 from holdfast.verify.closed_form import ClosedForm
 from holdfast.verify.ellipsoid import InEllipsoid
@@ -48,11 +49,17 @@ Decider = Engine | ClosedForm | MovingThreshold
 
 def decider_for(model: Model, changes: Changes, device: str | None = None) -> Decider:
     """Who decides about this model under these changes; raises where the two do not go together."""
-    if changes.threshold is None:
-        return _at_its_threshold(model, changes, device)
-    if model.classifier.n_outputs > 1:
-        raise InvalidInputError("threshold: expected a model of two classes for one that may move, got several")
-    return MovingThreshold(model, changes, device)
+    if changes.threshold is not None:
+        if model.classifier.n_outputs > 1:
+            raise InvalidInputError("threshold: expected a model of two classes for one that may move, got several")
+        return MovingThreshold(model, changes, device)
+    decider: Engine | ClosedForm
+    if isinstance(changes, PlausibleChanges):
+        decider = Engine(as_network(model.classifier), changes, device)
+    else:
+        decider = _CLOSED_FORMS[type(changes)](model, changes)
+    decider.model = model
+    return decider
 
 
 def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
@@ -69,14 +76,8 @@ def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
     hardest = max(own, high) if int(wanted[0]) == 1 else min(own, low)
     # All three are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
     trained = replace(model, classifier=model.trained, threshold=None, as_trained=None)
-    return _at_its_threshold(trained.at(hardest), changes, decider.device)
-
-
-def _at_its_threshold(model: Model, changes: Changes, device: str | None) -> Engine | ClosedForm:
-    decider: Engine | ClosedForm
-    if isinstance(changes, PlausibleChanges):
-        decider = Engine(model.network, changes, device)
-    else:
-        decider = _CLOSED_FORMS[type(changes)](model, changes)
-    decider.model = model
-    return decider
+    settled = decider_for(trained.at(hardest), changes.moving(None), decider.device)
+    assert not isinstance(settled, MovingThreshold)
+    # What is stated is about all of the thresholds.
+    settled.changes = changes
+    return settled

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from holdfast.arrays import Array, array_namespace, take_rows, to_numpy
 from holdfast.bounds import balls
-from holdfast.bounds.layers import Layers, Margin, forward_error, forward_pass, interval_passes, margins_for
+from holdfast.bounds.layers import Layers, Margin, Pass, forward_error, interval_passes, margins_for
 from holdfast.changes import PlausibleChanges
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.importers import Model
 from holdfast.network import CHUNK, Floats, Network
@@ -37,7 +37,6 @@ _WIDE = 2**15
 # Rows at a time where they live on a device: enough to fill it. The ranges of deep networks take a matrix for each row:
 # so many numbers in all.
 _DEVICE_CHUNK, _DEVICE_NUMBERS = 2**20, 2**25
-_NO_LIMIT = Deadline.after(None)
 
 
 def quiet() -> np.errstate:
@@ -67,17 +66,17 @@ class PreparedTarget:
         network = engine.network
         self.margins = list(margins)
         self.layers = [Layers.of(network, engine.box, margin) for margin in margins]
-        # Of the margins the greatest of each.
+        # What bounds the rounding of any of the margins: the greatest of each.
         *hidden, _ = self.layers[0].norms
         self.norms = [*hidden, tuple(np.max([one.norms[-1] for one in self.layers], axis=0).tolist())]
-        self.today = forward_pass(network, margins, engine.convert)
+        relus = (False, *self.layers[0].relus)
+        rows, offsets = np.stack([one.row for one in margins]), np.array([one.offset for one in margins])
+        weights, biases = (*network.weights[:-1], rows), (*network.biases[:-1], offsets)
+        parts = [(weight.T, bias, relu) for weight, bias, relu in zip(weights, biases, relus, strict=True)]
+        self.today = Pass(parts, engine.convert)
         plain = bool(network.hidden) and network.rectified
         self.interval = interval_passes(self.layers, engine.convert) if plain else None
         self.layers = [one.on(engine.convert) for one in self.layers] if engine.device else self.layers
-
-    def error(self, magnitude: Array) -> Array:
-        """How far rounding may carry any of the margins of points with |x| <= magnitude."""
-        return forward_error(self.norms, magnitude)
 
     def least(self, points: Array) -> Array:
         """The interval bounds of the margins, (n, k), before any allowance for rounding."""
@@ -104,6 +103,13 @@ class Engine:
         self._prepared: dict[int, PreparedTarget] = {}
         # Where the network comes from, with its threshold.
         self.model: Model | None = None
+        # From numpy to where the work is done.
+        self.convert: Callable[[Any], Array] = np.asarray
+        if device is not None:
+            import torch
+
+            # Always a copy: a network's arrays are read-only, and torch warns of sharing such memory.
+            self.convert = partial(torch.tensor, dtype=torch.float64, device=device)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Engine, (self.network, self.changes, self.device), {"model": self.model}
@@ -130,17 +136,6 @@ class Engine:
 
         return proof(self, outcome, row, point, target, max_cases)
 
-    @cached_property
-    def convert(self) -> Callable[[Any], Array]:
-        """From numpy to where the work is done."""
-        if self.device is None:
-            return np.asarray
-        import torch
-
-        device = self.device
-        # Always a copy: a network's arrays are read-only, and torch warns of sharing such memory.
-        return lambda array: torch.tensor(array, dtype=torch.float64, device=device)
-
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
         if target not in self._prepared:
@@ -153,12 +148,13 @@ class Engine:
         if self.device:
             deep = width is not None and len(self.network.hidden) > 2
             size = max(_DEVICE_NUMBERS // max(self.network.hidden) ** 2, 16) if deep else _DEVICE_CHUNK
-        return (slice(start, min(start + size, n)) for start in range(0, n, size))
+        for start in range(0, n, size):
+            yield slice(start, min(start + size, n))
 
+    @quiet()
     def check_scale(self, points: Floats, target: int = 0) -> float:
         """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
-        with quiet():
-            error = self.prepared(target).error(_greatest(points))
+        error = forward_error(self.prepared(target).norms, _greatest(points))
         if not error < 1e280:
             raise InvalidInputError(
                 "X: expected points and parameters whose logits stay within floating point, got overflow"
@@ -171,7 +167,7 @@ class Engine:
         points: Floats,
         target: int | Rows,
         *,
-        deadline: Deadline = _NO_LIMIT,
+        deadline: Deadline = NO_LIMIT,
         until: Stage = Stage.EXACT,
         keep: bool = True,
         advance: Callable[[int], object] = lambda _: None,
@@ -213,12 +209,12 @@ class Engine:
 
     @quiet()
     def least(
-        self, points: Floats, margin: Margin, tol: float, *, exact: bool, deadline: Deadline = _NO_LIMIT
+        self, points: Floats, margin: Margin, tol: float, *, exact: bool, deadline: Deadline = NO_LIMIT
     ) -> tuple[Floats, Floats]:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
         prepared, hidden = PreparedTarget(self, [margin]), self.network.hidden
         layers, n = prepared.layers[0], points.shape[0]
-        error = np.asarray(prepared.error(np.abs(points).max(axis=1)))
+        error = np.asarray(forward_error(prepared.norms, np.abs(points).max(axis=1)))
         if self.ball:
             lower = balls.least_margins(self.network, self.changes, points, [margin])[:, 0]
             return lower, np.full(n, np.inf) if hidden else lower + 4.0 * error
@@ -274,18 +270,14 @@ class Job:
         free = self.outcome.verdict[self.rows] == 0
         return np.flatnonzero(free if k is None else free & ~self.proven[:, k])
 
-    def prove(self, local: Rows, k: int, lower: Floats, stage: Stage) -> None:
-        """What a step showed of the k-th margin; a row all of whose margins are proven is robust."""
+    def prove(self, local: Rows, k: int | slice, lower: Floats, stage: Stage, *, proven: bool = False) -> None:
+        """Lower bounds of the k-th margin, or of all: proven above 0, or by what else is known; robust if all are."""
         self.lower[local, k] = np.maximum(self.lower[local, k], lower)
-        proven = local[lower > 0.0]
-        self.proven[proven, k] = True
-        self.robust(local, proven, stage)
-
-    def robust(self, local: Rows, proven: Rows, stage: Stage) -> None:
-        """Write down the bounds of some rows, and the verdict where what was `proven` now leaves no margin open."""
-        rows = self.rows[local]
-        self.outcome.lower[rows] = self.lower[local, 0] if self.lower.shape[1] == 1 else self.lower[local].min(axis=1)
-        self.outcome.mark(self.rows[proven[self.proven[proven].all(axis=1)]], ROBUST, stage)
+        known, proves = self.lower[local], (lower > 0.0) | proven
+        self.outcome.lower[self.rows[local]] = known[:, 0] if known.shape[1] == 1 else known.min(axis=1)
+        self.proven[local, k] |= proves
+        new = local[proves if proves.ndim == 1 else proves.any(axis=1)]
+        self.outcome.mark(self.rows[new[self.proven[new].all(axis=1)]], ROBUST, stage)
 
     def reached(self, local: Rows, upper: Floats, broken: NDArray[np.bool_], stage: Stage) -> Rows:
         """Write down margins that some network in Δ does not exceed, and the rows that they break."""
@@ -300,7 +292,7 @@ def _forward(job: Job, deadline: Deadline) -> None:
     least = np.empty(n)
     for part in engine.chunks(n):
         margins = to_numpy(job.prepared.today(engine.convert(job.points[part])))
-        job.error[part] = job.prepared.error(_greatest(job.points[part]))
+        job.error[part] = forward_error(job.prepared.norms, _greatest(job.points[part]))
         least[part] = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
     job.reached(np.arange(n), least + job.error, least < -job.error, Stage.FORWARD)
 
@@ -313,8 +305,7 @@ def _interval(job: Job, deadline: Deadline) -> None:
     for part in engine.chunks(rows.size, None if engine.network.rectified else max(engine.network.hidden)):
         lower[part] = to_numpy(prepared.least(engine.convert(points[part])))
     lower -= error[:, None]
-    job.lower[rows], job.proven[rows] = lower, lower > 0.0
-    job.robust(rows, rows, stage)
+    job.prove(rows, slice(None), lower, stage)
     if not engine.network.hidden and not engine.ball:
         for k, margin in enumerate(prepared.margins):
             broken = lower[:, k] < -WITNESS_SAFETY * error
@@ -329,7 +320,7 @@ def _attack(job: Job, deadline: Deadline) -> None:
         for part in engine.chunks(rows.size if layers.hidden else 0):
             local = rows[part]
             points = job.points[local]
-            error = layers.forward_error(_greatest(points))
+            error = forward_error(layers.norms, _greatest(points))
             margins, sides = attack(layers, engine.convert(points), clear=-WITNESS_SAFETY * error)
             margins = to_numpy(margins)
             broken = margins < -WITNESS_SAFETY * error
@@ -346,7 +337,7 @@ def _linear(job: Job, deadline: Deadline) -> None:
                 return
             local = rows[part]
             points = job.points[local]
-            error = np.asarray(layers.forward_error(np.abs(points).max(axis=1)))
+            error = np.asarray(forward_error(layers.norms, np.abs(points).max(axis=1)))
             upper = job.outcome.upper[job.rows[local]]
             search = Search(layers, engine.convert(points), upper, error, keep=job.keep)
             search.root_bounds()
@@ -384,8 +375,7 @@ def _ball(job: Job, deadline: Deadline) -> None:
     engine, local = job.engine, job.open()
     lower = balls.least_margins(engine.network, engine.changes, job.points[local], job.prepared.margins)
     stage = Stage.BALL if engine.network.hidden else Stage.CLOSED_FORM
-    for k in range(lower.shape[1]):
-        job.prove(local, k, lower[:, k], stage)
+    job.prove(local, slice(None), lower, stage)
 
 
 def _ball_attack(job: Job, deadline: Deadline) -> None:
@@ -423,9 +413,7 @@ def _exact(job: Job, deadline: Deadline) -> None:
             if isinstance(answer, dict):
                 job.outcome.trees[row, margin.above, margin.below] = answer
                 # A margin of exactly 0 that keeps the class is proven, too.
-                job.proven[one, k] = True
-                job.lower[one, k] = max(answer["bound"], 0.0)
-                job.robust(here, here, Stage.EXACT)
+                job.prove(here, k, np.array([max(answer["bound"], 0.0)]), Stage.EXACT, proven=True)
             elif answer is not None and not engine.ball:
                 job.reached(here, np.array([0.0]), np.ones(1, dtype=bool), Stage.EXACT)
                 job.outcome.add_sides(np.array([row]), margin, answer[None, :])

@@ -20,7 +20,7 @@ from holdfast import checker
 from holdfast.arrays import to_numpy
 from holdfast.bounds.layers import Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.network import Floats, Network
 from holdfast.verify.attack import attack, sides
 from holdfast.verify.program import propose
@@ -90,7 +90,8 @@ class Exact:
         part = self.with_bound({"rival": self.rival, "method": "interval"})
         if part is not None:
             return part
-        broken = self._attacked()
+        chosen = attack(self.layers, self.x[None, :], rounds=4)[1][0] if self.layers.hidden else np.zeros(0)
+        broken = self._breaks(chosen.astype(np.float64))
         if broken is not None or len(self.layers.hidden) < 2:
             return broken
         tree = self._tree(self.question.ranges, {}, deadline, max_cases)
@@ -100,7 +101,7 @@ class Exact:
 
     def tree_of(self, case: checker.Ranges, max_cases: int) -> dict[str, Any]:
         """A tree that proves a case, by programs."""
-        tree = self._tree(case, {}, Deadline.after(None), self.visited + max_cases)
+        tree = self._tree(case, {}, NO_LIMIT, self.visited + max_cases)
         if not isinstance(tree, dict):
             raise NoProofError(f"a proof takes more than {max_cases} cases, or there is none; max_cases= allows more")
         return tree
@@ -118,12 +119,6 @@ class Exact:
                 below, above = map(list, zip(*lines, strict=True))
                 return {"lower": below, "upper": above, "denominator": unit}
         return None
-
-    def _attacked(self) -> Floats | None:
-        if not self.layers.hidden:
-            return self._breaks(np.zeros(0))
-        _, chosen = attack(self.layers, self.x[None, :], rounds=4)
-        return self._breaks(chosen[0].astype(np.float64))
 
     def _breaks(self, chosen: Floats) -> Floats | None:
         radii = self.changes.layer_radii(self.network)
@@ -221,7 +216,7 @@ def _part(exact: Exact, branches: list[_Branch], max_cases: int) -> dict[str, An
         part = exact.with_bound({"rival": exact.rival, "method": "cases", "tree": tree})
         assert part is not None
         return part
-    proven = exact.settle(Deadline.after(None), max_cases)
+    proven = exact.settle(NO_LIMIT, max_cases)
     if not isinstance(proven, dict):
         raise NoProofError(
             f"what proves it takes more than {max_cases} cases (max_cases= allows more) or has no form for the checker"

@@ -98,14 +98,14 @@ class _Case:
 
     def _side(self, layer: Layer, side: int, before: int) -> tuple[Floats, Floats]:
         """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants."""
-        low, high = layer.ends
+        low, high, *biases = layer.ends
         rows = np.zeros((low.shape[0], self.n))
         if layer.rectified:
             rows[:, self.own[before]] = (low, high)[side]
         else:
             rows[:, self.own[before]] = (high, low)[side]
             rows[:, self.plus[before]] = (low - high, high - low)[side]
-        return rows, layer.bias_ends[side]
+        return rows, biases[side]
 
     def _add(
         self,

@@ -17,9 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.bounds import balls
-from holdfast.bounds.layers import Layers, activated, margins_for
+from holdfast.bounds.layers import Layers, activated, forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
-from holdfast.deadline import Deadline
+from holdfast.deadline import NO_LIMIT, Deadline
 from holdfast.given import positive_number
 from holdfast.importers import Model, load_model
 from holdfast.network import CHUNK, Floats, Network
@@ -171,7 +171,7 @@ def radius_of_points(
     if changes is not None and changes.threshold is not None and n:
         # At the hardest threshold; what is decided there is decided about a model like any other.
         model = Model(toward(decider_for(model, changes), targets).classifier)
-        changes = changes.settled
+        changes = changes.moving(None)
     if changes is not None and not isinstance(changes, PlausibleChanges):
         decider = decider_for(model, changes)
         assert isinstance(decider, ClosedForm)
@@ -306,7 +306,7 @@ class _Rays:
         pairs = []
         for k in range(len(self.layers)):
             layers, values, start = self._at(k, radius), self.points[rows], 0
-            error = layers.forward_error(self.size[rows, None])[:, 0]
+            error = forward_error(layers.norms, self.size[rows, None])[:, 0]
             for layer, relu in zip(layers.hidden, layers.relus, strict=True):
                 side = chosen[:, start : (start := start + layer.weight.shape[0])]
                 values = activated(layer.on_side(values, side), relu)
@@ -321,7 +321,7 @@ class _Rays:
             for part in (left[start : start + CHUNK] for start in range(0, left.size, CHUNK)):
                 here, layers = rows[part], self._at(k, radius[part])
                 margin, chosen = attack(layers, self.points[here])
-                clear = -WITNESS_SAFETY * layers.forward_error(self.size[here, None])[:, 0]
+                clear = -WITNESS_SAFETY * forward_error(layers.norms, self.size[here, None])[:, 0]
                 hit = np.flatnonzero(margin < clear)
                 self._take(here[hit], radius[part[hit]], k, chosen[hit])
                 broken[part[hit]] = True
@@ -368,12 +368,12 @@ class _Rays:
             left = np.flatnonzero(proven)
             for part in (left[start : start + wide] for start in range(0, left.size, wide)):
                 layers, here = self._at(k, radius[part]), rows[part]
-                error = layers.forward_error(self.size[here, None])[:, 0]
+                error = forward_error(layers.norms, self.size[here, None])[:, 0]
                 if len(layers.hidden) == 1:
                     proven[part] = layers.least(self.points[here]) > error
                     continue
                 search = Search(layers, self.points[here], np.full(part.size, np.inf), error, fine=True)
-                search.run(_PROOF_NODES, Deadline.after(None))
+                search.run(_PROOF_NODES, NO_LIMIT)
                 proven[part] = search.closed & (search.lower > 0.0)
                 hit = np.flatnonzero(search.broken)
                 self._take(here[hit], radius[part[hit]], k, search.sides(hit))

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.arrays import Array, RowBatch, array_namespace, beside, dot_rows, row_sum, take_rows, to_numpy
+from holdfast.arrays import Array, RowBatch, array_namespace, beside, row_sum, take_rows, to_numpy
 from holdfast.bounds.layers import Box, Layers, activated
 from holdfast.deadline import Deadline
 from holdfast.network import Floats
@@ -69,8 +69,7 @@ class Ranges(RowBatch):
         bulk = row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
         for i in range(1, len(layers.hidden)):
             layer, relu = layers.hidden[i], layers.relus[i]
-            size = layer.size(xp.maximum(xp.abs(low), xp.abs(high)))
-            slack = layer.slack(size)
+            size, slack = layer.size(xp.maximum(xp.abs(low), xp.abs(high)))
             least, bottom, top = layer.over(low, high)
             least, bottom, top = least - slack, bottom - slack, top + slack
             if i > 1:
@@ -81,12 +80,13 @@ class Ranges(RowBatch):
             low, high = activated(least, relu), activated(top, relu)
             low = xp.minimum(low, high)
             bulk = bulk + row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
-            columns = zip(
-                (ranges.bottom, ranges.top, ranges.sizes), (bottom if relu else least, top, size), strict=True
+            ranges = replace(
+                ranges,
+                bottom=xp.concat([ranges.bottom, bottom if relu else least], axis=1),
+                top=xp.concat([ranges.top, top], axis=1),
+                sizes=xp.concat([ranges.sizes, size], axis=1),
             )
-            bottoms, tops, sizes = (xp.concat(pair, axis=1) for pair in columns)
-            ranges = replace(ranges, bottom=bottoms, top=tops, sizes=sizes)
-        size = layers.margin.size(xp.maximum(xp.abs(low), xp.abs(high)))
+        size, _ = layers.margin.size(xp.maximum(xp.abs(low), xp.abs(high)))
         return replace(ranges, margin_size=size, bulk=bulk)
 
     def on(self, convert: Any) -> Ranges:
@@ -114,7 +114,7 @@ class Ranges(RowBatch):
         """How far rounding may carry the bound of these multipliers, (n,); whoever rounds them differently, too."""
         xp = array_namespace(lower)
         total = xp.abs(lower) + xp.abs(upper)
-        weighed = self.margin_size[:, 0] + dot_rows(total, self.sizes)
+        weighed = self.margin_size[:, 0] + xp.vecdot(total, self.sizes)
         return self.layers.allowance(weighed, (row_sum(total) + self.bulk)[:, 0])
 
 
@@ -183,12 +183,12 @@ def walk_back(ranges: Ranges, lines: Lines, multipliers: Array) -> Walk:
             lower = xp.where(rising, alpha * d, 0.0)
             upper = xp.where(rising, 0.0, stretch * slope * d) + extra
             # No less than this: a split's range ends at 0, and there it is 0.
-            constant = constant + dot_rows(xp.minimum(d, 0.0), stretch * intercept)
+            constant = constant + xp.vecdot(xp.minimum(d, 0.0), stretch * intercept)
             low = rising
         else:
             line = c + d * xp.where(rising, alpha, slope) + extra
             lower, upper = xp.maximum(line, 0.0), xp.minimum(line, 0.0)
-            constant = constant + dot_rows(xp.minimum(d, 0.0), intercept)
+            constant = constant + xp.vecdot(xp.minimum(d, 0.0), intercept)
             low = line > 0.0
         kept.append((lower, upper, xp.broadcast_to(d, lower.shape), xp.broadcast_to(low, lower.shape)))
         c, d, added = layers.hidden[i].pull(lower, upper)
@@ -263,7 +263,11 @@ def tighten(ranges: Ranges, lines: Lines, decided: Array, multipliers: Array, st
     """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off its bound."""
     xp = array_namespace(ranges.top)
     best = walk = walk_back(ranges, lines, multipliers)
-    low, high = _limits(decided, lines[0]) if steps > 1 else lines
+    if steps > 1:
+        # Between what alpha, stretch and extra lie: extra multiples of U are <= 0 above 0, >= 0 below, else none.
+        zero = 0.0 * lines[0]
+        low = xp.stack([zero, zero + 1.0, xp.where(decided > 0, -xp.inf, zero)], axis=1)
+        high = xp.stack([zero + 1.0, zero + _MOST_STRETCH, xp.where(decided < 0, xp.inf, zero)], axis=1)
     for _ in range(1, steps):
         if xp.all(best.bound > cutoff):
             break
@@ -274,7 +278,7 @@ def tighten(ranges: Ranges, lines: Lines, decided: Array, multipliers: Array, st
         # Without the parts that would leave the range at once.
         leaving = ((walk.multipliers >= high) & (slope > 0.0)) | ((walk.multipliers <= low) & (slope < 0.0))
         slope = xp.where(leaving, 0.0, slope)
-        square = xp.sum(dot_rows(slope, slope), axis=1)
+        square = xp.sum(xp.vecdot(slope, slope), axis=1)
         # A little further than the cutoff, since not all of what a step promises is kept.
         gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound))
         length = (gap / xp.where(square > 0.0, square, 1.0))[:, None, None]
@@ -295,7 +299,7 @@ def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
         margin, slope = _margin_and_slope(layers, values, walk.low)
         best, met = xp.where((margin < met)[:, None], values, best), xp.minimum(margin, met)
         slope = xp.where(((values <= bottom) & (slope > 0.0)) | ((values >= top) & (slope < 0.0)), 0.0, slope)
-        square = dot_rows(slope, slope)
+        square = xp.vecdot(slope, slope)
         length = (margin - walk.bound) / xp.where(square > 0.0, square, 1.0)
         values = xp.minimum(xp.maximum(values - length[:, None] * slope, bottom), top)
     return xp.where(best <= 0.0, start.low, best) if relu else best
@@ -313,13 +317,6 @@ def _margin_and_slope(layers: Layers, values: Array, low: Array) -> tuple[Array,
         line = xp.where(seen.pop() > 0.0, d, 0.0) + (0.0 if c is None else c)
         c, d, _ = layers.hidden[i].pull(*(xp.where(low[:, span] == side, line, 0.0) for side in (True, False)))
     return layers.reached(values), d if c is None else c + xp.where(first > 0.0, d, 0.0)
-
-
-def _limits(decided: Array, like: Array) -> tuple[Array, Array]:
-    """Between what alpha, stretch and extra lie: extra multiples of U are <= 0 above 0, >= 0 below, else none."""
-    xp, zero = array_namespace(like), 0.0 * like
-    least = xp.stack([zero, zero + 1.0, xp.where(decided > 0, -xp.inf, zero)], axis=1)
-    return least, xp.stack([zero + 1.0, zero + _MOST_STRETCH, xp.where(decided < 0, xp.inf, zero)], axis=1)
 
 
 @dataclass(frozen=True)
@@ -380,7 +377,7 @@ class Search:
         keep: bool = False,
         fine: bool = False,
     ) -> None:
-        n, sizes = upper.shape[0], [layer.weight.shape[0] for layer in layers.hidden]
+        n = upper.shape[0]
         self.points, self.root = points, Ranges.of(layers, layers.start(points))
         self.lines = self.root.chords()
         self.error, self.gap, self.keep, self.fine = error, gap, keep, fine
@@ -389,7 +386,7 @@ class Search:
         self.open, self.done = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         self.nodes = np.zeros(n, dtype=np.int64)
         # The first layer's preactivations and each later neuron's side, -1 for low, where `upper` was met.
-        self.corner, self.later = np.zeros((n, sizes[0])), np.zeros((n, sum(sizes[1:])))
+        self.corner, self.later = np.zeros(self.root.start.low.shape), np.zeros(self.root.top.shape)
         self.leaves: list[Leaves] = []
         self.stack: list[Branches] = []
 
@@ -456,8 +453,11 @@ class Search:
         """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
         if not branches.row.size:
             return branches
-        ranges, lines = self._case(branches)
-        xp = array_namespace(ranges.top)
+        # The ranges of each branch's row, before any split, and the chords of the branch.
+        xp, ranges, free = array_namespace(branches.decided), self.root.take(branches.row), branches.decided == 0
+        slope, intercept = take_rows(self.lines[0], branches.row), take_rows(self.lines[1], branches.row)
+        above = xp.astype(branches.decided > 0, slope.dtype)
+        lines = xp.where(free, slope, above), xp.where(free, intercept, 0.0)
         cutoff = self._cutoff(branches.row)
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
         walk = tighten(ranges, lines, branches.decided, branches.multipliers, steps, beside(ranges.top, cutoff))
@@ -471,11 +471,8 @@ class Search:
         branches = replace(branches, multipliers=walk.multipliers, bound=bound).take(rest)
         if not rest.size:
             return branches
-        layers, walk, lines = (
-            ranges.layers.take(rest),
-            walk.take(rest),
-            (take_rows(lines[0], rest), take_rows(lines[1], rest)),
-        )
+        layers, walk = ranges.layers.take(rest), walk.take(rest)
+        lines = take_rows(lines[0], rest), take_rows(lines[1], rest)
         corner = descend(layers, ranges.start.take(rest), walk, steps) if steps > 3 else walk.corner
         self._meet(branches.row, to_numpy(reach(layers, corner, walk.low)), corner, walk.low)
         # What the better branch of each neuron that may be split promises.
@@ -483,13 +480,6 @@ class Search:
         score = xp.where(lines[1] > 0.0, -xp.minimum(walk.d, 0.0) * xp.maximum(line, line - above), 0.0)
         neuron = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1))
         return replace(branches, neuron=neuron)
-
-    def _case(self, branches: Branches) -> tuple[Ranges, Lines]:
-        """The ranges of each branch's row, before any split, and the chords of the branch."""
-        xp = array_namespace(branches.decided)
-        slope, intercept = take_rows(self.lines[0], branches.row), take_rows(self.lines[1], branches.row)
-        free, above = branches.decided == 0, xp.astype(branches.decided > 0, slope.dtype)
-        return self.root.take(branches.row), (xp.where(free, slope, above), xp.where(free, intercept, 0.0))
 
     def _still_open(self, branches: Branches) -> NDArray[np.bool_]:
         """Which branches are of rows that are not done, less those above a cutoff that has come down since."""

@@ -13,7 +13,7 @@ import holdfast as hf
 from holdfast.calibration import CalibratedDelta
 from holdfast.cli.demo.lender import FIXED, MONTHS, MOST_SAVINGS, NEW_APPLICANTS, Lender
 from holdfast.cli.screens import say, show_shares, show_table
-from holdfast.presentation.report.counter import costliest_changes
+from holdfast.presentation.report.counter import costliest_changes, parameter_name
 
 UNITS = {
     "income": "€ a year",
@@ -101,17 +101,14 @@ def show_broken(lender: Lender, promises: hf.Recourse, row: int, witness: hf.Net
         f"further than {hf.parameter_distance(network, witness):.3g} from today's. The promise is safe only while "
         f"they stay within {radius:.4f}."
     )
-    changes = (
-        (
-            change.layer + 1, change.source.replace("_", " "),
-            "score" if change.layer == len(witness.weights) - 1 else f"neuron {change.neuron + 1}",
-            *(f"{number:+.3f}" for number in (change.today, change.changed, change.effect)),
-        )
-        for change in costliest_changes(network, witness, point, lender.variable_names(), SHOWN_CHANGES)
-    )  # fmt: skip
+    names = [name.replace("_", " ") for name in lender.variable_names()]
+    changes = []
+    for change in costliest_changes(network, witness, point, 1, SHOWN_CHANGES):
+        signed = (f"{number:+.3f}" for number in (change.today, change.changed, change.effect))
+        changes.append((parameter_name(network, names, change), *signed))
     numbers = ("today", "counter-model", "effect")
     title = "the changes that cost this applicant most"
-    show_table(("layer", "from", "to", *numbers), changes, right=numbers, title=title)
+    show_table(("parameter", *numbers), changes, right=numbers, title=title)
 
 
 def _show_advice(before: pd.Series, after: pd.Series) -> None:

@@ -356,7 +356,7 @@ def _reasons(
 def _limits(changes: Changes, language: Language) -> Limits:
     if not isinstance(changes, PlausibleChanges):
         return Limits(language.rounded_down(changes.size), "", "", True, unit=changes.unit)
-    least, largest = language.rounded_down(changes.least), language.rounded_down(changes.largest)
+    least, largest = language.rounded_down(changes.least), language.rounded_down(changes.size)
     norm = "inf" if math.isinf(changes.norm) else f"{changes.norm:g}"
     return Limits(least, "" if largest == least else largest, norm, bool(changes.biases), changes.per_parameter)
 

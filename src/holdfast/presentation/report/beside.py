@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -17,45 +18,64 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, describe
 from holdfast.features.describe import NOT_STATED
 from holdfast.features.feature import Feature
-from holdfast.features.kinds import Name
 from holdfast.generators import Recourse
 from holdfast.generators.moves import answer_numbers
 from holdfast.generators.reasons import against
 from holdfast.network import Floats, Network
-from holdfast.presentation.report.contents import Counted, OtherWay, Person, Value
-
-if TYPE_CHECKING:
-    from holdfast.promises.ledger import Ledger
+from holdfast.presentation.report.contents import Counted, CounterModel, OtherWay, Person, Value
+from holdfast.promises.pages import as_objects
+from holdfast.promises.terms import fingerprint
 
 # More reasons than this are of little help to anyone.
 _MOST_REASONS = 4
 
 
-def people_of(recourse: Recourse, shown: Sequence[Feature], **beside: Sequence[Any]) -> tuple[Person, ...]:
-    """One for each row; `beside` are further values of theirs, by name."""
-    space, n = recourse.space, len(recourse)
-    places = [space.names.index(feature.name) for feature in shown]
-    worst = np.full(n, np.nan)
+def people_of(
+    recourse: Recourse,
+    shown: Sequence[Feature],
+    *,
+    keys: Sequence[str],
+    radii: Floats,
+    counters: Mapping[int, CounterModel],
+    against: Sequence[tuple[Counted, ...]],
+    others: Sequence[tuple[OtherWay, ...]],
+    certificates: Sequence[str],
+    letters: Sequence[str],
+    kept: Sequence[int | None],
+) -> tuple[Person, ...]:
+    """One for each row; `shown` are the columns on their pages, and everything else is one for each row too."""
+    n, rows = len(recourse), recourse.answered
+    worst, after = np.full(n, np.nan), as_objects([()] * n)
     if recourse.certificates is not None:
-        worst[recourse.answered] = recourse.certificates.margin_lower
-    old, new = (
-        list(zip(*(values_of(space, space.features[i], table[:, i]) for i in places), strict=True))
-        for table in (recourse.people.numbers, answer_numbers(recourse, recourse.answered)[1])
+        worst[rows] = recourse.certificates.margin_lower
+    if rows.size:
+        after[rows] = as_objects(_rows(recourse.space, shown, answer_numbers(recourse, rows)[1]))
+    columns = (
+        keys,
+        _rows(recourse.space, shown, recourse.people.numbers),
+        after.tolist(),
+        advice_of(recourse),
+        recourse.verdict_names.fillna(""),
+        finite(recourse.cost_l1),
+        finite(radii),
+        finite(recourse.optimality_gap),
+        finite(worst),
+        map(str, recourse.reason),
+        map(counters.get, range(n)),
+        zip(finite(chances(recourse, recourse.people.points)), finite(chances(recourse, recourse.points)), strict=True),
+        against,
+        others,
+        certificates,
+        letters,
+        kept,
     )
-    told, today_and_then = iter(new), (recourse.people.points, recourse.points)
-    columns = {
-        "before": old,
-        "after": [next(told) if answered else () for answered in recourse.found],
-        "advice": advice_of(recourse),
-        "verdict": [name or "" for name in recourse.verdict_names],
-        "cost": finite(recourse.cost_l1),
-        "gap": finite(recourse.optimality_gap),
-        "worst_margin": finite(worst),
-        "reason": [str(reason) for reason in recourse.reason],
-        "probability": list(zip(*(finite(chances(recourse, points)) for points in today_and_then), strict=True)),
-        **beside,
-    }
-    return tuple(Person(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
+    return tuple(starmap(Person, zip(*columns, strict=True)))
+
+
+def _rows(space: FeatureSpace, shown: Sequence[Feature], numbers: Floats) -> list[tuple[Value, ...]]:
+    """The shown columns of a table as people write them, row by row."""
+    columns = (values_of(space, feature, numbers[:, space.names.index(feature.name)]) for feature in shown)
+    return list(zip(*columns, strict=True))
 
 
 def advice_of(recourse: Recourse) -> list[tuple[str, ...]]:
@@ -76,41 +96,40 @@ def finite(values: Iterable[float]) -> list[float | None]:
 def values_of(space: FeatureSpace, feature: Feature, numbers: Floats) -> list[Value]:
     """A column's numbers as people write them."""
     if feature.labelled:
-        labels: list[Value] = [_plain(space, feature.name, label) for label in feature.categories]
+        labels: list[Value] = []
+        for label in feature.categories:
+            value = label.item() if isinstance(label, np.generic) else label
+            word = space.notes.word(feature.name, label)
+            labels.append(value if isinstance(value, bool | int | float) and word == str(label) else word)
         return [NOT_STATED if math.isnan(code) else labels[int(code)] for code in numbers]
     known = numbers[~np.isnan(numbers)]
     whole = feature.precision == "integer" or bool((feature.step or 0.5) % 1.0 == 0.0 and (known % 1.0 == 0.0).all())
     return [NOT_STATED if math.isnan(number) else int(number) if whole else float(number) for number in numbers]
 
 
-def _plain(space: FeatureSpace, name: Name, label: Any) -> Value:
-    value, word = label.item() if isinstance(label, np.generic) else label, space.notes.word(name, label)
-    return value if isinstance(value, bool | int | float) and word == str(label) else word
-
-
 def counted(recourse: Recourse, shown: Sequence[Feature], accepted: pd.DataFrame | None) -> list[tuple[Counted, ...]]:
     """What counts most against each person, by the place of its column among those that are shown."""
     space = recourse.space
     places = {feature.name: place for place, feature in enumerate(shown)}
-    return [
-        tuple(
-            Counted(
-                places[one.feature.name],
-                values_of(space, one.feature, np.array([one.usual]))[0],
-                one.margin,
-                one.within_reach,
-            )
-            for one in mine[:_MOST_REASONS]
-        )
-        for mine in against(recourse, np.arange(len(recourse)), accepted)
-    ]
+    result = []
+    for mine in against(recourse, np.arange(len(recourse)), accepted):
+        told = []
+        for one in mine[:_MOST_REASONS]:
+            (usual,) = values_of(space, one.feature, np.array([one.usual]))
+            told.append(Counted(places[one.feature.name], usual, one.margin, one.within_reach))
+        result.append(tuple(told))
+    return result
 
 
 def chances(recourse: Recourse, points: Floats) -> Floats:
     """The model's probability of the class that each person was promised; nan where it has none."""
     model, result = recourse.model, np.full(len(points), np.nan)
     rows = np.flatnonzero(np.isfinite(points).all(axis=1))
-    if not _has_probabilities(recourse) or not rows.size:
+    # Scores are log-odds; those of a support vector machine are not, unless they were calibrated.
+    odds = model.calibration is not None or model.odds
+    if not isinstance(model.trained, Network):
+        odds = bool(getattr(getattr(model.trained, "score", None), "odds", False))
+    if not odds or not rows.size:
         return result
     logits = model.trained.logits(points[rows])
     if model.calibration is not None:
@@ -119,14 +138,6 @@ def chances(recourse: Recourse, points: Floats) -> Floats:
         logits = np.column_stack([np.zeros(rows.size), logits])
     result[rows] = softmax(logits, axis=1)[np.arange(rows.size), recourse.targets[rows]]
     return result
-
-
-def _has_probabilities(recourse: Recourse) -> bool:
-    """Whether its scores are log-odds; those of a support vector machine are not, unless they were calibrated."""
-    model = recourse.model
-    if isinstance(model.trained, Network):
-        return model.calibration is not None or model.odds
-    return bool(getattr(getattr(model.trained, "score", None), "odds", False))
 
 
 def other_ways(
@@ -165,18 +176,17 @@ def _add_alternatives(recourse: Recourse, table: pd.DataFrame, result: list[list
         )
 
 
-def certificate_ids(recourse: Recourse, path: str | os.PathLike[str] | None) -> list[str]:
+def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[str]:
     """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
-    if path is None or recourse.changes is None:
+    if recourse.changes is None:
         return [""] * len(recourse)
     from holdfast import checker
     from holdfast.promises.certificate import read_certificates, row_document
-    from holdfast.verify.exact import checker_model
 
     if not Path(path).exists():
         raise InvalidInputError(f"certificates: expected a file or a folder, got {str(path)!r}, which is not there")
     trained, off = recourse.model.trained, recourse.model.offsets
-    model = checker_model(trained).sha256 if isinstance(trained, Network) else None
+    model = fingerprint(trained) if isinstance(trained, Network) else None
     about = ("ROBUST", _without_models(recourse.changes.to_dict()), model, list(off) if any(off) else [])
     ids: dict[object, str] = {}
     for document in read_certificates(path):
@@ -194,10 +204,8 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str] | None) -> 
     return result
 
 
-def letter_links(folder: str | os.PathLike[str] | None, page: Path, keys: Sequence[str]) -> list[str]:
+def letter_links(folder: str | os.PathLike[str], page: Path, keys: Sequence[str]) -> list[str]:
     """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
-    if folder is None:
-        return [""] * len(keys)
     try:
         manifest = pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)
         files = dict(zip(manifest["key"], manifest["file"], strict=True))
@@ -210,14 +218,3 @@ def letter_links(folder: str | os.PathLike[str] | None, page: Path, keys: Sequen
 def _without_models(changes: Mapping[str, Any]) -> dict[str, Any]:
     """A certificate has the models of an ensemble in full."""
     return {name: value for name, value in changes.items() if name != "models"}
-
-
-def evidence_of(certificates: Sequence[str], ledger: Ledger | str | None) -> list[tuple[str, str]]:
-    """What is kept outside the report."""
-    kept = []
-    many = sum(map(bool, certificates))
-    if many:
-        kept.append(("Certificates", f"{many:,}, whose ids stand on people's pages; `holdfast check` checks them"))
-    if ledger is not None:
-        kept.append(("Ledger's head", ledger if isinstance(ledger, str) else ledger.head))
-    return kept

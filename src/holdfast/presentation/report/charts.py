@@ -52,7 +52,8 @@ class Scale:
         """
         rough = (self.high - self.low) / about
         power = 10.0 ** floor(log10(rough))
-        step = next(step for step in (1, 2, 2.5, 5, 10) if step * power >= rough * 0.99) * power
+        steps = power * np.array([1, 2, 2.5, 5, 10])
+        step = float(steps[steps >= rough * 0.99][0])
         step = max(float(round(step)), 1.0) if whole else step
         first, last = -floor(-self.low / step + 1e-9), floor(self.high / step + 1e-9)
         return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
@@ -114,7 +115,7 @@ class Plot:
     def placed_names(self, y: Scale, gap: float, low: float) -> Iterator[tuple[dict[str, Any], float]]:
         """The names, each as near as it can be to the height where it is wanted."""
         heights = spread([y(height) for _, height in self.named], gap, y.end, low)
-        return zip((named for named, _ in self.named), heights, strict=True)
+        return zip([named for named, _ in self.named], heights, strict=True)
 
     def squares(self, x: Scale, y: Scale) -> Iterator[tuple[float, float, float, str]]:
         """People counted on a grid: where, how large, and in words; the area of a square is their number."""
@@ -139,41 +140,48 @@ def survival(contents: Contents) -> Plot | None:
     curves = [(i, m.name, m.survival) for i, m in enumerate(contents.methods) if m.survival and m.survival.x]
     if not curves:
         return None
-    symbol, marked = contents.symbol, _marked(contents)
+    symbol, limits = contents.symbol, _limits(contents)
+    marked = [value for value, *_ in limits]
     # One curve is shown until almost nothing survives; several end where their names can still be told apart.
-    falls = [_falls_to(curve, 0.08 if len(curves) == 1 else 0.2) for *_, curve in curves]
+    level, falls = 0.08 if len(curves) == 1 else 0.2, []
+    for *_, curve in curves:
+        low = np.flatnonzero(np.asarray(curve.y) <= level)
+        falls.append(curve.x[low[0] if low.size else -1])
     reach = 1.05 * max(float(np.median(falls)), 1.6 * max(marked, default=0.0), 1e-12)
     shown = sorted({*Scale(0, reach, 0, 1).ticks(9), *marked})
     many = 8 if len(curves) < 4 else 4
     drawn: list[dict[str, Any]] = []
+    told: list[str] = []
+    columns = [[at_most(x) for x in shown]]
     for i, name, curve in curves:
-        places = sorted({*((k + 0.5 + (i % 4) / 8) * reach / many for k in range(many)), *marked})
-        tips = [f"{name}: {share(curve.at(place))} survives {symbol} = {radius(place)}" for place in places]
+        places = sorted({*((np.arange(many) + 0.5 + (i % 4) / 8) * reach / many).tolist(), *marked})
+        at = [f"{share(curve.at(x))} at {symbol} = {at_most(x)}" for x in marked or shown[::3]]
+        told.append(f"{name}: {', '.join(at)}")
+        columns.append([share(curve.at(x)) for x in shown])
         drawn.append(
             {
                 "name": cut(name, 18),
                 "number": i,
                 "path": partial(_steps, curve),
-                "marks": [(place, curve.at(place), tip) for place, tip in zip(places, tips, strict=True)],
+                "marks": [
+                    (x, curve.at(x), f"{name}: {share(curve.at(x))} survives {symbol} = {radius(x)}") for x in places
+                ],
                 "end": curve.at(reach),
             }
         )
     return Plot(
         name="survival",
         title=f"Share of advice that provably survives, for every {symbol}",
-        description=". ".join(
-            f"{name}: " + ", ".join(f"{share(curve.at(x))} at {symbol} = {at_most(x)}" for x in marked or shown[::3])
-            for _, name, curve in curves
-        ),
+        description=". ".join(told),
         across=f"{symbol}: how far {may_change(contents.unit)}",
         upright="advice that survives",
         reach=reach,
         top=1,
-        heads=(symbol, *(name for _, name, _ in curves)),
-        rows=[(at_most(x), *(share(curve.at(x)) for *_, curve in curves)) for x in shown],
+        heads=(symbol, *[name for _, name, _ in curves]),
+        rows=list(zip(*columns, strict=True)),
         caption=f"Share of the advice found that provably survives, by {symbol}",
         counts="shares",
-        limits=_limits(contents),
+        limits=limits,
         named=[(one, one["end"]) for one in reversed(drawn)] if len(curves) > 1 else (),
         curves=drawn,
     )
@@ -195,7 +203,7 @@ def trade(contents: Contents) -> Plot | None:
         for i, person in enumerate(contents.people)
         if person.cost is not None and person.radius is not None
     ]
-    costs, radii = (np.array([person[name] for person in people], dtype=np.float64) for name in ("cost", "radius"))
+    costs, radii = np.array([(one["cost"], one["radius"]) for one in people], dtype=np.float64).reshape(-1, 2).T
     medians: list[dict[str, Any]] = [
         {"number": i, "name": method.name, "cost": cost, "radius": height, "words": _in_words(cost, height)}
         for i, method in enumerate(contents.methods)
@@ -203,8 +211,8 @@ def trade(contents: Contents) -> Plot | None:
     ]
     if not people and not medians:
         return None
-    right = max(_reach(costs), *(one["cost"] for one in medians), 1e-12)
-    top = max(_reach(radii), *(one["radius"] for one in medians), 1.25 * (limit or 0.0), 1e-12)
+    right = max(_reach(costs), *[one["cost"] for one in medians], 1e-12)
+    top = max(_reach(radii), *[one["radius"] for one in medians], 1.25 * (limit or 0.0), 1e-12)
     beyond = int(np.sum((costs > 1.04 * right) | (radii > 1.04 * top)))
     binned, own = len(people) > MOST_MARKS, "Δ's" if contents.symbol == "radius" else contents.symbol
     note = "Each square counts people; the larger, the more. " if binned else ""
@@ -216,7 +224,7 @@ def trade(contents: Contents) -> Plot | None:
         name="trade",
         title=f"Cost against certified radius, {len(people):,} people"
         + (f", advice by {first.name}" if first.name else ""),
-        description="; ".join(f"median of {one['name']}: {one['words']}" for one in medians),
+        description="; ".join([f"median of {one['name']}: {one['words']}" for one in medians]),
         across="cost of the advice",
         upright="certified radius",
         reach=1.04 * right,
@@ -240,8 +248,13 @@ def radii(contents: Contents) -> Plot | None:
     values = np.array([person.radius for person in contents.people if person.radius is not None])
     if not values.size:
         return None
-    limit = contents.delta
-    edges = _edges(max(_reach(values), 1.15 * max(_marked(contents), default=0.0), 1e-12), limit)
+    limit, limits = contents.delta, _limits(contents)
+    reach = max(_reach(values), 1.15 * (limits[-1][0] if limits else 0.0), 1e-12)
+    # Delta is an edge of the bars where bars of a sensible width allow it.
+    width = reach / _BINS
+    if limit is not None and limit > width:
+        width = limit / np.floor(limit / width)
+    edges = width * np.arange(int(np.ceil(reach / width - 1e-9)) + 1)
     inside = np.minimum(values, edges[-1])
     counts, _ = np.histogram(inside, bins=edges)
     safe = counts if limit is None else np.histogram(inside[values > limit], bins=edges)[0]
@@ -271,19 +284,13 @@ def radii(contents: Contents) -> Plot | None:
         caption="People by certified radius",
         counts="people",
         note=f"The last bar holds {more:,} whose radius is larger still." if more else "",
-        limits=_limits(contents),
+        limits=limits,
         bars=[
             {"low": low, "high": high, "people": n, "above": above, "tip": f"{people_in_words(n)}, radius {span}"}
             for span, (low, high), n, above in bars
             if n
         ],
     )
-
-
-def _marked(contents: Contents) -> list[float]:
-    """Delta and the calibrated delta, where there are such."""
-    calibrated = None if contents.calibrated is None else contents.calibrated.delta
-    return sorted({value for value in (contents.delta, calibrated) if value is not None})
 
 
 def _limits(contents: Contents) -> list[tuple[float, str, str]]:
@@ -300,18 +307,12 @@ def _limits(contents: Contents) -> list[tuple[float, str, str]]:
     return sorted(limits)
 
 
-def _falls_to(curve: Curve, level: float) -> float:
-    """From where on the curve lies at or below a level; its last step where it never does."""
-    low = np.flatnonzero(np.asarray(curve.y) <= level)
-    return curve.x[low[0] if low.size else -1]
-
-
 def _steps(curve: Curve, x: Scale, y: Scale) -> str:
     """The path of a step function, at the resolution of the picture: a step is drawn early rather than late."""
     pixel = np.floor(2 * np.array([x(value) for value in curve.x if value <= x.high])) / 2
-    last = [i for i in range(pixel.size) if i == pixel.size - 1 or pixel[i] != pixel[i + 1]]
-    steps = "".join(f"H{pixel[i]:g}V{y(curve.y[i]):.1f}" for i in last)
-    return f"M{x.start:.1f} {y(curve.at(0.0)):.1f}{steps}H{x.end:.1f}"
+    last = np.flatnonzero(np.diff(pixel, append=np.inf))
+    steps = [f"H{pixel[i]:g}V{y(curve.y[i]):.1f}" for i in last]
+    return f"M{x.start:.1f} {y(curve.at(0.0)):.1f}{''.join(steps)}H{x.end:.1f}"
 
 
 def _in_words(cost: float, height: float) -> str:
@@ -336,14 +337,6 @@ def _fifths(costs: Floats, radii: Floats, limit: float | None) -> list[tuple[str
     ]
 
 
-def _edges(reach: float, limit: float | None) -> Floats:
-    """Edges of the bars; delta is one of them where bars of a sensible width allow it."""
-    width = reach / _BINS
-    if limit is not None and limit > width:
-        width = limit / np.floor(limit / width)
-    return np.asarray(width * np.arange(int(np.ceil(reach / width - 1e-9)) + 1), dtype=np.float64)
-
-
 def _reach(values: Floats) -> float:
     """Where an axis ends: at the largest value, unless a few lie far beyond the others."""
     if not values.size:
@@ -360,7 +353,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     >>> spread([95, 96], 15, 0, 100)
     [85.0, 100.0]
     """
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
     places = [0.0] * len(wanted)
     least = low
     for i in order:

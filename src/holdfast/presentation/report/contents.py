@@ -35,8 +35,6 @@ class Figures:
         undecided.
     survival
         For every size of Δ the share of people *with an answer* whose advice survives; None where no radius is known.
-    radii
-        One for each person, in the order of `Contents.people`; None where there is no answer or no radius.
     """
 
     name: str
@@ -48,7 +46,6 @@ class Figures:
     median_cost: float | None
     median_radius: float | None
     survival: Curve | None = None
-    radii: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Moves:
     Attributes
     ----------
     changed, up, down
-        How many people are told to change it; of these how many up and how many down (0 for categories).
+        How many people are told to change it; of these how many up and how many down (0 without an order).
     median, low, high
         Of the signed changes, in the caller's units: the median, and the 10% and 90% quantiles; None for categories.
     swaps

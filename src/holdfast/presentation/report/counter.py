@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,98 +28,90 @@ SHOWN_CHANGES, SHOWN_FOR_MANY, MANY = 4, 2, 2000
 _BEYOND = (1e-9, 1e-6, 1e-3)
 
 
-@dataclass(frozen=True)
-class CostlyChange:
+class CostlyChange(NamedTuple):
     """One parameter, today and in the counter-model, and what its change alone does to one person's margin.
 
-    `source` is what the parameter weighs; a column may be called "bias" as well, so `bias` says which of them is one.
+    `source` is the place of what the parameter weighs among the inputs of its layer; a bias comes after all of them.
     """
 
     layer: int
-    source: str
     neuron: int
+    source: int
     today: float
     changed: float
     effect: float
-    bias: bool = False
 
 
 def closest_counter_models(
-    recourse: Recourse,
-    radii: Radii,
-    *,
-    rows: NDArray[np.intp],
-    advance: Callable[[int], object] | None = None,
+    recourse: Recourse, radii: Radii, *, rows: NDArray[np.intp], advance: Callable[[int], object]
 ) -> dict[int, CounterModel]:
     """The counter-models of these rows, each replayed through its own forward pass.
 
     The closest one known: at the certified radius, or inside Δ where the certificate has one there. A row for which
     neither is known is left out.
     """
-    place = np.cumsum(recourse.found) - 1
+    place, names = np.cumsum(recourse.found) - 1, _called(recourse.space)
     shown = SHOWN_CHANGES if rows.size <= MANY else SHOWN_FOR_MANY
     seen: dict[tuple[int, bytes], CounterModel | None] = {}
     result: dict[int, CounterModel] = {}
     for row in rows.tolist():
         same = (int(recourse.targets[row]), recourse.points[row].tobytes())
         if same not in seen:
-            witness = _witness(recourse, radii, row, int(place[row]))
-            seen[same] = None if witness is None else _counter_model(recourse, radii, row, *witness, shown)
+            near = _witness(recourse, radii, row, int(place[row]))
+            seen[same] = None if near is None else _counter_model(recourse, radii, row, *near, names, shown)
         counter = seen[same]
         if counter is not None:
             result[row] = counter
-        if advance is not None:
-            advance(1)
+        advance(1)
     return result
 
 
-def _witness(recourse: Recourse, radii: Radii, row: int, place: int) -> tuple[Classifier, float] | None:
-    """The model itself, just beyond the radius, and inside Δ for whoever Δ breaks; and how far away it is."""
-    changes = recourse.changes
-    near = _just_beyond(recourse, radii, row)
+def _witness(recourse: Recourse, radii: Radii, row: int, place: int) -> tuple[Classifier, float, bool] | None:
+    """The model just beyond the radius, and inside Δ for whoever Δ breaks; how far away it is, and if it is inside."""
+    changes, upper, near = recourse.changes, float(radii.upper[row]), None
+    for beyond in _BEYOND if np.isfinite(upper) else ():
+        size = max(upper * (1.0 + beyond), 1e-12)
+        decider = decider_for(recourse.model, radii.along.resized(size))
+        witness = certify_points(decider, recourse.points[row : row + 1], recourse.targets[row : row + 1]).witness(0)
+        if witness is not None:
+            near = (witness, *_measured(recourse, radii, witness, size))
+            break
     if changes is None or recourse.certificates is None:
         return near
     verdict = recourse.certificates.verdict[place]
-    inside = near is not None and _inside(recourse, *near)
+    inside = near is not None and near[2]
     if verdict is Verdict.ROBUST and inside:
         raise HoldfastError(
             f"row {row}: a counter-model lies within a Δ that is proven safe; please report this as a bug"
         )
     if verdict is Verdict.NOT_ROBUST and not inside:
         broken = recourse.certificates.witness(place)
-        return broken, _distance(recourse, radii, broken, changes.size)
+        return broken, *_measured(recourse, radii, broken, changes.size)
     return near
 
 
-def _just_beyond(recourse: Recourse, radii: Radii, row: int) -> tuple[Classifier, float] | None:
-    upper = float(radii.upper[row])
-    if not np.isfinite(upper):
-        return None
-    for beyond in _BEYOND:
-        size = max(upper * (1.0 + beyond), 1e-12)
-        decider = decider_for(recourse.model, radii.along.resized(size))
-        witness = certify_points(decider, recourse.points[row : row + 1], recourse.targets[row : row + 1]).witness(0)
-        if witness is not None:
-            return witness, _distance(recourse, radii, witness, size)
-    return None
+def _measured(recourse: Recourse, radii: Radii, witness: Classifier, size: float) -> tuple[float, bool]:
+    """How far away a model is that was met in a Δ of this size, and whether the advice's own Δ has it.
 
-
-def _distance(recourse: Recourse, radii: Radii, witness: Classifier, size: float) -> float:
-    """How far away a model is that was found in a Δ of this size: between parameters measured, else that size."""
-    if not isinstance(radii.along, PlausibleChanges) or not isinstance(witness, Network):
-        return size
-    return parameter_distance(recourse.network, witness, radii.along.norm)
-
-
-def _inside(recourse: Recourse, witness: Classifier, distance: float) -> bool:
-    changes = recourse.changes
+    Between parameters the distance is measured; elsewhere it is that size.
+    """
+    changes, distance = recourse.changes, size
+    if isinstance(radii.along, PlausibleChanges) and isinstance(witness, Network):
+        distance = parameter_distance(recourse.network, witness, radii.along.norm)
     if isinstance(changes, PlausibleChanges) and isinstance(witness, Network):
-        return changes.contains(recourse.network, witness)
-    return changes is not None and distance <= changes.size
+        return distance, changes.contains(recourse.network, witness)
+    return distance, changes is not None and distance <= changes.size
 
 
 def _counter_model(
-    recourse: Recourse, radii: Radii, row: int, witness: Classifier, distance: float, shown: int
+    recourse: Recourse,
+    radii: Radii,
+    row: int,
+    witness: Classifier,
+    distance: float,
+    inside: bool,
+    names: Sequence[str],
+    shown: int,
 ) -> CounterModel:
     target, point = int(recourse.targets[row]), recourse.points[row]
     if witness.predict_index(point[None])[0] == target:
@@ -126,15 +119,12 @@ def _counter_model(
     changes: list[ParameterChange] = []
     # Where the margin falls, whatever the parameters do, they have nothing to tell.
     if isinstance(witness, Network) and radii.along.unit != "margin":
-        network, names = recourse.network, _called(recourse.space)
-        direction = margin_direction(witness, point, target)
-        changes = [
-            ParameterChange(_where(network, change), change.today, change.changed, change.effect)
-            for change in costliest_changes(network, witness, point, names, shown, direction=direction)
-        ]
+        for change in costliest_changes(recourse.network, witness, point, target, shown):
+            where = parameter_name(recourse.network, names, change)
+            changes.append(ParameterChange(where, change.today, change.changed, change.effect))
     return CounterModel(
         distance=distance,
-        inside=_inside(recourse, witness, distance),
+        inside=inside,
         margin_today=float(least_margins(recourse.classifier, target, point[None])[0]),
         margin_counter=float(least_margins(witness, target, point[None])[0]),
         changes=tuple(changes),
@@ -159,69 +149,45 @@ def _called(space: FeatureSpace) -> list[str]:
     return names
 
 
-def margin_direction(network: Network, point: Floats, target: int) -> Floats:
-    """How the margin of `target` over its strongest rival at this point is made of the logits."""
-    if network.n_outputs == 1:
-        return np.array([1.0 if target == 1 else -1.0])
-    rivals = network.logits(point[None])[0]
-    rivals[target] = -np.inf
-    direction = np.zeros(network.n_outputs)
-    direction[target], direction[int(rivals.argmax())] = 1.0, -1.0
-    return direction
-
-
-def costliest_changes(
-    network: Network,
-    witness: Network,
-    point: Floats,
-    names: Sequence[str],
-    n: int,
-    *,
-    direction: Floats | None = None,
-) -> list[CostlyChange]:
+def costliest_changes(network: Network, witness: Network, point: Floats, target: int, n: int) -> list[CostlyChange]:
     """The `n` parameter changes that lower this point's margin most, each measured alone and to first order.
 
-    Parameters
-    ----------
-    names
-        The model's variables.
-    direction
-        The margin as a linear function of the logits; by default the logit of a binary model.
+    The margin is that of `target` over its strongest rival in the counter-model.
     """
+    rivals = witness.logits(point[None])[0]
+    # Of the margin, with respect to the preactivations of each layer.
+    gradient = np.zeros(network.n_outputs)
+    if network.n_outputs == 1:
+        gradient[0] = 1.0 if target == 1 else -1.0
+    else:
+        rivals[target] = -np.inf
+        gradient[target], gradient[int(rivals.argmax())] = 1.0, -1.0
     values, active = [point], []
     for weight, bias, activation in zip(network.weights, network.biases, (*network.activations, ""), strict=True):
         reached = weight @ values[-1] + bias
         active.append(reached > 0.0 if activation == "relu" else np.ones(reached.shape, dtype=np.bool_))
         values.append(np.where(active[-1], reached, 0.0))
     costly: list[CostlyChange] = []
-    # Of the margin, with respect to the preactivations of each layer.
-    gradient = np.ones(1) if direction is None else direction
     for layer in reversed(range(len(network.weights))):
         weight = network.weights[layer]
         today = np.column_stack([weight, network.biases[layer]])
         changed = np.column_stack([witness.weights[layer], witness.biases[layer]])
         effect = np.outer(gradient, np.append(values[layer], 1.0)) * (changed - today)
-        sources = [*(names if layer == 0 else [f"neuron {i + 1}" for i in range(weight.shape[1])]), "bias"]
-        for neuron, column in _smallest(effect, n).tolist():
-            cell, is_bias = (neuron, column), column == weight.shape[1]
-            numbers = (float(today[cell]), float(changed[cell]), float(effect[cell]))
-            costly.append(CostlyChange(layer, sources[column], neuron, *numbers, is_bias))
+        for place in np.argsort(effect, axis=None, kind="stable")[:n].tolist():
+            if effect.flat[place] < 0.0:
+                numbers = (float(part.flat[place]) for part in (today, changed, effect))
+                costly.append(CostlyChange(layer, *divmod(place, effect.shape[1]), *numbers))
         gradient = (gradient @ weight) * (active[layer - 1] if layer else 1.0)
-    return sorted((one for one in costly if one.effect < 0.0), key=lambda one: (one.effect, one.layer))[:n]
+    return sorted(costly, key=attrgetter("effect", "layer"))[:n]
 
 
-def _smallest(effect: Floats, n: int) -> NDArray[np.intp]:
-    order = np.argsort(effect, axis=None, kind="stable")[:n]
-    return np.column_stack(np.unravel_index(order, effect.shape))
-
-
-def _where(network: Network, change: CostlyChange) -> str:
-    last = change.layer == len(network.weights) - 1
-    if last:
+def parameter_name(network: Network, names: Sequence[str], change: CostlyChange) -> str:
+    """Which parameter a change is of, in words; `names` are what people call the model's variables."""
+    if change.layer == len(network.weights) - 1:
         of = "the score" if network.n_outputs == 1 else f"the score of class {network.classes[change.neuron]}"
     else:
         of = f"neuron {change.neuron + 1} of layer {change.layer + 1}"
-    if change.bias:
+    if change.source == network.weights[change.layer].shape[1]:
         return f"bias of {of}"
-    source = change.source if change.layer == 0 else f"{change.source} of layer {change.layer}"
+    source = f"neuron {change.source + 1} of layer {change.layer}" if change.layer else names[change.source]
     return f"weight of {source} in {of}"

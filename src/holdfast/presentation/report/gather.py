@@ -20,7 +20,7 @@ from holdfast.dates import iso_date
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature
-from holdfast.features.kinds import Direction, Name
+from holdfast.features.kinds import Direction
 from holdfast.generators import Recourse
 from holdfast.generators.base import ReasonKind
 from holdfast.generators.moves import Move
@@ -32,7 +32,6 @@ from holdfast.presentation.pictures.certified import survival
 from holdfast.presentation.report.beside import (
     certificate_ids,
     counted,
-    evidence_of,
     finite,
     letter_links,
     other_ways,
@@ -48,7 +47,6 @@ from holdfast.presentation.report.contents import (
     Missing,
     Moves,
     Refits,
-    Slices,
 )
 from holdfast.presentation.report.counter import closest_counter_models
 from holdfast.presentation.report.groups import Groups, figures_of, slices_of
@@ -117,50 +115,55 @@ def gather(
         raise InvalidInputError(f"recourse: expected what `explain` returns, got {type(recourse).__name__}")
     if len(recourse) == 0:
         raise InvalidInputError("recourse: expected at least one person, got none")
-    when, names = iso_date(date, "date"), _keys(recourse, keys)
-    method = _NAME if recourse.generator is None else type(recourse.generator).__name__
-    main = method if name is None else str(name)
-    known, measured = _calibrated(calibrated, recourse), _radii(recourse, radii)
-    methods = [_method(main, recourse, measured)]
+    when, names, n = iso_date(date, "date"), _keys(recourse, keys), len(recourse)
+    maker = _NAME if recourse.generator is None else type(recourse.generator).__name__
+    main = maker if name is None else str(name)
+    known = None if calibrated is None else _calibrated(calibrated, recourse)
+    method, measured = _method(main, recourse, radii)
     compared = {str(name): _alike(recourse, other, f"others[{name!r}]") for name, other in (others or {}).items()}
-    methods += [_method(name, same, _radii(same, radii)) for name, same in compared.items()]
-    if len({method.name for method in methods}) != len(methods):
+    if main in compared:
         raise InvalidInputError(f"others: expected a name of its own for each method, got {main!r} twice")
-    today = recourse.people.points
-    needed = (recourse.classifier.predict_index(today) != recourse.targets) | recourse.found
+    methods = (method, *[_method(name, same, radii)[0] for name, same in compared.items()])
+    needed = (recourse.classifier.predict_index(recourse.people.points) != recourse.targets) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
-    space, moves = recourse.space, {move.feature.name: move for move in recourse.moves}
+    space, moves = recourse.space, recourse.moves
+    moved = {move.feature.name for move in moves}
     # A protected attribute is nobody's business on a person's page, unless the advice itself touches it.
-    shown = [feature for feature in space.features if feature.name in moves or feature.name not in space.protected]
+    shown = [feature for feature in space.features if feature.name in moved or feature.name not in space.protected]
     columns = {feature.name: _column(space, feature) for feature in shown}
+    free = (one.name for one in shown if one.name not in moved and one.direction is not Direction.IMMUTABLE)
+    unmoved = (Moves(columns[name], 0) for name in free)
     kept, refits = _refits(recourse, retrained)
-    proofs = certificate_ids(recourse, certificates)
+    proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
     people = people_of(
         recourse,
         shown,
-        key=names,
-        radius=finite(measured.lower),
-        counter=[counters.get(row) for row in range(len(recourse))],
+        keys=names,
+        radii=measured.lower,
+        counters=counters,
         against=counted(recourse, shown, accepted),
-        others=other_ways(recourse, compared, alternatives),
-        certificate=proofs,
-        letter=letter_links(letters, page, names),
+        others=other_ways(recourse, compared, alternatives) if compared or alternatives is not None else [()] * n,
+        certificates=proofs,
+        letters=[""] * n if letters is None else letter_links(letters, page, names),
         kept=kept,
     )
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
-    limits = [*limits_of(recourse, methods[0], measured, needed=needed, before=today), *left_out]
-    limits += _not_compared(recourse, slices)
+    limits = [*limits_of(recourse, method, measured, needed), *left_out]
+    for attribute in space.protected:
+        if attribute not in recourse.factuals.columns and not any(one.attribute == str(attribute) for one in slices):
+            label = space.label(attribute)
+            limits.append(f"“{label}” is protected, but not in the people's table: they are not compared by it.")
     return Contents(
         title=_TITLE if title is None else str(title),
         date=when,
-        facts=facts_of(recourse, name or _UNRECORDED, when, outcome, cost, evidence_of(proofs, ledger)),
-        promise=promise_of(recourse, methods[0], known, needed, outcome, refits),
+        facts=facts_of(recourse, name or _UNRECORDED, when, outcome, cost, certificates=proofs, ledger=ledger),
+        promise=promise_of(recourse, method, measured, known, needed, outcome, refits),
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
-        methods=tuple(methods),
+        methods=methods,
         columns=tuple(columns.values()),
-        moves=_moves(shown, columns, moves),
+        moves=(*(_moves(columns[move.feature.name], move) for move in moves), *unmoved),
         slices=slices,
         missing=_missing(recourse),
         people=people,
@@ -172,15 +175,6 @@ def gather(
         refits=refits,
         threshold=recourse.model.threshold if isinstance(recourse.model.threshold, float) else None,
     )
-
-
-def _not_compared(recourse: Recourse, slices: tuple[Slices, ...]) -> list[str]:
-    compared = {one.attribute for one in slices}
-    return [
-        f"“{recourse.space.label(attribute)}” is protected, but not in the people's table: they are not compared by it."
-        for attribute in recourse.space.protected
-        if str(attribute) not in compared
-    ]
 
 
 def _counters(
@@ -218,19 +212,10 @@ def _column(space: FeatureSpace, feature: Feature) -> Column:
     return Column(str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why)
 
 
-def _moves(shown: Sequence[Feature], columns: Mapping[Name, Column], moves: Mapping[Name, Move]) -> tuple[Moves, ...]:
-    """What the advice does with each column that can move, the one that moves most often first."""
-    result = []
-    for feature in shown:
-        column, move = columns[feature.name], moves.get(feature.name)
-        if move is None:
-            result += [] if feature.direction is Direction.IMMUTABLE else [Moves(column, 0)]
-        elif feature.labelled:
-            result.append(Moves(column, move.changed, swaps=move.swaps))
-        else:
-            middle, low, high = finite([move.median, move.low, move.high])
-            result.append(Moves(column, move.changed, move.up, move.down, middle, low, high))
-    return tuple(sorted(result, key=lambda moves: -moves.changed))
+def _moves(column: Column, move: Move) -> Moves:
+    """What the advice does with a column, with None where a number says nothing."""
+    middle, low, high = finite([move.median, move.low, move.high])
+    return Moves(column, move.changed, move.up, move.down, middle, low, high, move.swaps)
 
 
 def _missing(recourse: Recourse) -> tuple[Missing, ...]:
@@ -261,20 +246,15 @@ def _refits(recourse: Recourse, retrained: Iterable[object]) -> tuple[list[int |
     return kept, Refits(len(valid), float(shares.mean()), float(shares.min()), by_all)
 
 
-def _radii(recourse: Recourse, wanted: bool) -> Radii:
-    """The certified radii of the rows with an answer, none of them infinite."""
-    radii = recourse.radii if wanted else radii_of(recourse, "Certified radii were not asked for.")
-    return replace(radii, lower=np.minimum(radii.lower, FAR))
-
-
-def _method(name: str, recourse: Recourse, radii: Radii) -> Figures:
-    """What a method did, in figures."""
-    figures, lower = figures_of(name, recourse, np.ones(len(recourse), dtype=np.bool_), radii.lower), radii.lower
-    figures = replace(figures, radii=tuple(finite(lower)))
-    if not radii.known or not figures.found:
-        return figures
-    steps, shares = survival(np.where(lower < FAR, lower, np.inf)[recourse.found])
-    return replace(figures, survival=Curve(tuple(steps.tolist()), tuple(shares.tolist())))
+def _method(name: str, recourse: Recourse, wanted: bool) -> tuple[Figures, Radii]:
+    """What a method did, in figures, and the certified radii of the rows with an answer, none of them infinite."""
+    known = recourse.radii if wanted else radii_of(recourse, "Certified radii were not asked for.")
+    radii = replace(known, lower=np.minimum(known.lower, FAR))
+    figures = figures_of(name, recourse, np.ones(len(recourse), dtype=np.bool_), radii.lower)
+    if radii.unknown or not figures.found:
+        return figures, radii
+    steps, shares = survival(np.where(radii.lower < FAR, radii.lower, np.inf)[recourse.found])
+    return replace(figures, survival=Curve(tuple(steps.tolist()), tuple(shares.tolist()))), radii
 
 
 def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
@@ -294,9 +274,7 @@ def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
     return other if other.changes == recourse.changes else other.under(recourse.changes)
 
 
-def _calibrated(given: ChosenDelta | float | None, recourse: Recourse) -> Calibrated | None:
-    if given is None:
-        return None
+def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
     changes = recourse.changes
     if changes is not None and not isinstance(changes, PlausibleChanges):
         raise InvalidInputError(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # How many people are on the page without its script.
 FIRST_ROWS = 50
+# What the browser may do: apply this style, run this script, and fetch nothing.
+_POLICY = "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'"
 
 
 def render(contents: Contents) -> str:
@@ -31,15 +33,19 @@ def render(contents: Contents) -> str:
     contents is escaped.
     """
     people, encoding = people_json(contents)
-    style, script = _static("report.css"), _static("report.js")
+    texts, hashes = [], []
+    for name in ("report.css", "report.js"):
+        text = files("holdfast.presentation.report").joinpath("static", name).read_text(encoding="utf-8")
+        texts.append(Markup(text))
+        hashes.append(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'")
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             contents=contents,
-            style=style,
-            script=script,
-            policy=_policy(style, script),
+            style=texts[0],
+            script=texts[1],
+            policy=_POLICY.format(*hashes),
             people=people,
             encoding=encoding,
             survival=survival(contents),
@@ -49,8 +55,6 @@ def render(contents: Contents) -> str:
             deltas="" if contents.delta is None else numbers.deltas(contents.least_delta, contents.delta),
             first_rows=contents.people[:FIRST_ROWS],
             kinds={person.verdict or "uncertified" * bool(person.after) for person in contents.people},
-            moved=sorted(contents.moves, key=lambda move: -move.changed),
-            missing=sum(one.people for one in contents.missing),
         )
     )
 
@@ -76,25 +80,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    names = ("figure", "radius", "about", "share", "part_of", "change")
-    environment.filters.update({name: getattr(numbers, name) for name in names})
-    environment.filters.update({"px": _px, "at": "{:.1f}".format, "count": "{:,}".format})
-    environment.filters["breakable"] = _breakable
+    for formatter in (numbers.figure, numbers.radius, numbers.about, numbers.share, numbers.part_of, numbers.change):
+        environment.filters[formatter.__name__] = formatter
+    environment.filters.update({"px": _px, "at": "{:.1f}".format, "count": "{:,}".format, "breakable": _breakable})
     environment.globals["scale"] = Scale
     return environment
-
-
-def _static(name: str) -> Markup:
-    """A file of ours, as it is."""
-    return Markup(files("holdfast.presentation.report").joinpath("static", name).read_text(encoding="utf-8"))
-
-
-def _policy(style: str, script: str) -> str:
-    """What the browser may do: apply this style, run this script, and fetch nothing."""
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

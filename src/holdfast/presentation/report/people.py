@@ -26,21 +26,13 @@ MOST_PLAIN = 600_000
 MOST_CHANGES = 8
 _DIGITS = 6
 # Columns of the data that are often empty.
-_RARE = {"others", "against", "chances", "certificates", "letters"}
+_RARE = ("others", "against", "chances", "certificates", "letters")
 # Inside <script> a text must not end it, nor open a comment; JSON reads these as the same characters.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def people_json(contents: Contents) -> tuple[Markup, str]:
     """The data, ready to stand inside <script>, and their encoding: "json" or "gzip"."""
-    text = json.dumps(_table(contents), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    if len(text) <= MOST_PLAIN:
-        return Markup(text.translate(_ESCAPES)), "json"
-    packed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
-    return Markup(base64.b64encode(packed).decode()), "gzip"
-
-
-def _table(contents: Contents) -> dict[str, Any]:
     people = contents.people
     # Texts and parameters in the order in which they first come, each once.
     reasons: dict[Hashable, int] = {}
@@ -85,8 +77,14 @@ def _table(contents: Contents) -> dict[str, Any]:
             "parameters": list(parameters),
         },
     }
-    # What nobody has needs no place.
-    return {name: value if name not in _RARE or any(value) else [] for name, value in table.items()}
+    for name in _RARE:
+        # What nobody has needs no place.
+        table[name] = table[name] if any(table[name]) else []
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) <= MOST_PLAIN:
+        return Markup(text.translate(_ESCAPES)), "json"
+    packed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
+    return Markup(base64.b64encode(packed).decode()), "gzip"
 
 
 def _code(texts: dict[Hashable, int], text: Hashable) -> int:
@@ -96,8 +94,8 @@ def _code(texts: dict[Hashable, int], text: Hashable) -> int:
 
 def _column(values: list[Value]) -> list[Any] | dict[str, list[Any]]:
     """A column of numbers as it is; one with texts as codes and the texts they stand for."""
-    shown = [_value(value) for value in values]
-    if not any(isinstance(value, str) for value in values):
+    shown = list(map(_value, values))
+    if str not in set(map(type, values)):
         return shown
     texts: dict[Hashable, int] = {}
     return {"codes": [_code(texts, value) for value in shown], "texts": list(texts)}

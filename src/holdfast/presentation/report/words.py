@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,25 +16,50 @@ from numpy.typing import NDArray
 from holdfast import _numbers as numbers
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
+from holdfast.features.codec import differs
 from holdfast.generators import Generator, Recourse
+from holdfast.generators.moves import answer_numbers
 from holdfast.generators.radii import Radii
-from holdfast.network import Floats, Network
+from holdfast.network import Network
 from holdfast.presentation.report.contents import Calibrated, Figures, Refits
+from holdfast.promises.terms import fingerprint
+
+if TYPE_CHECKING:
+    from holdfast.promises.ledger import Ledger
 
 
 def facts_of(
-    recourse: Recourse, name: str, date: str, outcome: str | None, cost: str, evidence: Sequence[tuple[str, str]]
+    recourse: Recourse,
+    name: str,
+    date: str,
+    outcome: str | None,
+    cost: str,
+    *,
+    certificates: Sequence[str],
+    ledger: Ledger | str | None,
 ) -> tuple[tuple[str, str], ...]:
-    """The method, the model, Δ, the target and the date, as pairs.
+    """The method, the model, Δ, the target, what is kept outside the report, and the date, as pairs.
 
-    `name` is what the method is called where nothing else is known of it, `evidence` what is kept outside the report.
+    `name` is what the method is called where nothing else is known of it, `certificates` are people's ids, "" for none.
     """
-    changes, threshold = recourse.changes, recourse.model.threshold
+    changes, threshold, network = recourse.changes, recourse.model.threshold, recourse.model.trained
+    model = [("Model", f"Known by its scores, {network.n_features} variables")]
+    if isinstance(network, Network):
+        build = " + ".join(map(str, network.hidden)) + " hidden neurons" if network.hidden else "No hidden layer"
+        model = [
+            ("Model", f"{build}, {network.n_parameters:,} parameters"),
+            ("Model's SHA-256", fingerprint(network)),
+        ]
+    evidence, many = [], sum(map(bool, certificates))
+    if many:
+        evidence.append(("Certificates", f"{many:,}, whose ids stand on people's pages; `holdfast check` checks them"))
+    if ledger is not None:
+        evidence.append(("Ledger's head", ledger if isinstance(ledger, str) else ledger.head))
     return (
         ("Advice by", name if recourse.generator is None else settings_of(recourse.generator)),
         ("People", f"{len(recourse):,}"),
         ("Promised", capital(classes_of(recourse) if outcome is None else f"{outcome} ({classes_of(recourse)})")),
-        *_model(recourse),
+        *model,
         *([] if threshold is None else [("Decision threshold", f"A probability of {threshold}")]),
         ("Plausible models (Δ)", "none stated" if changes is None else capital(changes.in_words(repr))),
         ("Cost", cost),
@@ -45,7 +70,7 @@ def facts_of(
 
 def cost_of(space: FeatureSpace) -> str:
     """What a cost is."""
-    weighted = ", weighted by column" if any(weight != 1.0 for weight in space.weights) else ""
+    weighted = ", weighted by column" if (np.asarray(space.weights) != 1.0).any() else ""
     return (
         f"The mean absolute change over the model's {space.n_variables} variables, as the model scales them{weighted}"
     )
@@ -53,8 +78,11 @@ def cost_of(space: FeatureSpace) -> str:
 
 def settings_of(generator: Generator) -> str:
     """The method and its settings; a table by how many rows it has."""
-    told = {field.name: getattr(generator, field.name) for field in fields(generator)}  # type: ignore[arg-type]
-    said = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in told.items() if value is not None]
+    said = []
+    for field in fields(generator):  # type: ignore[arg-type]
+        value = getattr(generator, field.name)
+        if value is not None:
+            said.append(f"{field.name.replace('_', ' ')} {_setting(value)}")
     return f"{type(generator).__name__}{' with ' if said else ''}{', '.join(said)}"
 
 
@@ -66,24 +94,10 @@ def _setting(value: Any) -> str:
     return f"of {len(value):,} rows"
 
 
-def _model(recourse: Recourse) -> list[tuple[str, str]]:
-    """What the model is, and the hash of a network."""
-    from holdfast.verify.exact import checker_model
-
-    network = recourse.model.trained
-    if not isinstance(network, Network):
-        return [("Model", f"Known by its scores, {network.n_features} variables")]
-    layers = " + ".join(map(str, network.hidden))
-    build = f"{layers} hidden neurons" if layers else "no hidden layer"
-    return [
-        ("Model", f"{capital(build)}, {network.n_parameters:,} parameters"),
-        ("Model's SHA-256", checker_model(network).sha256),
-    ]
-
-
 def promise_of(
     recourse: Recourse,
     method: Figures,
+    radii: Radii,
     calibrated: Calibrated | None,
     needed: NDArray[np.bool_],
     outcome: str | None = None,
@@ -94,8 +108,8 @@ def promise_of(
     wanted = outcome or classes_of(recourse)
     if not asked:
         return (f"All {len(recourse):,} people have {wanted} already, so nobody needed advice.",)
-    do = "does" if found == asked == 1 else "do"
-    sentences = [f"{_of(found, asked, 'people')} who {do} not have {wanted} today {_were(found)} told what to change."]
+    do, were = "does" if found == asked == 1 else "do", _plural(found, "was", "were")
+    sentences = [f"{_of(found, asked, 'people')} who {do} not have {wanted} today {were} told what to change."]
     if not found:
         return (*sentences, "Nothing was promised, so nothing can break.")
     sentences[0] += f" Today's model gives {wanted} to everyone who makes these changes."
@@ -104,8 +118,8 @@ def promise_of(
         sentences.append("No set of plausible models was stated, so nothing is proven about the next model.")
     else:
         sentences.append(
-            f"{_of(method.robust, found, 'promises')} {_are(method.robust)} proven to hold under every model in Δ, "
-            f"that is, {changes.every_model}."
+            f"{_of(method.robust, found, 'promises', 'is', 'are')} proven to hold under every model in Δ, that is, "
+            f"{changes.every_model}."
         )
         if changes.unit == "margin":
             sentences.append("That says how clear today's answer is, and not that the next model is one of these.")
@@ -119,21 +133,23 @@ def promise_of(
             )
         if method.unknown:
             sentences.append(
-                f"{method.unknown:,} {_are(method.unknown)} undecided: neither a proof nor a counter-model was found. "
-                "They are not counted as safe."
+                f"{method.unknown:,} {_plural(method.unknown, 'is', 'are')} undecided: neither a proof nor a "
+                "counter-model was found. They are not counted as safe."
             )
-        sentences += _measured(changes)
+        # What was measured beside the proof is never worded as one.
+        if changes.chance is not None:
+            sentences.append(f"Measured, not proven, of promises that hold under every model in Δ: {changes.chance}.")
+        elif changes.unit == "margin":
+            sentences.append(
+                "How far retraining lowers margins was not measured, so nothing is said about the next model."
+            )
     if refits is not None:
         one = refits.models == 1
         who = "1 model that was" if one else f"{refits.models:,} models that were"
         worst = "" if one else f" on average and {numbers.share(refits.worst)} at worst"
         sentences.append(
             f"Measured, not proven: {who} retrained in fact kept {numbers.share(refits.mean)} of the promises{worst}."
-            + (
-                ""
-                if one
-                else f" {_of(refits.by_all, found, 'promises')} {_were(refits.by_all)} kept by every one of them."
-            )
+            + ("" if one else f" {_of(refits.by_all, found, 'promises', 'was', 'were')} kept by every one of them.")
         )
     if calibrated is not None and isinstance(changes, PlausibleChanges) and not changes.biases:
         sentences.append(
@@ -146,26 +162,15 @@ def promise_of(
             f"{calibrated.several or numbers.about(calibrated.delta)}; what is known about it stands under “How sure”."
         )
     elif calibrated is not None and method.survival is not None:
-        survive = sum(radius is not None and radius > calibrated.delta for radius in method.radii)
+        survive = int((radii.lower > calibrated.delta).sum())
         sentences.append(
-            f"{_of(survive, found, 'promises')} {_are(survive)} proven to hold up to the δ calibrated on the "
+            f"{_of(survive, found, 'promises', 'is', 'are')} proven to hold up to the δ calibrated on the "
             f"lender's retraining, {numbers.about(calibrated.delta)}."
         )
     return tuple(sentences)
 
 
-def _measured(changes: Changes) -> list[str]:
-    """What was measured beside the proof, never worded as one."""
-    if changes.chance is not None:
-        return [f"Measured, not proven, of promises that hold under every model in Δ: {changes.chance}."]
-    if changes.unit == "margin":
-        return ["How far retraining lowers margins was not measured, so nothing is said about the next model."]
-    return []
-
-
-def limits_of(
-    recourse: Recourse, method: Figures, radii: Radii, *, needed: NDArray[np.bool_], before: Floats
-) -> list[str]:
+def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: NDArray[np.bool_]) -> list[str]:
     """What the guarantee does not say, and what is particular about these figures."""
     changes = recourse.changes
     limits = [] if changes is None else _limits_of_changes(changes)
@@ -182,10 +187,12 @@ def limits_of(
     if radii.unknown:
         limits.append(radii.unknown)
     elif method.found:
+        # One digit, upwards, without an exponent: an upper bound that people can read.
+        exponent = math.floor(math.log10(radii.slack))
+        slack = math.ceil(radii.slack / 10.0**exponent - 1e-6) * 10.0**exponent
         limits.append(
             f"A radius is a proven lower bound: the promise is safe for every smaller {radii.along.unit}. The true one "
-            "is at most "
-            f"{_plain(radii.slack)} larger, save for promises that are undecided."
+            f"is at most {slack:.{max(0, -exponent)}f} larger, save for promises that are undecided."
         )
     if isinstance(changes, PlausibleChanges) and isinstance(changes.delta, tuple) and radii.known:
         limits.append(
@@ -208,31 +215,27 @@ def limits_of(
         limits.append(
             f"{already:,} {_plural(already, 'person', 'people')} in the table had the class already, and got no advice."
         )
-    spared = int((recourse.found & (recourse.classifier.predict_index(before) == recourse.targets)).sum())
+    spared = int(
+        (recourse.found & (recourse.classifier.predict_index(recourse.people.points) == recourse.targets)).sum()
+    )
     if spared:
         limits.append(
             f"{spared:,} {_plural(spared, 'person', 'people')} had the class already, and got advice all the same."
         )
-    touched = _touches_protected(recourse)
+    protected = [recourse.space.names.index(name) for name in recourse.space.protected if name in recourse.space.names]
+    touched = int(differs(*answer_numbers(recourse, recourse.answered))[:, protected].any(axis=1).sum())
     if touched:
         limits.append(
             f"{touched:,} {_plural(touched, 'piece')} of advice {'changes' if touched == 1 else 'change'} a protected "
             "attribute. Nobody can be told that, and no letter says it: make it immutable."
         )
-    remarked = int(sum(bool(text) for text in recourse.reason[recourse.found]))
+    remarked = int(np.count_nonzero(recourse.reason[recourse.found]))
     if remarked:
         limits.append(
             f"{remarked:,} {_plural(remarked, 'piece')} of advice come with a remark, such as a constraint that "
             "the advice breaks; see the person's page."
         )
     return limits
-
-
-def _touches_protected(recourse: Recourse) -> int:
-    """How many pieces of advice change a protected attribute."""
-    rows, names = np.flatnonzero(recourse.found), [n for n in recourse.space.names if n in recourse.space.protected]
-    before, after = (table[names].iloc[rows] for table in (recourse.factuals, recourse.counterfactuals))
-    return int(((before != after) & ~(before.isna() & after.isna())).any(axis=1).sum())
 
 
 def _limits_of_changes(changes: Changes) -> list[str]:
@@ -275,24 +278,12 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _plain(number: float) -> str:
-    """One digit, upwards, without an exponent: an upper bound that people can read."""
-    exponent = math.floor(math.log10(number))
-    return f"{math.ceil(number / 10.0**exponent - 1e-6) * 10.0**exponent:.{max(0, -exponent)}f}"
-
-
-def _of(part: int, whole: int, what: str) -> str:
-    if part == whole:
-        return f"All {whole:,} {what}" if whole > 1 else {"people": "The one person"}.get(what, "The one promise")
-    return f"{part:,} of {whole:,} {what} ({numbers.part_of(part, whole)})"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
+def _of(part: int, whole: int, what: str, *verb: str) -> str:
+    """So many of so many, and the verb for one of them and for several."""
+    end = f" {_plural(part, *verb)}" if verb else ""
+    if part != whole:
+        return f"{part:,} of {whole:,} {what} ({numbers.part_of(part, whole)}){end}"
+    return (f"All {whole:,} {what}" if whole > 1 else {"people": "The one person"}.get(what, "The one promise")) + end
 
 
 def _plural(count: int, one: str, many: str = "") -> str:

@@ -2,163 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from holdfast.study.paper.compare import SHARES, ComparedFigure, Side, figure_text
-from holdfast.study.paper.sections import HEADINGS, at_delta
-from holdfast.study.paper.settings import MULTI
+import pandas as pd
 
-ANY: tuple[()] = ()
+from holdfast.study.paper.compare import ARROWS, SHARES, figure_text
+from holdfast.study.paper.results import groups
+from holdfast.study.paper.settings import HEADINGS, MULTI, at_delta
 
-
-@dataclass(frozen=True)
-class Note:
-    """A reason, and the differences it can be a reason for; an empty collection stands for all."""
-
-    text: str
-    methods: Collection[str] = ANY
-    metrics: Collection[str] = ANY
-    models: Collection[str] = ANY
-    datasets: Collection[str] = ANY
-    sides: Collection[Side] = ANY
-
-    def covers(self, difference: ComparedFigure) -> bool:
-        """Whether it speaks of this difference."""
-        names = ("method", "metric", "model", "dataset", "side")
-        pairs = ((getattr(self, f"{name}s"), getattr(difference, name)) for name in names)
-        return all(not wanted or value in wanted for wanted, value in pairs)
-
-
-NOTES: tuple[Note, ...] = (
-    Note(
+# A reason, and the differences it can be a reason for.
+NOTES: tuple[tuple[str, dict[str, Sequence[str]]], ...] = (
+    (
         "The authors' MCE puts no bounds on numbers, so that MCE and MCE-R may leave the range of the data, even "
         "below 0, where their test of robustness, (W ± δ) x, is too kind; ours stay in the ranges and are tested "
         "exactly. Where the margin cannot be raised any further within the ranges, our MCE-R ends without a robust "
         "answer.",
-        methods=("MCE", "MCE-R"),
+        {"method": ("MCE", "MCE-R")},
     ),
-    Note(
+    (
         "The authors' GCE has one weight for the distance and asks for a probability 0.03 above one half; ours "
         "adapts the weight to each person and ends just across the boundary. Theirs may also leave the ranges or "
         "use a third of a category, which no row of a table can.",
-        methods=("GCE", "GCE-R"),
-        metrics=("cost_l1", "lof", "validity_retrained"),
+        {"method": ("GCE", "GCE-R"), "metric": ("cost_l1", "lof", "validity_retrained")},
     ),
-    Note(
+    (
         "The authors run PROTO with the pull towards prototypes switched off (θ = 0); ours has it on, and goes "
         "further to end up among people who are accepted.",
-        methods=("PROTO", "PROTO-R"),
-        metrics=("cost_l1", "lof", "validity_retrained"),
+        {"method": ("PROTO", "PROTO-R"), "metric": ("cost_l1", "lof", "validity_retrained")},
     ),
-    Note(
+    (
         "The authors' GCE-R tries six levels of probability up to 0.97 and their PROTO-R three, then give up; ours "
         "raise the margin for up to fifty rounds.",
-        methods=("GCE-R", "PROTO-R"),
-        metrics=(*SHARES, "cost_l1"),
+        {"method": ("GCE-R", "PROTO-R"), "metric": (*SHARES, "cost_l1")},
     ),
-    Note(
+    (
         "Their ROAR is CARLA's: a linear model is fitted once around the person and pushed past its threshold "
         "without bounds on the features, and its points leave the range of the data. Ours follows the tangent at "
         "the point itself and stays in the ranges.",
-        methods=("ROAR",),
+        {"method": ("ROAR",)},
     ),
-    Note(
+    (
         "RBR's kernels have a standard deviation of 1 in the authors' runs, which on variables in [0, 1] makes the "
         "odds nearly flat; ours have 0.2, lead further into the favourable side, and survive more for a higher "
         "cost.",
-        methods=("RBR",),
+        {"method": ("RBR",)},
     ),
-    Note(
+    (
         "The authors choose ST-CE's threshold for each draw of inputs, as the least at which most answers survive "
         "other retrained models, and look through at most 8,000 rows; ours has one threshold and looks through all "
         "rows.",
-        methods=("ST-CE",),
+        {"method": ("ST-CE",)},
     ),
-    Note(
+    (
         "The authors' line search mixes categories in any proportion and stops at twentieths; ours takes each "
         "category from the candidate or from the person, and searches on between the twentieths.",
-        methods=("RNCE-FT",),
-        metrics=("cost_l1", "lof"),
+        {"method": ("RNCE-FT",), "metric": ("cost_l1", "lof")},
     ),
-    Note(
+    (
         "The authors look through at most 12,000 accepted rows, drawn at random; we look through all of them, and "
         "find nearer ones.",
-        methods=("RNCE-FF", "RNCE-FT"),
-        metrics=("cost_l1",),
-        datasets=("adult", "gmc"),
-        sides=(Side.LOWER,),
+        {"method": ("RNCE-FF", "RNCE-FT"), "metric": ("cost_l1",), "dataset": ("adult", "gmc"), "side": ("lower",)},
     ),
-    Note(
+    (
         "Rows that occur more than once count once in our local outlier factor: among ten equal rows its density "
         "is infinite. Adult, compas and iris have such rows, and the paper's figure depends on how they fall.",
-        metrics=("lof",),
-        datasets=("adult", "compas", "iris"),
+        {"metric": ("lof",), "dataset": ("adult", "compas", "iris")},
     ),
-    Note(
+    (
         "For several classes the authors' code measures plausibility among rows of class 1, although class 2 is "
         "the target; ours measures it among class 2.",
-        metrics=("lof",),
-        models=(MULTI,),
+        {"metric": ("lof",), "model": (MULTI,)},
     ),
-    Note(
+    (
         "The authors' networks for several classes apply softmax before a loss that applies it once more, and have "
         "5 neurons a layer on iris; ours apply it once, and have 10 there.",
-        metrics=(*SHARES, "cost_l1"),
-        models=(MULTI,),
+        {"metric": (*SHARES, "cost_l1"), "model": (MULTI,)},
     ),
 )
 
 
-def explain_differences(comparisons: Collection[ComparedFigure]) -> list[tuple[Note, list[ComparedFigure]]]:
-    """The notes that speak of a difference that holds, each with those differences; a difference may have several."""
-    differences = [one for one in comparisons if one.side is not Side.WITHIN]
-    explained = [(note, [one for one in differences if note.covers(one)]) for note in NOTES]
-    return [(note, covered) for note, covered in explained if covered]
+def explained(comparisons: pd.DataFrame) -> dict[str, Any]:
+    """How many differ, every difference beyond the spread, why, and those without a reason."""
+    differences = comparisons[comparisons["side"].isin(ARROWS)]
+    better = (differences["side"] == "higher") == differences["metric"].isin(SHARES)
+    covered = {text: differences[list(where)].isin(where).all(axis=1) for text, where in NOTES}
+    left = differences[~pd.DataFrame(covered).any(axis=1)]
+    return {
+        "compared": len(comparisons),
+        "different": len(differences),
+        "better": int(better.sum()),
+        "reasons": {text: _places(differences[rows]) for text, rows in covered.items() if rows.any()},
+        "left": len(left),
+        "places_left": _places(left),
+        "statements": list(_statements(differences)),
+    }
 
 
-def differences_section(comparisons: Sequence[ComparedFigure]) -> str:
-    """Every difference beyond the spread, then why, then those without a reason."""
-    if not comparisons:
-        return ""
-    differences = [one for one in comparisons if one.side is not Side.WITHIN]
-    better = sum(one.better for one in differences)
-    within = len(comparisons) - len(differences)
-    parts = [
-        "## Where ours differ, and why",
-        f"Of {len(comparisons):,} figures that both have, {within:,} lie within the spread of the two; {better:,} of "
-        f"ours are better by more\nthan that, and {len(differences) - better:,} worse.",
-    ]
-    explained = explain_differences(comparisons)
-    if explained:
-        reasons = [f"- {note.text}\n  Seen in: {_places(covered)}." for note, covered in explained]
-        parts += ["### Why", "\n".join(reasons)]
-    left = [one for one in differences if not any(one in covered for _, covered in explained)]
-    if left:
-        parts.append(f"For {len(left)} differences we offer no reason: {_places(left)}.")
-    if differences:
-        parts += ["### Every difference", "\n".join(f"- {line}" for line in _statements(differences))]
-    return "\n\n".join(parts)
-
-
-def _statements(differences: Sequence[ComparedFigure]) -> Iterable[str]:
+def _statements(differences: pd.DataFrame) -> Iterator[str]:
     """One line for each model, method, δ and metric: on which data sets ours is higher or lower, with the figures."""
-    key = attrgetter("model", "block", "method", "metric", "side")
-    for (model, *_, side), group in groupby(sorted(differences, key=key), key=key):
-        same = list(group)
-        first = same[0]
+    by = ["model", "block", "method", "metric", "side"]
+    for (model, block, method, metric, side), part in groups(differences.sort_values(by, kind="stable"), by):
         places = ", ".join(
-            f"{one.dataset} ({figure_text(one.ours, one.metric)} against {figure_text(one.paper, one.metric)})"
-            for one in same
+            f"{dataset} ({figure_text(ours, metric)} against {figure_text(paper, metric)})"
+            for dataset, ours, paper in part[["dataset", "ours", "paper"]].itertuples(index=False)
         )
-        yield f"{model}, {first.method}{at_delta(first.block)}: {HEADINGS[first.metric]} is {side} on {places}."
+        yield f"{model}, {method}{at_delta(block)}: {HEADINGS[metric]} is {side} on {places}."
 
 
-def _places(differences: Sequence[ComparedFigure]) -> str:
-    names, key = [], attrgetter("method", "metric", "model")
-    for (method, metric, model), group in groupby(sorted(differences, key=key), key=key):
-        datasets = dict.fromkeys(one.dataset for one in group)
-        names.append(f"{method} {HEADINGS[metric]} ({model}: {', '.join(datasets)})")
-    return "; ".join(names)
+def _places(differences: pd.DataFrame) -> str:
+    by = ["method", "metric", "model"]
+    return "; ".join(
+        f"{method} {HEADINGS[metric]} ({model}: {', '.join(part['dataset'].unique())})"
+        for (method, metric, model), part in groups(differences.sort_values(by, kind="stable"), by)
+    )

@@ -164,8 +164,8 @@ class PaperModel:
         shares = list(self.extent.shares)
 
         def compute() -> Records:
-            curve = self._incremental(shares).evidence[["share", "distance"]].to_numpy().tolist()
-            return [{"share": share, "distance": distance} for share, distance in curve]
+            curve: list[Any] = self._incremental(shares).evidence[["share", "distance"]].to_dict("records")
+            return curve
 
         return self._remember("distances", {"shares": shares, **self._fine_tuning}, compute)
 

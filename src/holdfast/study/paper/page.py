@@ -2,62 +2,145 @@
 
 from __future__ import annotations
 
-from holdfast.study.paper import sections
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import pandas as pd
+
+from holdfast.study.markdown import filled_page, table
 from holdfast.study.paper.claims import check_claims
-from holdfast.study.paper.compare import SPREADS, compare
-from holdfast.study.paper.differences import differences_section
-from holdfast.study.paper.printed import Printed
-from holdfast.study.paper.results import Results
-from holdfast.study.paper.sections import Run
-from holdfast.study.paper.settings import LR, MULTI, NN
+from holdfast.study.paper.compare import NONE, SPREADS, beside, compare, figure_text, speed
+from holdfast.study.paper.differences import explained
+from holdfast.study.paper.printed import Figure, Printed
+from holdfast.study.paper.results import CELL, METRICS, Results, groups
+from holdfast.study.paper.settings import BASELINE, DELTA_NAMES, HEADINGS, MULTI, TITLES, at_delta
 
 
-def render(results: Results, printed: Printed, run: Run) -> str:
-    """The page as Markdown; a section without results is left out."""
-    parts = [
-        preface(run),
-        sections.claims_section(check_claims(results, printed)),
-        sections.accuracy_section(results, printed),
-        sections.deltas_section(results, printed, run),
-        sections.curves_section(run),
-        *(sections.quality_section(results, printed, model) for model in (NN, LR, MULTI)),
-        sections.seconds_section(results, printed),
-        sections.robust_init_section(results, printed),
-        differences_section(compare(results, printed)),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def render(
+    results: Results,
+    printed: Printed,
+    *,
+    command: str,
+    seeds: int,
+    inputs: int,
+    machine: str,
+    missing: Sequence[str] = (),
+    images: str | None = None,
+) -> str:
+    """The page as Markdown; a section without results is left out.
+
+    Parameters
+    ----------
+    results, printed
+        Our figures and the paper's.
+    command
+        What a reader types to get them again.
+    seeds, inputs
+        Of the quality tables.
+    machine
+        What it ran on, in words.
+    missing
+        What could not be run, as sentences.
+    images
+        Where the pictures lie, as seen from the page; None without pictures.
+    """
+    return filled_page(
+        "paper.md.j2", command=command, seeds=seeds, inputs=inputs, machine=machine, missing=missing, images=images,
+        spreads=SPREADS, claims=check_claims(results, printed), accuracy=_accuracy(results, printed),
+        deltas=_deltas(results, printed), quality=list(_quality(results, printed)), seconds=_seconds(results, printed),
+        robust_init=list(_robust_init(results, printed)), **explained(compare(results, printed)),
+    )  # fmt: skip
 
 
-def preface(run: Run) -> str:
-    """Where the figures come from, how to read them, and how the protocol differs from the authors'."""
-    seeds = "one seed" if run.seeds == 1 else f"{run.seeds} seeds"
-    missing = "\n".join(f"- {sentence}" for sentence in run.missing)
-    missing = f"\n\n**What is missing.**\n\n{missing}" if missing else ""
-    return _TEXT.format(run=run, seeds=seeds, spreads=SPREADS, missing=missing)
+def _accuracy(results: Results, printed: Printed) -> str:
+    """Table 1."""
+    rows = []
+    for (dataset,), part in groups(results.accuracy, ["dataset"]):
+        sizes = [f"{int(part[what].iloc[0]):,}" for what in ("rows", "attributes")]
+        theirs = printed.size(dataset)
+        if theirs is not None:
+            sizes = [f"{ours} ({paper:,})" for ours, paper in zip(sizes, theirs, strict=True)]
+        cells = [
+            beside(_figure(part[part["model"] == model]["accuracy"]), printed.accuracy(dataset, model), "accuracy")
+            for model in TITLES
+        ]
+        rows.append([dataset, *sizes, *cells])
+    headings = ["data", "rows", "attributes", *(f"accuracy: {title}" for title in TITLES.values())]
+    return table(headings, rows) if rows else ""
 
 
-_TEXT = """\
-# The paper's experiments, repeated
+def _deltas(results: Results, printed: Printed) -> str:
+    """The δ that both ways give."""
+    rows = []
+    for (model, dataset), part in groups(results.calibrated, ["model", "dataset"]):
+        cells = []
+        for block in DELTA_NAMES:
+            ours = part[part["block"] == block]
+            short = len(ours) - int(ours["reached"].astype(bool).sum())
+            note = f" ({short} of {len(ours)} not reached)" if short else ""
+            theirs = (printed.delta(model, dataset, block), printed.delta_used(model, dataset, block))
+            cells += [*map(_delta, theirs), figure_text(_figure(ours["delta"]), "delta") + note]
+        rows.append([f"{model} {dataset}", *cells])
+    headings = ["", *(f"{name} {what}" for name in DELTA_NAMES.values() for what in ("printed", "used", "ours"))]
+    return table(headings, rows) if rows else ""
 
-Every table and figure of the experiments in "Interval Abstractions for Robust Counterfactual Explanations" (Jiang,
-Leofante, Rago, Toni), with our figures beside the paper's. Written on {run.machine}, with {seeds} and
-{run.inputs} inputs for each, by
 
-```sh
-{run.command}
-```
+def _quality(results: Results, printed: Printed) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The quality tables of each kind of model, one for each data set."""
+    frame = results.mean_and_spread()
+    for model, title in TITLES.items():
+        tables = []
+        for (dataset,), part in groups(frame[frame["model"] == model], ["dataset"]):
+            metrics = [metric for metric in METRICS if part[metric].notna().any()]
+            rows = []
+            for (block,), of_block in groups(part, ["block"]):
+                if block != BASELINE:
+                    used = _delta(printed.delta_used(model, dataset, block))
+                    rows.append([f"*target {DELTA_NAMES[block]} = {used}*", *[""] * (len(metrics) + 1)])
+                for row in of_block.to_dict("records"):
+                    method, unknown = row["method"], max(row["delta_unknown_val"], row["delta_unknown_inc"])
+                    papers = {metric: printed.quality(model, dataset, block, method, metric) for metric in metrics}
+                    cells = [beside(Figure(row[m], row[f"{m}_std"]), paper, m) for m, paper in papers.items()]
+                    note = f" ({100 * unknown:.1f}% UNKNOWN)" if unknown > 0 else ""
+                    rows.append([method, *cells, f"{100 * row['coverage']:.0f}%{note}"])
+            tables.append((dataset, table(["method", *(HEADINGS[metric] for metric in metrics), "coverage"], rows)))
+        if tables:
+            yield title, tables
 
-**How to read it.** In a cell stands our mean ± standard deviation over the seeds, and the paper's in brackets. Bold
-with an arrow: ours is higher or lower by more than {spreads:g} standard deviations of the two together (and half a unit
-of the last printed digit). As in the paper, shares (in percent), costs and outlier factors are over the inputs with an
-answer; coverage says how many those are. A verdict that was not reached counts as not Δ-valid. Seconds are CPU seconds.
 
-**What is the same.** Data, encoding, halves, widths and depths, Adam at 0.01 with the authors' batches, epochs and
-squared penalty, three times five retrained models, δ_val and δ_inc as the authors used them, rejected inputs from the
-test part of the half that arrives later, neighbours from the whole table. As in the authors' code nothing is immutable,
-whole numbers may take any value in between, and the "logistic regression" is one layer trained by a few passes of Adam.
+def _seconds(results: Results, printed: Printed) -> str:
+    """The runtime table."""
+    frame = results.mean_and_spread()
+    frame = frame[frame["model"] != MULTI]
+    rows, texts = [], []
+    for model, dataset, block, method, ours in frame[[*CELL, "seconds"]].itertuples(index=False):
+        texts.append(speed(ours, printed.seconds(model, dataset, block, method)))
+        rows.append(f"{model} {method}{at_delta(block).removeprefix(' at')}")
+    return _wide(rows, frame["dataset"], texts) if rows else ""
 
-**What is not.** The authors train one network on one split and draw its inputs five times; each seed here has a split,
-a network and retrained networks of its own, so our spread contains theirs and that of training. In every point that is
-handed out here categories are categories and ranges are kept. On gmc the paper prints δ_val = 0.02; its figures were
-made with 0.045, and so are ours. `Closest` and RNCE-TT are rows that the paper does not have.{missing}"""
+
+def _robust_init(results: Results, printed: Printed) -> Iterator[str]:
+    """The two tables on robustInit."""
+    for (name,), part in groups(results.robust_init, ["table"]):
+        columns, texts = [], []
+        for row in part.to_dict("records"):
+            dataset, model = row["dataset"], row["model"]
+            texts.append(speed(row["seconds"], printed.robust_init(str(name), row["row"], dataset, model)))
+            columns.append(f"{dataset} {model}, {row['inputs']:,} inputs")
+        yield _wide(part["row"], columns, texts)
+
+
+def _wide(rows: Iterable[str], columns: Iterable[str], texts: list[str]) -> str:
+    """A table of texts, each at its row and column."""
+    frame = pd.DataFrame({"row": list(rows), "column": list(columns), "text": texts})
+    wide = frame.pivot_table("text", "row", "column", aggfunc="first", sort=False).fillna(NONE)
+    return table(["", *wide.columns], wide.reset_index().to_numpy().tolist())
+
+
+def _figure(values: pd.Series) -> Figure:
+    """Mean and spread, which one value has not."""
+    return Figure(values.mean(), values.std(ddof=0) if len(values) > 1 else math.nan)
+
+
+def _delta(value: float | None) -> str:
+    return NONE if value is None else f"{value:g}"

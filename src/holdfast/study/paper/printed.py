@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.errors import FileFormatError
 from holdfast.files import read_json
@@ -15,25 +16,24 @@ from holdfast.study.paper.settings import BASELINE, DELTA_VAL, MULTI, OTHER_DELT
 NEEDED = ("quality_NN", "quality_LR", "runtime_s_20_inputs", "multiclass", "datasets")
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A mean and a standard deviation; None where the paper prints none."""
+class Figure(NamedTuple):
+    """A mean and a standard deviation; nan where there is none."""
 
-    mean: float
-    std: float | None = None
+    mean: float = math.nan
+    std: float = math.nan
 
 
 @dataclass(frozen=True)
 class Printed:
-    """The paper's tables, as `figures.json` or a file of the same form has them; None for what is not printed.
+    """The paper's tables, as `figures.json` or a file of the same form has them; nan for a figure that is not printed.
 
     Examples
     --------
     >>> printed = Printed.load()
     >>> printed.quality("NN", "adult", "delta_val", "MCE-R", "cost_l1")
     Figure(mean=0.021, std=0.001)
-    >>> printed.quality("LR", "adult", "delta_val", "MCE-R", "cost_l1") is None
-    True
+    >>> printed.quality("LR", "adult", "delta_val", "MCE-R", "cost_l1")
+    Figure(mean=nan, std=nan)
     >>> printed.delta("NN", "gmc", "delta_val"), printed.delta_used("NN", "gmc", "delta_val")
     (0.02, 0.045)
     """
@@ -50,29 +50,28 @@ class Printed:
             raise FileFormatError(f"{source}: expected the paper's tables, got none called {', '.join(missing)}")
         return cls(tables)
 
-    def quality(self, model: ModelKind, dataset: str, block: Block, method: str, metric: str) -> Figure | None:
+    def quality(self, model: ModelKind, dataset: str, block: Block, method: str, metric: str) -> Figure:
         """A cell of the quality tables."""
-        if model == MULTI:
-            has_row = block == (BASELINE if method == "NNCE" else DELTA_VAL)
-            return self._figure("multiclass", (dataset, method, metric)) if has_row else None
-        return self._figure(f"quality_{model}", (dataset, block, method, metric))
+        if model != MULTI:
+            return self._figure(f"quality_{model}", dataset, block, method, metric)
+        has_row = block == (BASELINE if method == "NNCE" else DELTA_VAL)
+        return self._figure("multiclass", dataset, method, metric) if has_row else Figure()
 
-    def seconds(self, model: ModelKind, dataset: str, block: Block, method: str) -> Figure | None:
+    def seconds(self, model: ModelKind, dataset: str, block: Block, method: str) -> Figure:
         """Of a method for twenty inputs."""
         row = method if block == BASELINE else f"{method}@{block}"
-        return self._figure("runtime_s_20_inputs", (model, row, dataset))
+        return self._figure("runtime_s_20_inputs", model, row, dataset)
 
-    def robust_init(self, table: str, row: str, dataset: str, model: ModelKind) -> Figure | None:
+    def robust_init(self, table: str, row: str, dataset: str, model: ModelKind) -> Figure:
         """Of RNCE for many inputs; `table` is "100_inputs" or "all_inputs"."""
-        return self._figure(f"robust_init_s_{table}", (row, dataset, model))
+        return self._figure(f"robust_init_s_{table}", row, dataset, model)
 
-    def accuracy(self, dataset: str, model: ModelKind) -> Figure | None:
+    def accuracy(self, dataset: str, model: ModelKind) -> Figure:
         """In cross-validation."""
         if model == MULTI:
-            return self._figure("multiclass", ("accuracy", dataset))
-        entry = self.tables["datasets"].get(dataset, {})
-        mean = entry.get(f"{model.lower()}_accuracy")
-        return None if mean is None else Figure(mean, entry.get(f"{model.lower()}_accuracy_std"))
+            return self._figure("multiclass", "accuracy", dataset)
+        name = f"{model.lower()}_accuracy"
+        return Figure(*(self._number("datasets", dataset, part) for part in (name, f"{name}_std")))
 
     def size(self, dataset: str) -> tuple[int, int] | None:
         """Rows and attributes."""
@@ -80,21 +79,22 @@ class Printed:
         return None if entry is None else (entry["rows"], entry["attributes"])
 
     def delta(self, model: ModelKind, dataset: str, block: Block) -> float | None:
-        """The δ that the paper prints."""
+        """The δ that the paper prints; None where it prints none."""
         if model == MULTI:
-            return _at(self.tables, ("multiclass", block, dataset)) if block == DELTA_VAL else None
-        return _at(self.tables, (f"quality_{model}", dataset, "targets", block))
+            delta = self._number("multiclass", block, dataset) if block == DELTA_VAL else math.nan
+        else:
+            delta = self._number(f"quality_{model}", dataset, "targets", block)
+        return None if math.isnan(delta) else delta
 
     def delta_used(self, model: ModelKind, dataset: str, block: Block) -> float | None:
         """The δ that the paper's figures were made with."""
         return OTHER_DELTAS.get((model, dataset, block), self.delta(model, dataset, block))
 
-    def _figure(self, table: str, path: tuple[str, ...]) -> Figure | None:
-        mean = _at(self.tables, (table, *path))
-        return None if mean is None else Figure(mean, _at(self.tables, (f"{table}-std", *path)))
+    def _figure(self, table: str, *place: str) -> Figure:
+        return Figure(self._number(table, *place), self._number(f"{table}-std", *place))
 
-
-def _at(tables: Any, path: tuple[str, ...]) -> float | None:
-    for key in path:
-        tables = tables.get(key) if isinstance(tables, Mapping) else None
-    return float(tables) if isinstance(tables, int | float) else None
+    def _number(self, *place: str) -> float:
+        entry: Any = self.tables
+        for key in place:
+            entry = entry.get(key) if isinstance(entry, Mapping) else None
+        return float(entry) if isinstance(entry, int | float) else math.nan

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from holdfast.study.paper.settings import BASELINE, TARGETS, Block, ModelKind
@@ -95,9 +94,7 @@ class Results:
 
     def cell(self, model: ModelKind, dataset: str, block: Block, method: str) -> pd.DataFrame:
         """The inputs of one method, over all seeds."""
-        frame = self.inputs
-        wanted = {"model": model, "dataset": dataset, "block": block, "method": method}
-        return frame[np.logical_and.reduce([frame[name] == value for name, value in wanted.items()])]
+        return self.inputs.query("model == @model and dataset == @dataset and block == @block and method == @method")
 
 
 def groups(frame: pd.DataFrame, by: list[str]) -> Iterator[tuple[Any, pd.DataFrame]]:

@@ -11,7 +11,6 @@ from typing import Any
 import joblib
 import pandas as pd
 
-from holdfast.errors import InvalidInputError
 from holdfast.given import check_jobs
 from holdfast.progress import progress_bar
 from holdfast.study.paper.measure import PaperModel, Records
@@ -20,6 +19,7 @@ from holdfast.study.paper.results import Results
 from holdfast.study.paper.settings import BASELINE, DELTA_VAL, METHODS, MULTI, NN, TABLES, PaperExtent
 from holdfast.study.run import run_situation
 from holdfast.study.store import StudyStore
+from holdfast.study.tables import some_of
 
 TARGETED = {method.label for method in METHODS if method.targeted}
 
@@ -54,8 +54,8 @@ def run_paper(
     """
     names = {table.source: table.name for table in TABLES}
     asked = None if datasets is None else [names.get(name, name) for name in datasets]
-    tables = _chosen([table.name for table in TABLES], asked, "datasets")
-    labels = _chosen([method.label for method in METHODS], methods, "methods")
+    tables = some_of([table.name for table in TABLES], asked, "datasets")
+    labels = some_of([method.label for method in METHODS], methods, "methods")
     store = StudyStore.open(out)
     models = [
         PaperModel(table, kind, seed, extent, store)
@@ -107,10 +107,3 @@ def _with_blocks(frame: pd.DataFrame) -> Records:
     blocks = frame["delta_label"].where(frame["method"].isin(TARGETED), BASELINE)
     records: list[Any] = frame.assign(block=blocks).to_dict("records")
     return records
-
-
-def _chosen(known: list[str], wanted: Sequence[str] | None, what: str) -> list[str]:
-    unknown = [name for name in wanted or () if name not in known]
-    if unknown or wanted == []:
-        raise InvalidInputError(f"{what}: expected some of {', '.join(known)}, got {', '.join(unknown) or 'none'}")
-    return known if wanted is None else list(wanted)

@@ -23,6 +23,14 @@ DELTA_VAL: Block = "delta_val"
 DELTA_INC: Block = "delta_inc"
 TARGETS: tuple[Block, Block] = (DELTA_VAL, DELTA_INC)
 DELTA_NAMES: dict[Block, str] = {DELTA_VAL: "δ_val", DELTA_INC: "δ_inc"}
+TITLES: dict[ModelKind, str] = {NN: "neural networks", LR: "logistic regression", MULTI: "several classes"}
+HEADINGS = {
+    "validity_retrained": "valid after retraining",
+    "delta_validity_val": "Δ-valid at δ_val",
+    "delta_validity_inc": "Δ-valid at δ_inc",
+    "cost_l1": "cost",
+    "lof": "lof",
+}
 
 LEARNING_RATE = 0.01
 # The authors add 1e-4 |θ|² to the mean loss of a batch. scikit-learn adds alpha / (2 * rows of the batch) |W|², so this
@@ -31,6 +39,11 @@ PENALTY_PER_ROW = 2e-4
 # A fifth of each half of the table is kept for testing; a tenth of the second has come when δ_inc is measured.
 TEST_SHARE = 0.2
 ARRIVED_SHARE = 0.1
+
+
+def at_delta(block: Block) -> str:
+    """The δ that a method was given, behind its name; nothing for a baseline."""
+    return "" if block == BASELINE else f" at {DELTA_NAMES[block]}"
 
 
 @dataclass(frozen=True)
@@ -118,11 +131,6 @@ class PaperMethod:
     models: tuple[ModelKind, ...]
     targeted: bool = True
     only_first_half: bool = False
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The parts of the table that the method has a row in."""
-        return TARGETS if self.targeted else (BASELINE,)
 
 
 # The authors' margin in logits, and how much more of it each round of MCE-R asks for (theirs: by 0.2 all the way).
