@@ -39,8 +39,12 @@ def show(feature: Feature, number: float) -> str:
 
 
 def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterator[Broken]:
-    def saying(what: str) -> Callable[[int], str]:
-        return lambda row: f"{feature.name} {what}: {show(feature, own[row])} -> {show(feature, numbers[row])}"
+    def saying(what: str, *values: float) -> Callable[[int], str]:
+        def message(row: int) -> str:
+            broken = what.format(*(show(feature, value) for value in values))
+            return f"{feature.name} {broken}: {show(feature, own[row])} -> {show(feature, numbers[row])}"
+
+        return message
 
     changed, known = differs(numbers, own), ~(np.isnan(numbers) | np.isnan(own))
     if feature.missing:
@@ -63,10 +67,9 @@ def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterato
             yield forbidden, saying("has no allowed move")
         return
     outside = changed & ((numbers < feature.lower) | (numbers > feature.upper))
-    yield outside, saying(f"has the range [{show(feature, feature.lower)}, {show(feature, feature.upper)}]")
+    yield outside, saying("has the range [{}, {}]", feature.lower, feature.upper)
     if feature.grid is not None:
-        step = show(feature, feature.step if feature.step is not None else 1.0)
-        yield changed & ~feature.grid.contains(numbers), saying(f"has steps of {step}")
+        yield changed & ~feature.grid.contains(numbers), saying("has steps of {}", feature.step or 1.0)
 
 
 def _not_a_value(feature: Feature, numbers: Floats, block: Floats) -> Broken:

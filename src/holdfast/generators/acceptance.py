@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import ClassVar
 
@@ -77,25 +77,20 @@ class Judge(ABC):
 
         With a deadline: if any model at all rejects the point, one that does comes first, given the time.
         """
-        critics = [(self.margin(one, point), one) for one in self.critics(point, domain.upper)]
-        critics.sort(key=itemgetter(0))
+        critics = self.weighed(point, self.critics(point, domain.upper))
         if thorough is not None and critics[0][0] >= 0.0 and not thorough.over:
             breaker = self.breaker(point, thorough)
-            critics = critics if breaker is None else [(self.margin(breaker, point), breaker), *critics]
+            critics = critics if breaker is None else self.weighed(point, [breaker]) + critics
         return critics
 
-    def margin(self, network: Network, point: Floats) -> float:
-        """What a model leaves beyond the demand; negative where it rejects the point."""
-        return float(least_margins(network, self.target, point[None, :])[0]) - self.demand
+    def weighed(self, point: Floats, networks: list[Network]) -> list[tuple[float, Network]]:
+        """What each model leaves beyond the demand, negative where it rejects the point; the least first."""
+        margins = [float(least_margins(one, self.target, point[None, :])[0]) - self.demand for one in networks]
+        return sorted(zip(margins, networks, strict=True), key=itemgetter(0))
 
     def opening(self, domain: Domain) -> list[Acceptor]:
         """What is known to have to accept any point, before one has been looked at; else counter-models will tell."""
         return []
-
-    def cut(self, network: Network) -> Acceptor:
-        """A model that has to accept the point, as constraints, the demanded margin taken off."""
-        plain = Acceptor.of(network, self.target)
-        return replace(plain, offsets=plain.offsets - self.demand)
 
 
 @dataclass(frozen=True)
@@ -126,7 +121,7 @@ class Today(Judge):
 
     def opening(self, domain: Domain) -> list[Acceptor]:
         """Today's model is all there is."""
-        return [self.cut(self.network)]
+        return [Acceptor.of(self.network, self.target, self.demand)]
 
 
 def judge_of(decider: Decider, target: int) -> Judge:
@@ -175,10 +170,11 @@ class EveryModel(Judge):
         """Which points keep a margin under best responses."""
         if self.engine.ball or not self.network.hidden:
             still = np.zeros(points.shape[1])
-            reached = np.array([min(self.margin(worst, x) for worst in self.critics(x, still)) for x in points])
+            reached = np.array([self.weighed(x, self.critics(x, still))[0][0] for x in points])
         else:
-            layers = self.engine.prepared(self.target).layers
-            reached = np.min([attack(one, points)[0] for one in layers], axis=0)
+            reached = np.full(points.shape[0], np.inf)
+            for layers in self.engine.prepared(self.target).layers:
+                reached = np.minimum(reached, attack(layers, points)[0])
         return np.asarray(reached > _HAIRLINE * rounding_of_margins(self.network, points))
 
     def critics(self, point: Floats, upper: Floats) -> list[Network]:

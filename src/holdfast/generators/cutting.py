@@ -100,7 +100,8 @@ class CuttingPlanes:
         if not self.cuts:
             worst = self.judge.objections(own if self.point is None else self.point, self.domain)[0][1]
             # Each once, and in an order that is the same in every run.
-            self.cuts = [*map(self.judge.cut, dict.fromkeys([*critics, worst]))]
+            networks = dict.fromkeys([*critics, worst])
+            self.cuts = [Acceptor.of(network, self.judge.target, self.judge.demand) for network in networks]
 
     def _done(self) -> bool:
         enough = self.any_will_do or self._closed(self.bound)
@@ -228,7 +229,8 @@ class CuttingPlanes:
     def _add_cuts(self, point: Floats, *, thorough: bool = False) -> bool:
         """Let the models that clearly reject the solver's point become cuts."""
         objections = self.judge.objections(point, self.domain, self.deadline if thorough else None)
-        new = [self.judge.cut(network) for margin, network in objections if margin < -2.0 * self.program.nearly]
+        clear = [network for margin, network in objections if margin < -2.0 * self.program.nearly]
+        new = [Acceptor.of(network, self.judge.target, self.judge.demand) for network in clear]
         self.cuts += new
         if new:
             self.program.write(new)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import joblib
 import numpy as np
@@ -38,7 +39,7 @@ def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
     # A progress bar stays in this process.
     quiet = replace(task, advance=no_bar)
     if task.n_jobs in (None, 1) or len(task) == 1:
-        answers = (one(quiet, row) for row in range(len(task)))
+        answers = map(partial(one, quiet), range(len(task)))
     else:
         parallel = joblib.Parallel(n_jobs=task.n_jobs, return_as="generator")
         answers = parallel(joblib.delayed(one)(quiet, row) for row in range(len(task)))

@@ -130,9 +130,9 @@ def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, dat
     table = None if data is None else check_candidates(data)
     if data is None and not getattr(generator, "base", generator).keeps_to_rows:
         table = generator.example_table()
-    rows = result.answered
-    if table is None or isinstance(table, FeatureSpace) or not rows.size:
+    if table is None or isinstance(table, FeatureSpace) or not result.found.any():
         return
+    rows = result.answered
     density = density_of(read_candidates(table, task.space, task.classifier))
     far = 0 if density is None else int(density.far_off(result.points[rows], task.factuals[rows]).sum())
     if far:

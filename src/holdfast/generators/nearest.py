@@ -57,25 +57,17 @@ class NNCE(Generator):
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted neighbour of each row."""
         points = read_candidates(self.candidates, task.space, task.classifier)
-        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
-        for target in np.unique(task.targets):
+        proposals = task.nothing()
+        for target in np.unique(task.targets).tolist():
             rows = np.flatnonzero(task.targets == target)
-            candidates = accepted_candidates(points, task.space, task.classifier, int(target))
-            found = walk(task, rows, candidates, task.deadline(rows.size), skip=self.skip)
-            for row in rows.tolist():
-                if row in found:
-                    result[row] = found[row]
-                else:
-                    reason[row] = why_none(task, len(points), len(candidates), int(target))
-        return Proposals.of(result, reason)
+            candidates = accepted_candidates(points, task.space, task.classifier, target)
+            nearest = walk(task, rows, candidates, task.deadline(rows.size), skip=self.skip)
+            proposals.fill(rows, nearest, why_none(task, len(points), len(candidates), target))
+        return proposals
 
     def harder(self, step: float) -> NNCE:
         """The next accepted neighbour but `step`."""
         return replace(self, skip=self.skip + int(step))
-
-    def example_table(self) -> object:
-        """The candidates."""
-        return self.candidates
 
 
 def why_none(task: Task, n_candidates: int, n_accepted: int, target: int, *, holds: str = "accepted") -> str:

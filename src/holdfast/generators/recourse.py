@@ -192,9 +192,8 @@ class Recourse(Shown):
         for name in task.space.names:
             table[name] = answers[name].array
         sentences = np.empty(n, dtype=object)
-        sentences[:] = [
-            text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text) for text in reason
-        ]
+        for row, text in enumerate(reason):
+            sentences[row] = text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text)
         certificates, verdict = _judged(task.decider, points, task.targets, deadline)
         return cls(
             counterfactuals=table,

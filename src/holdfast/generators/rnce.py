@@ -153,7 +153,7 @@ class RNCE(Generator):
         """The nearest Δ-robust neighbour of each row."""
         deadline = task.deadline(len(task))
         points, by_target = self._by_target(task, deadline)
-        result, reason = np.full(task.factuals.shape, np.nan), [""] * len(task)
+        proposals = task.nothing()
         holds = "accepted" if task.changes is None else "proven to stay so under every plausible model"
         test = partial(robust_until_first, deadline=deadline)
         for target in list(by_target):
@@ -169,16 +169,12 @@ class RNCE(Generator):
                 left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
                 if chooses or not others.handed_out_as_they_are:
                     found |= walk(replace(task, advance=no_bar), left, others, deadline, test=test)
-            for row in rows.tolist():
-                if row in found:
-                    result[row] = found[row]
-                else:
-                    reason[row] = why_none(task, len(points), accepted, target, holds=holds)
-                    reason[row] += " in time" if accepted and deadline.over else ""
+            none = why_none(task, len(points), accepted, target, holds=holds)
+            proposals.fill(rows, found, none + (" in time" if accepted and deadline.over else ""))
         if self.line_search:
-            rows = np.flatnonzero(~np.isnan(result).any(axis=1))
-            result[rows] = line_search(task, rows, result[rows], deadline)
-        return Proposals.of(result, reason)
+            rows = np.flatnonzero(proposals.found)
+            proposals.points[rows] = line_search(task, rows, proposals.points[rows], deadline)
+        return proposals
 
     def example_table(self) -> object:
         """The candidates, or the space that they were certified in."""

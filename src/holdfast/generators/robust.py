@@ -78,7 +78,9 @@ class Robust(Generator):
                 for i, row in enumerate(rows.tolist()):
                     kept.reason[row] = judged.reason[i]
                     if met[row] >= 0.0:
-                        kept.reason[row] = "" if judged.robust[i] else f"not robust after {_counted(n_rounds)}"
+                        kept.reason[row] = (
+                            "" if judged.robust[i] else f"not robust after {n_rounds} round{'s' * (n_rounds > 1)}"
+                        )
                     if ended[i] and not judged.robust[i] and not proven[i]:
                         kept.reason[row] += ", and the method can be asked for no more"
                 open_[rows] = ~(judged.robust | proven | ended)
@@ -97,7 +99,3 @@ class Robust(Generator):
     def example_table(self) -> object:
         """The base's."""
         return self.base.example_table()
-
-
-def _counted(rounds: int) -> str:
-    return "1 round" if rounds == 1 else f"{rounds} rounds"

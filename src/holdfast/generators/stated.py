@@ -89,7 +89,13 @@ def recourse_from(
     if found.any():
         points[found] = read_table(loaded, own_columns(loaded, table), space, "counterfactuals").points
     task = read_people(loaded, factuals, space, target=target, changes=changes, known=table)
-    _refuse_other_class(task.classifier.predict_index(points[found]) != task.targets[found], table.index)
+    other = task.classifier.predict_index(points[found]) != task.targets[found]
+    if other.any():
+        raise InvalidInputError(
+            "counterfactuals: expected rows that today's model gives the class that was promised, got another class "
+            f"under this model for {int(other.sum())} of {len(other)}, the first with the key "
+            f"{table.index[int(other.argmax())]!r}"
+        )
     reason = _sentences(found, reasons, given, points, task.factuals)
     return Recourse.judged(task, points, table, reason, Deadline.after(time_limit))
 
@@ -120,15 +126,6 @@ def _whole_rows(
             narrowed = cast if bool((cast.astype(object) == narrowed.astype(object)).all()) else narrowed
         table[name] = narrowed
     return table
-
-
-def _refuse_other_class(other: NDArray[np.bool_], index: pd.Index) -> None:
-    if other.any():
-        first = index[int(np.flatnonzero(other)[0])]
-        raise InvalidInputError(
-            "counterfactuals: expected rows that today's model gives the class that was promised, got another class "
-            f"under this model for {int(other.sum())} of {len(other)}, the first with the key {first!r}"
-        )
 
 
 def _sentences(

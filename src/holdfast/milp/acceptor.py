@@ -40,15 +40,15 @@ class Acceptor:
     absolute: NDArray[np.intp]
 
     @classmethod
-    def of(cls, network: Network, target: int) -> Acceptor:
-        """One concrete network and the class it has to give."""
+    def of(cls, network: Network, target: int, demand: float = 0.0) -> Acceptor:
+        """One concrete network and the class it has to give, with so much margin."""
         margins = margins_for(network, target)
         return cls(
             network.weights[:-1],
             network.biases[:-1],
             tuple(activation == "relu" for activation in network.activations),
             np.stack([margin.row for margin in margins]),
-            np.array([margin.offset for margin in margins]),
+            np.array([margin.offset for margin in margins]) - demand,
             np.empty(0, dtype=np.intp),
         )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.milp.acceptor import Acceptor, Range, layer_ranges, rounding
+from holdfast.milp.acceptor import Acceptor, layer_ranges, rounding
 from holdfast.milp.builder import ProgramBuilder
 from holdfast.milp.domain import Domain
 from holdfast.milp.people import PointLimits, add_person
@@ -96,19 +96,33 @@ class RecourseProgram:
         return None if values is None else values[self.columns]
 
     def _accept(self, acceptor: Acceptor) -> None:
-        """Write the acceptor's neurons and its margins."""
+        """Write the acceptor's neurons and its margins.
+
+        `inputs` are the variables of a layer's values, -1 where one is surely 0 or nothing looks at it.
+        """
         inputs = np.concatenate([self.columns, np.array([*map(self._size_of, acceptor.absolute)], dtype=np.intp)])
         needed, (ranges, size, terms) = acceptor.needed(), layer_ranges(acceptor, self.domain)
         binaries = []
-        for i, layer_range in enumerate(ranges):
-            inputs, inactive = self._layer(acceptor, i, inputs, layer_range, needed[i])
+        for i, (low, high) in enumerate(ranges):
+            helps, harms = needed[i]
+            alive, bias, relu = inputs >= 0, acceptor.biases[i], acceptor.rectified[i]
+            before, weight = inputs[alive], acceptor.weights[i][:, alive]
+            inputs, inactive = np.full((2, weight.shape[0]), -1, dtype=np.intp)
+            dead = (high <= 0.0) & relu
+            for j in np.flatnonzero(~dead & (helps | harms)):
+                above, below = bool(helps[j]), bool(harms[j])
+                key = (weight[j].tobytes(), bias[j].tobytes(), before.tobytes(), bytes([above, below, relu]))
+                if key not in self._neurons:
+                    ends = float(low[j]), float(high[j])
+                    self._neurons[key] = self._neuron(before, weight[j], float(bias[j]), ends, above, below, relu)
+                inputs[j], inactive[j] = self._neurons[key]
             binaries.append(inactive)
         alive = inputs >= 0
         # A forward pass in floats, and parameters that were rounded, may find this much more margin than there is.
         least = self.demand * size - acceptor.offsets - rounding(terms, size)
         rows = []
-        for row, low in zip(acceptor.rows, least, strict=True):
-            rows.append(self.builder.row(inputs[alive], row[alive], lower=low))
+        for row, bottom in zip(acceptor.rows, least, strict=True):
+            rows.append(self.builder.row(inputs[alive], row[alive], lower=bottom))
         self._written.append(_Written(acceptor, binaries, rows, size))
 
     def _size_of(self, i: int) -> int:
@@ -120,29 +134,6 @@ class RecourseProgram:
             self.builder.row([size, self.columns[i]], [1.0, 1.0], lower=0.0)
             self._absolute[i] = size
         return self._absolute[i]
-
-    def _layer(
-        self,
-        acceptor: Acceptor,
-        i: int,
-        inputs: NDArray[np.intp],
-        span: Range,
-        needed: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The variables of a layer's values, -1 where one is surely 0 or nothing looks at it; and its binaries."""
-        weight, bias, relu = acceptor.weights[i], acceptor.biases[i], acceptor.rectified[i]
-        alive = inputs >= 0
-        inputs, weight = inputs[alive], weight[:, alive]
-        values, inactive = np.full((2, weight.shape[0]), -1, dtype=np.intp)
-        dead = (span[1] <= 0.0) & relu
-        for j in np.flatnonzero(~dead & (needed[0] | needed[1])):
-            above, below = bool(needed[0][j]), bool(needed[1][j])
-            key = (weight[j].tobytes(), bias[j].tobytes(), inputs.tobytes(), bytes([above, below, relu]))
-            if key not in self._neurons:
-                ends = float(span[0][j]), float(span[1][j])
-                self._neurons[key] = self._neuron(inputs, weight[j], float(bias[j]), ends, above, below, relu)
-            values[j], inactive[j] = self._neurons[key]
-        return values, inactive
 
     def _neuron(
         self,
