@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.changes import down_up, move_within, p_norm, p_norm_above
+from holdfast.changes.parameters import down_up, move_within, p_norm, p_norm_above
 from random_networks import random_network
 
 NETWORK = hf.Network([np.arange(6.0).reshape(2, 3), [[1.0, -1.0]]], [[0.5, -0.5], [0.25]])

@@ -17,7 +17,8 @@ import holdfast as hf
 from holdfast import checker
 from holdfast.datasets.catalogue import Facts
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.features import FeatureSpace, ReasonCode
+from holdfast.features import FeatureSpace
+from holdfast.features.notes import ReasonCode
 from holdfast.promises.audit_compare import same_encoding
 from holdfast.promises.certificate import checker_model
 

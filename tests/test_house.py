@@ -1,11 +1,14 @@
 """The house itself: what is public is documented, imports stay light, versions agree, the README tells the truth."""
 
 import ast
+import importlib
 import inspect
+import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -89,3 +92,39 @@ def test_the_verbs_are_functions_whatever_was_imported_before():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["report", "letters"]
+
+
+def test_the_reference_documents_what_is_public_and_nothing_else(root):
+    """What `holdfast` and its rooms export; the commands of `holdfast.cli` have a page of their own."""
+    rooms = [f"holdfast.{name}" for name in ("checker", "errors")]
+    rooms += [m.name for m in pkgutil.walk_packages(hf.__path__, "holdfast.") if m.ispkg and "cli" not in m.name]
+    public = {
+        id(getattr(importlib.import_module(room), name)): f"{room}.{name}"
+        for room in [*rooms, "holdfast"]
+        for name in getattr(importlib.import_module(room), "__all__", ())
+        if not inspect.ismodule(getattr(importlib.import_module(room), name))
+    }
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (root / "docs" / "reference").glob("*.md"))
+    documented = re.findall(r"auto(?:class|function|data|exception):: (holdfast[\w.]*)\.(\w+)", pages)
+    for room in re.findall(r"automodule:: (holdfast[\w.]*)", pages):
+        documented += [(room, name) for name in importlib.import_module(room).__all__]
+    described = {id(getattr(importlib.import_module(room), name)): f"{room}.{name}" for room, name in documented}
+    assert sorted(public[one] for one in public.keys() - described.keys()) == []
+    assert sorted(described[one] for one in described.keys() - public.keys()) == []
+
+
+def test_an_inner_module_is_told_by_its_name():
+    """Modules that are no room and not public begin with an underscore."""
+    modules = [m.name for m in pkgutil.walk_packages(hf.__path__, "holdfast.") if not m.ispkg]
+    inner = [name for name in modules if not name.rpartition(".")[2].startswith("_")]
+    assert inner == ["holdfast.checker", "holdfast.errors"]
+
+
+def test_no_two_classes_share_a_name(root):
+    names = [
+        node.name
+        for path in (root / "src" / "holdfast").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert [name for name, count in Counter(names).items() if count > 1] == []

@@ -16,8 +16,8 @@ from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators.base import RecourseReason
 from holdfast.generators.radii import Radii
 from holdfast.generators.stated import recourse_from
-from holdfast.presentation.report import gather
 from holdfast.presentation.report.counter import costliest_changes
+from holdfast.presentation.report.gather import gather
 from holdfast.presentation.report.page import render
 from recourse_cases import make_case
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import holdfast as hf
-from holdfast.changes import down_up
+from holdfast.changes.parameters import down_up
 from holdfast.cli import app
 from holdfast.milp.acceptor import Acceptor
 from holdfast.milp.domain import Domain

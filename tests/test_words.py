@@ -22,7 +22,7 @@ from holdfast.changes import Chance, Changes
 from holdfast.cli import app
 from holdfast.errors import InvalidInputError
 from holdfast.generators.stated import recourse_from
-from holdfast.presentation.report import gather
+from holdfast.presentation.report.gather import gather
 from holdfast.presentation.report.page import render
 from holdfast.verify.margins import least_margins
 

@@ -1,5 +1,17 @@
 """One family of exceptions: catch `HoldfastError` and you have caught everything holdfast raises on purpose."""
 
+__all__ = [
+    "DatasetNotFoundError",
+    "DownloadError",
+    "FileFormatError",
+    "HoldfastError",
+    "HoldfastWarning",
+    "InvalidInputError",
+    "MissingExtraError",
+    "UnsupportedModelError",
+    "UntrustedFileError",
+]
+
 
 class HoldfastError(Exception):
     """Base class of every error that holdfast raises on purpose."""

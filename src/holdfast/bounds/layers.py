@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.arrays import Array, RowBatch, array_namespace, row_sum, take_rows
-from holdfast.changes import PlausibleChanges, Radius, down_up
+from holdfast.changes import PlausibleChanges
+from holdfast.changes.parameters import Radius, down_up
 from holdfast.network import Floats, Network
 
 # A sum of n products is off by n units of the last place of their absolute values, in whatever order it is taken, and

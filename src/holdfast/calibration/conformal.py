@@ -29,7 +29,8 @@ from scipy.stats import binom
 
 from holdfast.calibration.incremental import IncrementalDelta
 from holdfast.calibration.result import SINGLE_STEP, ChosenDelta, Delta, outward
-from holdfast.changes import p_norm, parameter_distance
+from holdfast.changes import parameter_distance
+from holdfast.changes.parameters import p_norm
 from holdfast.errors import InvalidInputError
 from holdfast.given import given_share
 from holdfast.importers import load_model

@@ -33,7 +33,8 @@ from holdfast._numbers import share
 from holdfast.calibration.conformal import SHARED_ROWS, least_history
 from holdfast.calibration.result import Calibration
 from holdfast.calibration.validation import rejected_people
-from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift, model_digest
+from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift
+from holdfast.changes.shift import model_digest
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse
@@ -43,7 +44,8 @@ from holdfast.importers import load_model
 from holdfast.metrics.rows import accepted_by
 from holdfast.network import Floats
 from holdfast.progress import progress_bar
-from holdfast.retraining import RetrainedModels, each_model
+from holdfast.retraining import RetrainedModels
+from holdfast.retraining.result import each_model
 from holdfast.shown import Summary
 from holdfast.verify.inputs import check_reading
 from holdfast.verify.radius import radius_of_points

@@ -23,7 +23,7 @@ from holdfast.given import given_share, positive_number
 from holdfast.importers import Model, load_model
 from holdfast.metrics.rows import valid_rows
 from holdfast.progress import progress_bar
-from holdfast.retraining import each_model
+from holdfast.retraining.result import each_model
 
 _GROWTH = 1.25
 # No grid is so long that a bar is worth it unless it is asked for: each step is soon done.

@@ -16,16 +16,10 @@ from typing import Any
 from holdfast.changes.ellipsoid import Ellipsoid
 from holdfast.changes.kind import Chance, Changes
 from holdfast.changes.parameters import (
-    LayerRadius,
     PlausibleChanges,
-    Radius,
-    down_up,
-    move_within,
-    p_norm,
-    p_norm_above,
     parameter_distance,
 )
-from holdfast.changes.shift import EnsembleShift, PlausibleShift, model_digest
+from holdfast.changes.shift import EnsembleShift, PlausibleShift
 from holdfast.errors import FileFormatError
 
 __all__ = [
@@ -33,16 +27,9 @@ __all__ = [
     "Changes",
     "Ellipsoid",
     "EnsembleShift",
-    "LayerRadius",
     "PlausibleChanges",
     "PlausibleShift",
-    "Radius",
     "changes_from_dict",
-    "down_up",
-    "model_digest",
-    "move_within",
-    "p_norm",
-    "p_norm_above",
     "parameter_distance",
 ]
 

@@ -36,8 +36,9 @@ from holdfast.verify.radius import radius_of_points
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from holdfast.presentation.letters import Letter, LetterOptions
-    from holdfast.presentation.report import ReportOptions
+    from holdfast.presentation.letters import Letter
+    from holdfast.presentation.letters.compose import LetterOptions
+    from holdfast.presentation.report.write import ReportOptions
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds.layers import margins_for
-from holdfast.changes import PlausibleChanges, down_up
+from holdfast.changes import PlausibleChanges
+from holdfast.changes.parameters import down_up
 from holdfast.milp.domain import Domain
 from holdfast.network import Floats, Network
 

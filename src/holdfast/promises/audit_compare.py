@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, p_norm_above
+from holdfast.changes import Changes, Ellipsoid, PlausibleChanges
+from holdfast.changes.parameters import p_norm_above
 from holdfast.classifier import Classifier
 from holdfast.features import FeatureSpace
 from holdfast.features.feature import Feature

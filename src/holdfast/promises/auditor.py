@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, PlausibleShift
+from holdfast.changes import Ellipsoid, PlausibleChanges, PlausibleShift
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.changes import p_norm, parameter_distance
+from holdfast.changes import parameter_distance
+from holdfast.changes.parameters import p_norm
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers.model import as_network

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import block_diag
 
-from holdfast.changes import EnsembleShift, PlausibleShift, move_within
+from holdfast.changes import EnsembleShift, PlausibleShift
+from holdfast.changes.parameters import move_within
 from holdfast.classifier import Classifier
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model, load_model

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from holdfast.bounds.layers import Margin
-from holdfast.changes import LayerRadius, Radius, down_up, move_within
+from holdfast.changes.parameters import LayerRadius, Radius, down_up, move_within
 from holdfast.network import Floats, Network
 
 

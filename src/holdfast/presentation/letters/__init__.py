@@ -7,10 +7,8 @@ letter     write_letter        one letter, as text and HTML
 files      letters             a folder of them, with a manifest
 """
 
-from holdfast.presentation.letters.compose import LetterOptions
-from holdfast.presentation.letters.contents import LetterContents
 from holdfast.presentation.letters.files import letters
 from holdfast.presentation.letters.language import write_templates
 from holdfast.presentation.letters.letter import Letter, write_letter
 
-__all__ = ["Letter", "LetterContents", "LetterOptions", "letters", "write_letter", "write_templates"]
+__all__ = ["Letter", "letters", "write_letter", "write_templates"]

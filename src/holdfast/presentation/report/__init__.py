@@ -7,8 +7,6 @@ radii, counter, groups, comparison, words   the parts that gather puts together
 page       render         from the values to HTML
 """
 
-from holdfast.presentation.report.contents import Contents
-from holdfast.presentation.report.gather import gather
-from holdfast.presentation.report.write import ReportOptions, report
+from holdfast.presentation.report.write import report
 
-__all__ = ["Contents", "ReportOptions", "gather", "report"]
+__all__ = ["report"]
