@@ -158,6 +158,7 @@ def _scored(model: Model, read: Callable[[Any], Any] = lambda points: points) ->
     return Scored(lambda points: model.logits(read(points)), tuple(model.classifier.classes.tolist()))
 
 
+#: Every way in which a model really changes that a study can try, in the order in which they are shown.
 RECIPES: tuple[Recipe, ...] = (
     Recipe("initialisation", "trained again from another seed", initialisation),
     Recipe("bootstrap", "trained again on a bootstrap sample of its rows", bootstrap),
