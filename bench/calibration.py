@@ -23,9 +23,9 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 import holdfast as hf
+from holdfast._network import Floats
 from holdfast.calibration import delta_calibrated
 from holdfast.datasets import load
-from holdfast.network import Floats
 from holdfast.retraining import retrain
 from report import Table, parser, publish
 
@@ -75,9 +75,16 @@ def trials(name: str, models: int, calibrations: int) -> list[Trial]:
     return found
 
 
-def fitted(width: int, epochs: int, points: np.ndarray, labels: np.ndarray, seed: int) -> MLPClassifier:
+def fitted(
+    width: int, epochs: int, points: np.ndarray, labels: np.ndarray, seed: int
+) -> MLPClassifier:
     model = MLPClassifier(
-        (width, width), learning_rate_init=0.01, batch_size=256, alpha=1e-4, max_iter=epochs, random_state=seed
+        (width, width),
+        learning_rate_init=0.01,
+        batch_size=256,
+        alpha=1e-4,
+        max_iter=epochs,
+        random_state=seed,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -85,16 +92,28 @@ def fitted(width: int, epochs: int, points: np.ndarray, labels: np.ndarray, seed
 
 
 def _layers(
-    today: MLPClassifier, points: np.ndarray, labels: np.ndarray, n: int, *, disjoint: bool, seed: int
+    today: MLPClassifier,
+    points: np.ndarray,
+    labels: np.ndarray,
+    n: int,
+    *,
+    disjoint: bool,
+    seed: int,
 ) -> Floats:
     """How far each layer moves in each of `n` retrainings."""
-    models = retrain(today, points, labels, how="incremental", share=SHARE, disjoint=disjoint, n=n, seed=seed)
+    models = retrain(
+        today, points, labels, how="incremental", share=SHARE, disjoint=disjoint, n=n, seed=seed
+    )
     return models.distances(per_layer=True)
 
 
 def _trial(known: Callable[..., Floats], later: Callable[..., Floats]) -> Trial:
     drawn, apart = known(REPEATED + HELD_OUT, disjoint=False), known(DISJOINT, disjoint=True)
-    calibration, held_out, to_come = drawn[:REPEATED], drawn[REPEATED:], later(DISJOINT, disjoint=True)
+    calibration, held_out, to_come = (
+        drawn[:REPEATED],
+        drawn[REPEATED:],
+        later(DISJOINT, disjoint=True),
+    )
     mean = float(calibration[:OBSERVED_BY_THE_PAPER].max(axis=1).mean())
     within_mean = float((held_out.max(axis=1) <= mean).mean())
     return Trial(
@@ -138,7 +157,9 @@ def rows_of(name: str, found: list[Trial]) -> list[list[str]]:
                 name,
                 words,
                 f"{np.mean([one.delta for one in counted]):.3f}",
-                " / ".join(f"{radius:.3f}" for radius in np.atleast_1d(radii)) if counted[0].radii else "-",
+                " / ".join(f"{radius:.3f}" for radius in np.atleast_1d(radii))
+                if counted[0].radii
+                else "-",
                 percent([one.within for one in counted]),
                 percent([one.within_layers for one in counted]) if counted[0].radii else "-",
             ]
@@ -199,7 +220,10 @@ def main() -> None:
     rows += rows_of("all", every)
     for row in rows[-len(KINDS) :]:
         row[2:4] = "-", "-"
-    guaranteed = {kind: min(getattr(trial, kind).guaranteed for trial in every) for kind in ("repeated", "disjoint")}
+    guaranteed = {
+        kind: min(getattr(trial, kind).guaranteed for trial in every)
+        for kind in ("repeated", "disjoint")
+    }
     note = (
         f"{models} networks for each table, {calibrations} calibrations for each network and kind; {HELD_OUT} "
         f"retrainings on the same rows and {DISJOINT} on later ones counted for each. Guaranteed: "

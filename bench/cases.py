@@ -16,8 +16,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
-from holdfast.features.schema import Schema
-from holdfast.network import Floats
+from holdfast._network import Floats
+from holdfast.features._schema import Schema
 
 DATASETS = ("adult", "compas", "gmc", "heloc")
 PAPER_SIZES = ((10, 10), (15, 15), (20, 20))
@@ -65,7 +65,12 @@ def cases(data: Path, store: Path, *, quick: bool, deep_rows: int) -> Iterator[C
 
 
 def case(
-    data: Path, store: Path, name: str, hidden: tuple[int, ...], rows: str = "class 1", at_most: int | None = None
+    data: Path,
+    store: Path,
+    name: str,
+    hidden: tuple[int, ...],
+    rows: str = "class 1",
+    at_most: int | None = None,
 ) -> Case:
     """A network of this size for a table, and the rows to certify."""
     points, labels = _table(data, name)
@@ -91,7 +96,9 @@ def _table(data: Path, name: str) -> tuple[Floats, NDArray[np.int64]]:
 
 def _split(labels: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Four fifths to train on, one to measure accuracy."""
-    train, held_out = train_test_split(np.arange(labels.shape[0]), test_size=0.2, stratify=labels, random_state=0)
+    train, held_out = train_test_split(
+        np.arange(labels.shape[0]), test_size=0.2, stratify=labels, random_state=0
+    )
     return train, held_out
 
 

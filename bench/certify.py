@@ -25,11 +25,11 @@ from threadpoolctl import threadpool_limits
 
 import holdfast as hf
 from cases import TARGET, Case, cases, training_in_words
-from holdfast.bounds.layers import forward_error
-from holdfast.deadline import Deadline
-from holdfast.network import CHUNK, Floats
-from holdfast.verify.engine import Engine
-from holdfast.verify.search import Search
+from holdfast._deadline import Deadline
+from holdfast._network import CHUNK, Floats
+from holdfast.bounds._layers import forward_error
+from holdfast.verify._engine import Engine
+from holdfast.verify._search import Search
 from paper_encoding import PaperAnswer, least_output
 from report import Comparison, Measurement, RadiusTimes, Tail, publish, tables
 from stopwatch import cpu_seconds, race
@@ -67,10 +67,14 @@ def main() -> None:
     console = Console(stderr=True)
     measured: list[Measurement] = []
     radii: list[RadiusTimes] = []
-    for case in cases(arguments.data, arguments.store, quick=arguments.quick, deep_rows=effort.deep_rows):
+    for case in cases(
+        arguments.data, arguments.store, quick=arguments.quick, deep_rows=effort.deep_rows
+    ):
         for delta in effort.deep_deltas if case.deep else DELTAS:
             console.print(f"{case.dataset} {case.size}, {case.rows}, delta {delta:g}", style="dim")
-            measured.append(measure(case, delta, effort, arguments.time_limit, arguments.milp_limit))
+            measured.append(
+                measure(case, delta, effort, arguments.time_limit, arguments.milp_limit)
+            )
         if not case.deep:
             console.print(f"{case.dataset} {case.size}, {case.rows}, radii", style="dim")
             radii.append(measure_radius(case, effort))
@@ -97,7 +101,9 @@ of {arguments.milp_limit:g} s (by the clock) counts with the CPU time spent unti
 is given."""
 
 
-def measure(case: Case, delta: float, effort: Effort, time_limit: float, milp_limit: float) -> Measurement:
+def measure(
+    case: Case, delta: float, effort: Effort, time_limit: float, milp_limit: float
+) -> Measurement:
     """Everything about one network, table and delta."""
     network, points, changes = case.network, case.points, hf.PlausibleChanges(delta)
     engine = Engine(network, changes)
@@ -141,11 +147,17 @@ def interval_bound(engine: Engine, points: Floats, *, nonnegative: bool) -> Floa
     for start in range(0, points.shape[0], CHUNK):
         part = slice(start, start + CHUNK)
         plus = points[part] if nonnegative else np.maximum(points[part], 0.0)
-        lower[part] = prepared.interval[0](plus) if nonnegative else prepared.interval[1](plus, plus - points[part])
+        lower[part] = (
+            prepared.interval[0](plus)
+            if nonnegative
+            else prepared.interval[1](plus, plus - points[part])
+        )
     return lower
 
 
-def measure_tail(case: Case, engine: Engine, certificates: hf.Certificates, n: int, limit: float) -> Tail:
+def measure_tail(
+    case: Case, engine: Engine, certificates: hf.Certificates, n: int, limit: float
+) -> Tail:
     """One row at a time, prepared and not; and the rows that came to a search, with the branches that it took."""
     rng = np.random.default_rng(3)
     rows = rng.choice(len(certificates), min(n, len(certificates)), replace=False)
@@ -167,21 +179,31 @@ def measure_tail(case: Case, engine: Engine, certificates: hf.Certificates, n: i
 
     def whole(row: int) -> float:
         x = case.points[row : row + 1]
-        return cpu_seconds(lambda: hf.certify(case.network, x, TARGET, engine.changes, time_limit=limit))
+        return cpu_seconds(
+            lambda: hf.certify(case.network, x, TARGET, engine.changes, time_limit=limit)
+        )
 
     prepared, certify = (np.array([time(int(row)) for row in rows]) for time in (alone, whole))
     return Tail(prepared, certify, np.array([alone(int(row)) for row in late]), np.array(nodes))
 
 
-def compare(case: Case, delta: float, certificates: hf.Certificates, n: int, limit: float) -> Comparison:
+def compare(
+    case: Case, delta: float, certificates: hf.Certificates, n: int, limit: float
+) -> Comparison:
     """One MILP in the paper's encoding for each of `n` random rows: its time, and whether it says the same."""
-    rows = np.random.default_rng(1).choice(case.points.shape[0], min(n, case.points.shape[0]), replace=False)
+    rows = np.random.default_rng(1).choice(
+        case.points.shape[0], min(n, case.points.shape[0]), replace=False
+    )
     seconds, unfinished, disagree = [], 0, []
     for row in rows:
         answers: list[PaperAnswer] = []
         x = case.points[row]
         seconds.append(
-            cpu_seconds(lambda x=x, into=answers: into.append(least_output(case.network, x, delta, time_limit=limit)))
+            cpu_seconds(
+                lambda x=x, into=answers: into.append(
+                    least_output(case.network, x, delta, time_limit=limit)
+                )
+            )
         )
         unfinished += not answers[0].finished
         if not _agrees(answers[0], certificates, int(row)):
@@ -205,11 +227,16 @@ def measure_radius(case: Case, effort: Effort, batch: int = 1000) -> RadiusTimes
     """`certified_radius` at tol 1e-6 on rows that the network accepts today: in batches, and one row at a time."""
     accepted = case.points[case.network.predict(case.points) == TARGET]
     rng = np.random.default_rng(2)
-    points = accepted[rng.choice(accepted.shape[0], min(effort.radius_rows, accepted.shape[0]), replace=False)]
+    points = accepted[
+        rng.choice(accepted.shape[0], min(effort.radius_rows, accepted.shape[0]), replace=False)
+    ]
     radius = hf.certified_radius(case.network, points, TARGET)
     parts = [points[start : start + batch] for start in range(0, points.shape[0], batch)]
     batches = [_radius_seconds(case, part) / part.shape[0] for part in parts]
-    singles = [_radius_seconds(case, points[i : i + 1]) for i in range(min(effort.single_rows, points.shape[0]))]
+    singles = [
+        _radius_seconds(case, points[i : i + 1])
+        for i in range(min(effort.single_rows, points.shape[0]))
+    ]
     return RadiusTimes(
         case=case,
         rows=points.shape[0],
@@ -223,21 +250,40 @@ def measure_radius(case: Case, effort: Effort, batch: int = 1000) -> RadiusTimes
 
 
 def _radius_seconds(case: Case, points: Floats) -> float:
-    return race({"radius": lambda: hf.certified_radius(case.network, points, TARGET)}, rounds=3, patience=0.3)["radius"]
+    return race(
+        {"radius": lambda: hf.certified_radius(case.network, points, TARGET)},
+        rounds=3,
+        patience=0.3,
+    )["radius"]
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     data = Path(os.environ.get("HOLDFAST_DATA") or ROOT.parent / "shared" / "data")
-    parser.add_argument("--data", type=Path, default=data, help="folder with the tables and their schemas")
-    parser.add_argument("--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept")
+    parser.add_argument(
+        "--data", type=Path, default=data, help="folder with the tables and their schemas"
+    )
+    parser.add_argument(
+        "--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept"
+    )
     parser.add_argument("--out", type=Path, help="write the tables as Markdown to this file")
     parser.add_argument("--quick", action="store_true", help="fewer tables, networks and repeats")
-    parser.add_argument("--time-limit", type=float, default=30.0, help="seconds for one call of certify (default 30)")
-    parser.add_argument("--milp-limit", type=float, default=20.0, help="seconds for one MILP (default 20)")
+    parser.add_argument(
+        "--time-limit",
+        type=float,
+        default=30.0,
+        help="seconds for one call of certify (default 30)",
+    )
+    parser.add_argument(
+        "--milp-limit", type=float, default=20.0, help="seconds for one MILP (default 20)"
+    )
     arguments = parser.parse_args()
     if not (arguments.data / "adult.csv.gz").exists():
-        parser.error(f"--data: expected adult.csv.gz and others in {arguments.data}, found none; or set HOLDFAST_DATA")
+        parser.error(
+            f"--data: expected adult.csv.gz and others in {arguments.data}, found none; or set HOLDFAST_DATA"
+        )
     return arguments
 
 

@@ -36,10 +36,10 @@ from sklearn.preprocessing import StandardScaler
 
 import holdfast as hf
 from holdfast import checker
-from holdfast.bounds.layers import margins_for
+from holdfast.bounds._layers import margins_for
 from holdfast.promises import NoCertificateError, certificate
-from holdfast.verify.exact import Exact, checker_model
-from holdfast.verify.witness import exact_margin
+from holdfast.verify._exact import Exact, checker_model
+from holdfast.verify._witness import exact_margin
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = 20
@@ -74,7 +74,9 @@ class Tally:
     stale_accepted: list[str] = field(default_factory=list)
 
 
-def make(n: int, seed: int, tally: Tally, tables: list[tuple[hf.Network, np.ndarray]] | None = None) -> list[Made]:
+def make(
+    n: int, seed: int, tally: Tally, tables: list[tuple[hf.Network, np.ndarray]] | None = None
+) -> list[Made]:
     """Certificates until `n` are ROBUST, each checked as text; what certify decided and the checker says must agree."""
     found: list[Made] = []
     for network, X, targets, changes in questions(seed, tables or []):
@@ -151,7 +153,9 @@ def questions(seed: int, tables: list[tuple[hf.Network, np.ndarray]]) -> Iterato
             X = table[rng.choice(len(table), ROWS)]
         else:
             network = _random_network(rng)
-            X = rng.normal(size=(ROWS, network.n_features)) * (rng.random((ROWS, network.n_features)) < 0.9)
+            X = rng.normal(size=(ROWS, network.n_features)) * (
+                rng.random((ROWS, network.n_features)) < 0.9
+            )
         targets = network.predict(X)
         wrong = rng.random(ROWS) < 0.1
         targets[wrong] = rng.choice(network.classes, wrong.sum())
@@ -163,9 +167,14 @@ def _on_the_boundary(rng: np.random.Generator) -> Question:
     sizes = [3, *rng.integers(2, 7, rng.integers(1, 3)).tolist(), 1]
     weights = [np.round(16 * rng.normal(size=(b, a))) / 16 for a, b in pairwise(sizes)]
     network = hf.Network(weights, [np.round(16 * rng.normal(size=size)) / 16 for size in sizes[1:]])
-    X, changes = np.round(16 * rng.normal(size=(1, 3))) / 16, hf.PlausibleChanges(2.0 ** -int(rng.integers(3, 8)))
+    X, changes = (
+        np.round(16 * rng.normal(size=(1, 3))) / 16,
+        hf.PlausibleChanges(2.0 ** -int(rng.integers(3, 8))),
+    )
     least = np.round(hf.output_bounds(network, X, changes).lower[0] * 2.0**40) / 2.0**40
-    network = network.with_parameters(network.weights, [*network.biases[:-1], network.biases[-1] - least])
+    network = network.with_parameters(
+        network.weights, [*network.biases[:-1], network.biases[-1] - least]
+    )
     return network, X, np.array([1]), changes
 
 
@@ -175,7 +184,9 @@ def _random_network(rng: np.random.Generator) -> hf.Network:
     weights = [1.3 * rng.normal(size=(b, a)) / np.sqrt(a) for a, b in pairwise(sizes)]
     biases = [0.3 * rng.normal(size=size) for size in sizes[1:]]
     if rng.random() < 0.3:
-        weights, biases = ([np.round(part * 16) / 16 for part in parts] for parts in (weights, biases))
+        weights, biases = (
+            [np.round(part * 16) / 16 for part in parts] for parts in (weights, biases)
+        )
     kinds = [str(rng.choice(["relu"] * 9 + ["identity"])) for _ in sizes[1:-1]]
     return hf.Network(weights, biases, activations=kinds)
 
@@ -187,7 +198,10 @@ def _trained() -> list[tuple[hf.Network, np.ndarray]]:
         for load in (load_iris, load_wine, load_breast_cancer):
             X, y = load(return_X_y=True)
             X = StandardScaler().fit_transform(X)
-            models = [MLPClassifier(hidden, max_iter=100, random_state=0) for hidden in ((20, 20), (10, 10, 10))]
+            models = [
+                MLPClassifier(hidden, max_iter=100, random_state=0)
+                for hidden in ((20, 20), (10, 10, 10))
+            ]
             found.extend((hf.load_network(model.fit(X, y)), X) for model in models)
     return found
 
@@ -195,7 +209,9 @@ def _trained() -> list[tuple[hf.Network, np.ndarray]]:
 def _changes(rng: np.random.Generator, network: hf.Network, X: np.ndarray) -> hf.PlausibleChanges:
     """A radius at which something is at stake: about that of some row."""
     rows = X[rng.choice(len(X), 4)]
-    radius = float(rng.choice(hf.certified_radius(network, rows, network.predict(rows), tol=1e-3).lower))
+    radius = float(
+        rng.choice(hf.certified_radius(network, rows, network.predict(rows), tol=1e-3).lower)
+    )
     delta = min(max(radius, 1e-4), 10.0) * rng.uniform(0.8, 1.02)
     layers = len(network.weights)
     norm = float(rng.choice([np.inf] * 8 + [1.0, 2.0]))
@@ -203,7 +219,10 @@ def _changes(rng: np.random.Generator, network: hf.Network, X: np.ndarray) -> hf
     if kind < 0.2:
         return hf.PlausibleChanges(tuple((delta * rng.uniform(0.5, 1.5, layers)).tolist()), norm)
     if kind < 0.3:
-        sides = [delta * rng.uniform(0.5, 1.2, (2, *part.shape)) for part in (*network.weights, *network.biases)]
+        sides = [
+            delta * rng.uniform(0.5, 1.2, (2, *part.shape))
+            for part in (*network.weights, *network.biases)
+        ]
         return hf.PlausibleChanges(sides[:layers], biases=sides[layers:])
     return hf.PlausibleChanges(delta, norm, biases=bool(rng.random() < 0.8))
 
@@ -259,7 +278,9 @@ def _put_proof_right(document: dict[str, Any], model: checker.PlainModel) -> Non
         still = ((0.0, 0.0),) * len(model.weights)
         question = checker.Question(replace(model, **changed), (still, np.inf, True), point, target)
         rivals = [rival for rival in range(len(model.classes)) if rival != target]
-        margins = [(question.bound({"method": "interval", "rival": rival}), rival) for rival in rivals]
+        margins = [
+            (question.bound({"method": "interval", "rival": rival}), rival) for rival in rivals
+        ]
         margin, proof["rival"] = min(margins)
         proof["bound"] = checker.float_below(margin)
 
@@ -271,8 +292,14 @@ def is_true(document: dict[str, Any], network: hf.Network) -> bool:
     if document["verdict"] == "ROBUST":
         return bool(hf.certify(network, x[None, :], network.classes[target], changes).robust[0])
     proof = document["proof"]
-    witness = network if proof["method"] == "today" else network.with_parameters(proof["weights"], proof["biases"])
-    margins = [(margin, exact_margin(witness, margin, x)) for margin in margins_for(network, target)]
+    witness = (
+        network
+        if proof["method"] == "today"
+        else network.with_parameters(proof["weights"], proof["biases"])
+    )
+    margins = [
+        (margin, exact_margin(witness, margin, x)) for margin in margins_for(network, target)
+    ]
     broken = any(value < 0 or (value == 0 and margin.strict) for margin, value in margins)
     return broken and changes.contains(network, witness)
 
@@ -282,11 +309,15 @@ Forgery = Callable[[np.random.Generator, dict[str, Any], hf.Network], hf.Network
 
 def _delta(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network:
     factor = float(rng.choice([0.5, 0.99, 1.001, 1.05, 1.5, 3.0]))
-    document["changes"] = hf.PlausibleChanges.from_dict(document["changes"]).scaled(factor).to_dict()
+    document["changes"] = (
+        hf.PlausibleChanges.from_dict(document["changes"]).scaled(factor).to_dict()
+    )
     return network
 
 
-def _own_radii(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
+def _own_radii(
+    rng: np.random.Generator, document: dict[str, Any], network: hf.Network
+) -> hf.Network | None:
     """A radius for each parameter, some of them larger than the one that was promised for all."""
     changes = document["changes"]
     if isinstance(changes["delta"], list) or changes["norm"] != "inf" or not changes["biases"]:
@@ -303,7 +334,9 @@ def _terms(rng: np.random.Generator, document: dict[str, Any], network: hf.Netwo
     if rng.random() < 0.5:
         document["changes"]["biases"] = not document["changes"]["biases"]
     else:
-        document["changes"]["norm"] = str(rng.choice(["inf"])) if document["changes"]["norm"] != "inf" else 2.0
+        document["changes"]["norm"] = (
+            str(rng.choice(["inf"])) if document["changes"]["norm"] != "inf" else 2.0
+        )
     return network
 
 
@@ -318,7 +351,9 @@ def _target(rng: np.random.Generator, document: dict[str, Any], network: hf.Netw
     index = int(rng.choice(others))
     document["target"] = {"index": index, "label": network.classes[index].item()}
     parts = document["proof"].get("parts", [])
-    for part, rival in zip(parts, [c for c in range(len(network.classes)) if c != index], strict=False):
+    for part, rival in zip(
+        parts, [c for c in range(len(network.classes)) if c != index], strict=False
+    ):
         part["rival"] = rival
     return network
 
@@ -326,12 +361,15 @@ def _target(rng: np.random.Generator, document: dict[str, Any], network: hf.Netw
 def _model(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network:
     size = float(rng.choice([1e-6, 1e-2, 0.3]))
     weights, biases = (
-        [part + size * rng.normal(size=part.shape) for part in parts] for parts in (network.weights, network.biases)
+        [part + size * rng.normal(size=part.shape) for part in parts]
+        for parts in (network.weights, network.biases)
     )
     return network.with_parameters(weights, biases)
 
 
-def _swapped_model(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network:
+def _swapped_model(
+    rng: np.random.Generator, document: dict[str, Any], network: hf.Network
+) -> hf.Network:
     """Another model without putting the hash right."""
     return _model(rng, document, network)
 
@@ -355,11 +393,15 @@ def _bound(rng: np.random.Generator, document: dict[str, Any], network: hf.Netwo
     proof = document["proof"]
     entry = rng.choice(proof["parts"]) if "parts" in proof else proof
     old = entry["bound"]
-    entry["bound"] = float(rng.choice([np.nextafter(old, 9e9), np.nextafter(old, -9e9), old * 2 + 1]))
+    entry["bound"] = float(
+        rng.choice([np.nextafter(old, 9e9), np.nextafter(old, -9e9), old * 2 + 1])
+    )
     return network
 
 
-def _witness(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
+def _witness(
+    rng: np.random.Generator, document: dict[str, Any], network: hf.Network
+) -> hf.Network | None:
     weights = document["proof"].get("weights")
     if weights is None:
         return None
@@ -378,7 +420,9 @@ def _nodes(document: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _multiplier(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
+def _multiplier(
+    rng: np.random.Generator, document: dict[str, Any], network: hf.Network
+) -> hf.Network | None:
     leaves = [node for node in _nodes(document) if "lower" in node]
     if not leaves:
         return None
@@ -390,7 +434,9 @@ def _multiplier(rng: np.random.Generator, document: dict[str, Any], network: hf.
     return network
 
 
-def _side(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
+def _side(
+    rng: np.random.Generator, document: dict[str, Any], network: hf.Network
+) -> hf.Network | None:
     """A split on another neuron, its sides swapped, or one side's proof used for both."""
     splits = [node for node in _nodes(document) if "split" in node]
     if not splits:
@@ -405,7 +451,9 @@ def _side(rng: np.random.Generator, document: dict[str, Any], network: hf.Networ
     return network
 
 
-def _method(rng: np.random.Generator, document: dict[str, Any], network: hf.Network) -> hf.Network | None:
+def _method(
+    rng: np.random.Generator, document: dict[str, Any], network: hf.Network
+) -> hf.Network | None:
     """Interval bounds called enough where they were not, or a tree cut down to a stump."""
     parts = [part for part in document["proof"].get("parts", []) if part["method"] != "interval"]
     if not parts:
@@ -461,13 +509,24 @@ def report(tally: Tally) -> Iterator[str]:
 
 def main() -> None:
     """Count and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     data = Path(os.environ.get("HOLDFAST_DATA") or ROOT.parent / "shared" / "data")
-    parser.add_argument("--robust", type=int, default=10_000, help="ROBUST rows to write certificates for")
+    parser.add_argument(
+        "--robust", type=int, default=10_000, help="ROBUST rows to write certificates for"
+    )
     parser.add_argument("--forgeries", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data", type=Path, default=data, help="folder with the tables; without them, fewer networks")
-    parser.add_argument("--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=data,
+        help="folder with the tables; without them, fewer networks",
+    )
+    parser.add_argument(
+        "--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept"
+    )
     options = parser.parse_args()
     tables = []
     if (options.data / "adult.csv.gz").exists():
@@ -482,7 +541,12 @@ def main() -> None:
     forge(options.forgeries // 2, options.seed, made, tally)
     forge(options.forgeries - options.forgeries // 2, options.seed + 1, rare or made, tally)
     while tally.forged.total() < options.forgeries:
-        forge(options.forgeries - tally.forged.total(), options.seed + 2 + tally.forged.total(), made, tally)
+        forge(
+            options.forgeries - tally.forged.total(),
+            options.seed + 2 + tally.forged.total(),
+            made,
+            tally,
+        )
     for line in report(tally):
         print(line)
 

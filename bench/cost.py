@@ -50,7 +50,9 @@ def measure(setting: Setting, data: Path, store: Path, limit: float) -> Cost:
     """One point of a curve."""
     heloc = case(data, store, "heloc", setting.hidden, "all")
     network, points = heloc.network, heloc.points
-    rows = np.random.default_rng(4).choice(points.shape[0], setting.rows, replace=setting.rows > points.shape[0])
+    rows = np.random.default_rng(4).choice(
+        points.shape[0], setting.rows, replace=setting.rows > points.shape[0]
+    )
     X, changes = np.ascontiguousarray(points[rows]), hf.PlausibleChanges(setting.delta)
     kept: list[hf.Certificates] = []
 
@@ -68,7 +70,9 @@ def panels(rows: int) -> dict[str, dict[float, Setting]]:
     sizes = [n for n in (1, 10, 100, 1000, 10_000, 100_000) if n <= 100 * rows]
     return {
         "rows": {n: replace(plain, rows=n) for n in sizes},
-        "neurons in each of 2 layers": {n: replace(plain, hidden=(n, n)) for n in (5, 10, 20, 40, 64)},
+        "neurons in each of 2 layers": {
+            n: replace(plain, hidden=(n, n)) for n in (5, 10, 20, 40, 64)
+        },
         "hidden layers of 20": {n: replace(plain, hidden=(20,) * n) for n in (1, 2, 3, 4)},
         "delta": {delta: replace(plain, delta=delta) for delta in (0.001, 0.003, 0.01, 0.03, 0.1)},
     }
@@ -81,7 +85,14 @@ def draw(curves: dict[str, dict[float, Cost]], limit: float) -> Figure:
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
         x = list(curve)
         for what, color in (("certify", "#0b6e4f"), ("forward", "#8a8a8a")):
-            ax.plot(x, [1e6 * getattr(cost, what) for cost in curve.values()], "o-", color=color, ms=4, lw=1.5)
+            ax.plot(
+                x,
+                [1e6 * getattr(cost, what) for cost in curve.values()],
+                "o-",
+                color=color,
+                ms=4,
+                lw=1.5,
+            )
         late = [(value, 1e6 * cost.certify) for value, cost in curve.items() if cost.settled < 1.0]
         if late:
             ax.plot(*zip(*late, strict=True), "o", color="#0b6e4f", mfc="white", ms=5)
@@ -101,19 +112,32 @@ def draw(curves: dict[str, dict[float, Cost]], limit: float) -> Figure:
         place = (last, 1e6 * getattr(first[last], what))
         axes[0].annotate(text, place, (0, shift), textcoords="offset points", ha="right")
     if any(cost.settled < 1.0 for curve in curves.values() for cost in curve.values()):
-        figure.supxlabel(f"hollow: rows left UNKNOWN after {limit:g} s", fontsize="small", x=0.99, ha="right")
+        figure.supxlabel(
+            f"hollow: rows left UNKNOWN after {limit:g} s", fontsize="small", x=0.99, ha="right"
+        )
     return figure
 
 
 def main() -> None:
     """Measure, draw, and say what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     data = Path(os.environ.get("HOLDFAST_DATA") or ROOT.parent / "shared" / "data")
-    parser.add_argument("--data", type=Path, default=data, help="folder with the tables and their schemas")
-    parser.add_argument("--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept")
+    parser.add_argument(
+        "--data", type=Path, default=data, help="folder with the tables and their schemas"
+    )
+    parser.add_argument(
+        "--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images" / "cost.png")
     parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--time-limit", type=float, default=30.0, help="seconds for one call of certify (default 30)")
+    parser.add_argument(
+        "--time-limit",
+        type=float,
+        default=30.0,
+        help="seconds for one call of certify (default 30)",
+    )
     options = parser.parse_args()
     curves: dict[str, dict[float, Cost]] = {}
     for name, settings in panels(options.rows).items():
@@ -121,7 +145,9 @@ def main() -> None:
         for value, setting in settings.items():
             cost = measure(setting, options.data, options.store, options.time_limit)
             curves[name][value] = cost
-            print(f"{name} {value:g}: {1e6 * cost.certify:.2f} us a row, {cost.settled:.1%} settled")
+            print(
+                f"{name} {value:g}: {1e6 * cost.certify:.2f} us a row, {cost.settled:.1%} settled"
+            )
     draw(curves, options.time_limit).savefig(options.out, dpi=150)
 
 

@@ -20,10 +20,10 @@ import torch
 
 import holdfast as hf
 from cases import TARGET, case
-from holdfast.deadline import Deadline
-from holdfast.network import Floats
-from holdfast.verify.engine import Engine
-from holdfast.verify.verdict import Outcome
+from holdfast._deadline import Deadline
+from holdfast._network import Floats
+from holdfast.verify._engine import Engine
+from holdfast.verify._verdict import Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDE = (128, 128, 128, 128)
@@ -43,7 +43,9 @@ def main() -> None:
         wide = case(arguments.data, arguments.store, name, WIDE, at_most=1000)
         for delta in (0.002, 0.005):
             for device in (arguments.device, None):
-                patience(f"{name} 4x128", wide.network, wide.points, delta, device, arguments.seconds)
+                patience(
+                    f"{name} 4x128", wide.network, wide.points, delta, device, arguments.seconds
+                )
 
 
 def _many(points: Floats, n: int) -> Floats:
@@ -64,8 +66,12 @@ def passes(network: hf.Network, points: Floats, device: str) -> None:
     interval = _seconds(lambda: nonnegative(there), device)
     n = points.shape[0]
     print(f"forward pass      {n / forward / 1e6:8.0f} million rows a second")
-    print(f"interval, x >= 0  {n / interval / 1e6:8.0f} million rows a second, {interval / forward:.2f} passes")
-    print(f"interval          {n / general / 1e6:8.0f} million rows a second, {general / forward:.2f} passes")
+    print(
+        f"interval, x >= 0  {n / interval / 1e6:8.0f} million rows a second, {interval / forward:.2f} passes"
+    )
+    print(
+        f"interval          {n / general / 1e6:8.0f} million rows a second, {general / forward:.2f} passes"
+    )
 
 
 def whole(network: hf.Network, points: Floats, device: str) -> None:
@@ -83,10 +89,14 @@ def whole(network: hf.Network, points: Floats, device: str) -> None:
     here = hf.certify(network, points[some], TARGET, changes, progress=False)
     seconds = time.perf_counter() - start
     same = int((here.outcome.verdict == there.outcome.verdict[some]).sum())
-    print(f"on the processor {len(here):,} rows: {seconds:.1f} s; {same:,} of {len(here):,} verdicts are the same")
+    print(
+        f"on the processor {len(here):,} rows: {seconds:.1f} s; {same:,} of {len(here):,} verdicts are the same"
+    )
 
 
-def patience(name: str, network: hf.Network, points: Floats, delta: float, device: str | None, seconds: float) -> None:
+def patience(
+    name: str, network: hf.Network, points: Floats, delta: float, device: str | None, seconds: float
+) -> None:
     """What is left open after some seconds."""
     engine = Engine(network, hf.PlausibleChanges(delta), device)
     start = time.perf_counter()
@@ -121,13 +131,23 @@ def _name(device: str) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     data = Path(os.environ.get("HOLDFAST_DATA") or ROOT.parent / "shared" / "data")
     parser.add_argument("--device", default="cuda", help="as torch names it (default cuda)")
-    parser.add_argument("--data", type=Path, default=data, help="folder with the tables and their schemas")
-    parser.add_argument("--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept")
-    parser.add_argument("--rows", type=int, default=10_000_000, help="rows for the whole table of stages")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for each network of four layers")
+    parser.add_argument(
+        "--data", type=Path, default=data, help="folder with the tables and their schemas"
+    )
+    parser.add_argument(
+        "--store", type=Path, default=ROOT / "out" / "bench", help="where trained networks are kept"
+    )
+    parser.add_argument(
+        "--rows", type=int, default=10_000_000, help="rows for the whole table of stages"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="for each network of four layers"
+    )
     return parser.parse_args()
 
 

@@ -30,8 +30,12 @@ EACH, PARTS = 2000, 10_000
 
 def main() -> None:
     """Ask, count, and show."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--statements", type=int, default=100_000, help="how many statements to check")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--statements", type=int, default=100_000, help="how many statements to check"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     arguments = parser.parse_args()

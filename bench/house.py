@@ -52,7 +52,8 @@ def counted(path: Path) -> tuple[int, int]:
     said = [
         token
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type not in LAYOUT and not (token.type == tokenize.STRING and token.start in documented)
+        if token.type not in LAYOUT
+        and not (token.type == tokenize.STRING and token.start in documented)
     ]
     return len(said), len({token.start[0] for token in said})
 
@@ -70,7 +71,9 @@ def print_size() -> None:
         files[room] += 1
     print(f"{'room':20}{'files':>7}{'lines':>8}{'tokens':>9}{'a line':>8}")
     for room, said in [*tokens.most_common(), ("together", sum(tokens.values()))]:
-        n_files, n_lines = (files[room], lines[room]) if room in files else (files.total(), lines.total())
+        n_files, n_lines = (
+            (files[room], lines[room]) if room in files else (files.total(), lines.total())
+        )
         print(f"{room:20}{n_files:7,}{n_lines:8,}{said:9,}{said / max(1, n_lines):8.1f}")
 
 
@@ -117,7 +120,13 @@ def print_walks() -> None:
 
     def explain(people: int, generator: hf.generators.Generator) -> hf.Recourse:
         return hf.explain(
-            model, denied[:people], target=1, changes=changes, generator=generator, space=loans.space, progress=False
+            model,
+            denied[:people],
+            target=1,
+            changes=changes,
+            generator=generator,
+            space=loans.space,
+            progress=False,
         )
 
     advice = explain(12, hf.RNCE(loans.frame))
@@ -137,7 +146,9 @@ def print_walks() -> None:
 
 def main() -> None:
     """Count, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokens", action="store_true", help="the count alone")
     only_tokens = parser.parse_args().tokens
     warnings.simplefilter("ignore")

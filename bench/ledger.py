@@ -30,7 +30,7 @@ from sklearn.neural_network import MLPClassifier
 import holdfast as hf
 from holdfast.importers import Model
 from holdfast.promises import Ledger, audit
-from holdfast.promises.pages import ERASED, Page
+from holdfast.promises._pages import ERASED, Page
 
 DELTA = 0.005
 CHUNK = 50_000
@@ -64,7 +64,9 @@ def lender() -> tuple[hf.Network, hf.FeatureSpace, pd.DataFrame]:
     return network, data.space, data.X[network.predict(points) == 1]
 
 
-def fill(path: Path, n: int, network: hf.Network, space: hf.FeatureSpace, accepted: pd.DataFrame) -> dict[str, Any]:
+def fill(
+    path: Path, n: int, network: hf.Network, space: hf.FeatureSpace, accepted: pd.DataFrame
+) -> dict[str, Any]:
     """Promises in chunks, each one transaction; what is proven of a row is proven once for each chunk."""
     rng = np.random.default_rng(0)
     started = time.process_time()
@@ -79,7 +81,9 @@ def fill(path: Path, n: int, network: hf.Network, space: hf.FeatureSpace, accept
     return {"seconds": time.process_time() - started, "mb": path.stat().st_size / 1e6}
 
 
-def forward(network: hf.Network, space: hf.FeatureSpace, accepted: pd.DataFrame, n: int) -> dict[str, Any]:
+def forward(
+    network: hf.Network, space: hf.FeatureSpace, accepted: pd.DataFrame, n: int
+) -> dict[str, Any]:
     """One pass over as many points, already in memory: the best of five."""
     points = space.encode(accepted)[np.random.default_rng(0).integers(0, len(accepted), n)]
     best = np.inf
@@ -90,7 +94,9 @@ def forward(network: hf.Network, space: hf.FeatureSpace, accepted: pd.DataFrame,
     return {"seconds": best}
 
 
-def audited(path: Path, model: object, *, times: int = 3, contacts: bool = False, **options: Any) -> dict[str, Any]:
+def audited(
+    path: Path, model: object, *, times: int = 3, contacts: bool = False, **options: Any
+) -> dict[str, Any]:
     """What an audit finds, and the best of some times that it takes, as for the forward pass."""
     best = np.inf
     for _ in range(times):
@@ -101,7 +107,12 @@ def audited(path: Path, model: object, *, times: int = 3, contacts: bool = False
         best = min(best, time.process_time() - started)
     group = result.groups[0]
     totals = {str(status): count for status, count in result.totals.items()}
-    return {"seconds": best, "totals": totals, "inside": group.inside, "how": group.how or group.why_not}
+    return {
+        "seconds": best,
+        "totals": totals,
+        "inside": group.inside,
+        "how": group.how or group.why_not,
+    }
 
 
 def found(path: Path, n: int) -> dict[str, Any]:
@@ -142,7 +153,13 @@ def kills(
             with Ledger(path) as ledger:
                 while True:
                     receipt = ledger.add_frame(
-                        network, batch, batch, target=1, changes=hf.PlausibleChanges(DELTA), space=space, radius=False
+                        network,
+                        batch,
+                        batch,
+                        target=1,
+                        changes=hf.PlausibleChanges(DELTA),
+                        space=space,
+                        radius=False,
                     )
                     os.write(writing, receipt.total.to_bytes(8, "little"))
         os.close(writing)
@@ -160,7 +177,12 @@ def kills(
             raise SystemExit(f"{count} promises where {committed} were committed")
         committed = count
     with Ledger(path) as ledger:
-        return {"kills": times, "during": during, "promises": committed, "intact": ledger.verify().intact}
+        return {
+            "kills": times,
+            "during": during,
+            "promises": committed,
+            "intact": ledger.verify().intact,
+        }
 
 
 def erased(path: Path, n: int) -> dict[str, Any]:
@@ -171,14 +193,22 @@ def erased(path: Path, n: int) -> dict[str, Any]:
         return {"seconds": time.process_time() - started, "rows": len(numbers)}
 
 
-def killed_erasures(folder: Path, times: int, network: hf.Network, accepted: pd.DataFrame, **options: Any) -> int:
+def killed_erasures(
+    folder: Path, times: int, network: hf.Network, accepted: pd.DataFrame, **options: Any
+) -> int:
     """Erase someone with promises in many pages, and be killed; returns how often nothing had happened yet."""
     path, wait, before = folder / "erased.ledger", random.Random(1), 0
     batch = accepted.head(20)
     with Ledger(path) as ledger:
         for _ in range(20):
             ledger.add_frame(
-                network, batch, batch, target=1, radius=False, keys=[f"p{i}" for i in range(20)], **options
+                network,
+                batch,
+                batch,
+                target=1,
+                radius=False,
+                keys=[f"p{i}" for i in range(20)],
+                **options,
             )
     for turn in range(times):
         person = f"p{turn % 20}"
@@ -198,7 +228,15 @@ def killed_erasures(folder: Path, times: int, network: hf.Network, accepted: pd.
             if left == 0:
                 # Recorded again, so that there is something to erase at the next turn.
                 for _ in range(20):
-                    ledger.add_frame(network, batch[:1], batch[:1], target=1, radius=False, keys=[person], **options)
+                    ledger.add_frame(
+                        network,
+                        batch[:1],
+                        batch[:1],
+                        target=1,
+                        radius=False,
+                        keys=[person],
+                        **options,
+                    )
     return before
 
 
@@ -208,7 +246,20 @@ LINES = ("keys", "factuals", "counterfactuals")
 
 def forged(pages: list[Page], rng: random.Random) -> tuple[str, list[Page]]:
     """One thing changed: a value, a promise moved or exchanged, a page moved, cut out or put in, an erasure forged."""
-    kind = rng.choice(["value", "text", "column", "exchange", "blank", "restore", "note", "erasure", "page", "order"])
+    kind = rng.choice(
+        [
+            "value",
+            "text",
+            "column",
+            "exchange",
+            "blank",
+            "restore",
+            "note",
+            "erasure",
+            "page",
+            "order",
+        ]
+    )
     place = rng.choice([i for i, page in enumerate(pages) if page.size])
     page, pages = pages[place], list(pages)
     row = rng.choice([i for i, verdict in enumerate(page.verdicts) if verdict != ERASED])
@@ -238,7 +289,9 @@ def forged(pages: list[Page], rng: random.Random) -> tuple[str, list[Page]]:
         pages[gone] = exchanged(pages[gone], blank, page, row)
     elif kind == "note":
         place = next(i for i, one in enumerate(pages) if not one.size)
-        pages[place] = pages[place]._replace(note=pages[place].note.replace("[", f"[{rng.randrange(1, 40)},"))
+        pages[place] = pages[place]._replace(
+            note=pages[place].note.replace("[", f"[{rng.randrange(1, 40)},")
+        )
     elif kind == "erasure":
         last = pages[-1]
         made = Page.erasure([page.first + row], "2026-11-17", "forged").linked(
@@ -281,11 +334,19 @@ def tampered(
         for i in range(4):
             batch = accepted.iloc[10 * i : 10 * i + 10]
             ledger.add_frame(
-                network, batch, batch, target=1, space=space, radius=False, keys=[f"p{i}-{k}" for k in range(10)]
+                network,
+                batch,
+                batch,
+                target=1,
+                space=space,
+                radius=False,
+                keys=[f"p{i}-{k}" for k in range(10)],
             )
             ledger.erase(f"p{i}-3", why="asked for")
     with sqlite3.connect(path) as connection:
-        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        for (trigger,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
             connection.execute(f"DROP TRIGGER {trigger}")
         pages = [Page(*row) for row in connection.execute("SELECT * FROM pages ORDER BY number")]
     connection.close()
@@ -307,17 +368,29 @@ def tampered(
                 unseen.append(kind)
             else:
                 seen += 1
-    return {"files": counts, "noticed": seen, "unseen": unseen, "seconds": time.process_time() - started}
+    return {
+        "files": counts,
+        "noticed": seen,
+        "unseen": unseen,
+        "seconds": time.process_time() - started,
+    }
 
 
 def main() -> None:
     """Measure, print, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--promises", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--forged", type=int, default=10_000, help="how many files are tampered with")
     parser.add_argument(
-        "--folder", type=Path, default=None, help="where the ledger goes; a temporary folder if not given"
+        "--forged", type=int, default=10_000, help="how many files are tampered with"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=None,
+        help="where the ledger goes; a temporary folder if not given",
     )
     parser.add_argument("--out", type=Path, default=None, help="the page to write")
     options = parser.parse_args()
@@ -349,17 +422,25 @@ def run(folder: Path, n: int, times: int, forgeries: int) -> str:
         ),
     ]
     found_rows = measured(lambda: found(path, n))
-    rows.append(("a thousand people's promises, by key", found_rows, f"{found_rows['rows']:,} promises"))
-    unfoldable = Model(outside, preprocess=new_space.encode, feature_names=tuple(map(str, space.names)))
+    rows.append(
+        ("a thousand people's promises, by key", found_rows, f"{found_rows['rows']:,} promises")
+    )
+    unfoldable = Model(
+        outside, preprocess=new_space.encode, feature_names=tuple(map(str, space.names))
+    )
     for name, work in {
         "audit inside Δ": lambda: audited(path, inside),
         "audit outside Δ": lambda: audited(path, outside),
-        "audit outside Δ, and the list of whom to contact": lambda: audited(path, outside, contacts=True),
+        "audit outside Δ, and the list of whom to contact": lambda: audited(
+            path, outside, contacts=True
+        ),
         "audit of another build": lambda: audited(path, other),
         "audit, scaler refitted, inside Δ": lambda: audited(path, same, space=new_space),
         "audit, scaler refitted, outside Δ": lambda: audited(path, outside, space=new_space),
         "audit, threshold 0.5 to 0.6": lambda: audited(path, inside, threshold=0.6),
-        "audit, preprocessing that no feature space describes": lambda: audited(path, unfoldable, times=1),
+        "audit, preprocessing that no feature space describes": lambda: audited(
+            path, unfoldable, times=1
+        ),
     }.items():
         step = measured(work)
         print(name, step, flush=True)
@@ -367,7 +448,9 @@ def run(folder: Path, n: int, times: int, forgeries: int) -> str:
     killed = kills(folder, times, network, space, accepted)
     gone = measured(lambda: erased(path, n))
     rows.append(("one person erased", gone, f"{gone['rows']} promise"))
-    unharmed = killed_erasures(folder, times, network, accepted, space=space, changes=hf.PlausibleChanges(DELTA))
+    unharmed = killed_erasures(
+        folder, times, network, accepted, space=space, changes=hf.PlausibleChanges(DELTA)
+    )
     forgery = tampered(folder, forgeries, network, space, accepted)
     print("forged", forgery, flush=True)
     base = plain["seconds"]

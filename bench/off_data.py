@@ -23,13 +23,21 @@ from threadpoolctl import threadpool_limits
 
 import holdfast as hf
 from holdfast import datasets, metrics
-from holdfast.generators.density import Density
-from holdfast.network import Floats
+from holdfast._network import Floats
+from holdfast.generators._density import Density
 
 ROWS, PEOPLE, DELTA = 6000, 60, 0.005
 TODAY = (15, 15)
 OTHERS = ((30,), (60,), (8, 8), (20, 10), (32, 32), (10, 10, 10), (15, 15), (6,))
-COLUMNS = ("table", "method", "cost_l1", "median outlier factor", "% far off", "% kept by other models", "s a person")
+COLUMNS = (
+    "table",
+    "method",
+    "cost_l1",
+    "median outlier factor",
+    "% far off",
+    "% kept by other models",
+    "s a person",
+)
 
 
 def trained(hidden: tuple[int, ...], points: Floats, y: object, seed: int) -> hf.Network:
@@ -50,7 +58,11 @@ def rows_of(name: str) -> list[tuple[str, ...]]:
     others = [trained(hidden, points, y, seed) for seed, hidden in enumerate(OTHERS, start=1)]
     people = X[today.predict(points) != table.wanted].head(PEOPLE)
     density, lines = Density(points[:5000]), []
-    ways = {"Closest()": hf.Closest(), "Closest(plausible=X)": hf.Closest(plausible=X), "RNCE(X)": hf.RNCE(X)}
+    ways = {
+        "Closest()": hf.Closest(),
+        "Closest(plausible=X)": hf.Closest(plausible=X),
+        "RNCE(X)": hf.RNCE(X),
+    }
     for method, generator in ways.items():
         began = time.process_time()
         with warnings.catch_warnings():
@@ -76,15 +88,23 @@ def rows_of(name: str) -> list[tuple[str, ...]]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    os.environ.setdefault("HOLDFAST_DATA", str(Path(__file__).resolve().parents[2] / "shared" / "data"))
+    os.environ.setdefault(
+        "HOLDFAST_DATA", str(Path(__file__).resolve().parents[2] / "shared" / "data")
+    )
     with threadpool_limits(1):
         lines = [
-            line for name in (["heloc"] if quick else ["heloc", "compas", "adult", "gmc"]) for line in rows_of(name)
+            line
+            for name in (["heloc"] if quick else ["heloc", "compas", "adult", "gmc"])
+            for line in rows_of(name)
         ]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in (COLUMNS, ("---",) * len(COLUMNS), *lines))
+    table = "\n".join(
+        f"| {' | '.join(line)} |" for line in (COLUMNS, ("---",) * len(COLUMNS), *lines)
+    )
     Console(soft_wrap=True).print(table, markup=False, highlight=False)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from holdfast import Network
-from holdfast.network import Floats
+from holdfast._network import Floats
 
 BIG_M = 1000.0
 
@@ -38,18 +38,30 @@ class PaperAnswer:
 
 
 def least_output(
-    network: Network, x: Floats, delta: float, *, time_limit: float | None = None, tight: bool = False
+    network: Network,
+    x: Floats,
+    delta: float,
+    *,
+    time_limit: float | None = None,
+    tight: bool = False,
 ) -> PaperAnswer:
     """Build the program for one point and solve it on one thread; `tight` replaces HiGHS's default tolerances."""
     if network.n_outputs != 1 or (x < 0.0).any():
-        raise ValueError("expected a binary classifier and x >= 0: the paper's signs are right there only")
+        raise ValueError(
+            "expected a binary classifier and x >= 0: the paper's signs are right there only"
+        )
     options: dict[str, object] = {"output_flag": False, "threads": 1}
     if time_limit is not None:
         options["time_limit"] = time_limit
     if tight:
         options |= {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
         options |= dict.fromkeys(
-            ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance"), 1e-9
+            (
+                "mip_feasibility_tolerance",
+                "primal_feasibility_tolerance",
+                "dual_feasibility_tolerance",
+            ),
+            1e-9,
         )
     solver = highspy.Highs()
     for name, value in options.items():
@@ -96,11 +108,18 @@ def _program(network: Network, x: Floats, delta: float) -> highspy.HighsLp:
     cost = np.zeros(n_values + n_hidden)
     cost[n_values - 1] = 1.0
     model.col_cost_ = cost
-    model.col_lower_ = np.concatenate([x, np.zeros(sum(network.hidden)), [-np.inf], np.zeros(n_hidden)])
-    model.col_upper_ = np.concatenate([x, np.full(sum(network.hidden) + 1, np.inf), np.ones(n_hidden)])
+    model.col_lower_ = np.concatenate(
+        [x, np.zeros(sum(network.hidden)), [-np.inf], np.zeros(n_hidden)]
+    )
+    model.col_upper_ = np.concatenate(
+        [x, np.full(sum(network.hidden) + 1, np.inf), np.ones(n_hidden)]
+    )
     model.row_lower_, model.row_upper_ = np.concatenate(lower), np.concatenate(upper)
     model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    model.a_matrix_.start_, model.a_matrix_.index_ = (
+        matrix.indptr.astype(np.int32),
+        matrix.indices.astype(np.int32),
+    )
     model.a_matrix_.value_ = matrix.data
     whole, real = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
     model.integrality_ = [real] * n_values + [whole] * n_hidden

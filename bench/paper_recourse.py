@@ -9,8 +9,8 @@ import math
 from functools import cache
 from typing import NamedTuple
 
-from holdfast.study.paper import printed as paper
-from holdfast.study.paper.settings import BASELINE, DELTA_VAL
+from holdfast.study.paper import _printed as paper
+from holdfast.study.paper._settings import BASELINE, DELTA_VAL
 
 _DELTA = 0.02
 

@@ -48,7 +48,9 @@ class Measured:
     seconds: np.ndarray
 
 
-def measure(case: Case, changes: hf.PlausibleChanges, name: str, generator: Generator, alone: bool) -> Measured:
+def measure(
+    case: Case, changes: hf.PlausibleChanges, name: str, generator: Generator, alone: bool
+) -> Measured:
     """Run one generator; all rows at once, or one by one."""
     blocks = [case.people.iloc[[i]] for i in range(len(case.people))] if alone else [case.people]
     results, seconds = [], []
@@ -74,8 +76,14 @@ def measure(case: Case, changes: hf.PlausibleChanges, name: str, generator: Gene
 def row_of(case: Case, delta: float, found: Measured, closest: Measured) -> list[str]:
     """One line of the table; cost relative to `Closest` over the rows where both are robust."""
     both = found.robust & closest.robust
-    above = f"{100 * (found.cost[both] / closest.cost[both] - 1).mean():+.1f}%" if both.any() else "-"
-    proven = np.mean(found.gap[found.found] <= PROVEN) if np.isfinite(found.gap[found.found]).any() else np.nan
+    above = (
+        f"{100 * (found.cost[both] / closest.cost[both] - 1).mean():+.1f}%" if both.any() else "-"
+    )
+    proven = (
+        np.mean(found.gap[found.found] <= PROVEN)
+        if np.isfinite(found.gap[found.found]).any()
+        else np.nan
+    )
     return [
         case.name,
         f"{delta:g}",
@@ -112,7 +120,12 @@ def never_above(all_found: Sequence[Measured], closest: Measured) -> tuple[int, 
     for other in all_found:
         rows = other.robust & (other.method != "Closest")
         compared += int(rows.sum())
-        worse += int((~closest.robust[rows] | (closest.cost[rows] > other.cost[rows] * (1.0 + 1e-6) + 1e-9)).sum())
+        worse += int(
+            (
+                ~closest.robust[rows]
+                | (closest.cost[rows] > other.cost[rows] * (1.0 + 1e-6) + 1e-9)
+            ).sum()
+        )
     return compared, worse
 
 
@@ -142,8 +155,14 @@ The last four columns are the paper's figures for its neural networks, at its de
 
 def main() -> None:
     """Measure and print; write a document if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("HOLDFAST_DATA", ROOT.parent / "shared" / "data"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=os.environ.get("HOLDFAST_DATA", ROOT.parent / "shared" / "data"),
+    )
     parser.add_argument("--tables", nargs="+", default=list(WIDTHS), choices=list(WIDTHS))
     parser.add_argument("--inputs", type=int, default=20)
     parser.add_argument("--quick", action="store_true")

@@ -12,7 +12,19 @@ import pandas as pd
 from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
-from holdfast.generators import GCE, MCE, NNCE, PROTO, RBR, RNCE, ROAR, STCE, Closest, Generator, Robust
+from holdfast.generators import (
+    GCE,
+    MCE,
+    NNCE,
+    PROTO,
+    RBR,
+    RNCE,
+    ROAR,
+    STCE,
+    Closest,
+    Generator,
+    Robust,
+)
 
 WIDTHS = {"compas": 8, "heloc": 15, "adult": 20, "gmc": 6}
 TRAINING_ROWS = 15_000
@@ -42,7 +54,12 @@ def load_case(name: str, folder: Path, inputs: int) -> Case:
     train, held_out = order[:n_train], order[n_train:]
     width = WIDTHS[name]
     model = MLPClassifier(
-        (width, width), alpha=1e-3, max_iter=60, random_state=0, learning_rate_init=3e-3, batch_size=64
+        (width, width),
+        alpha=1e-3,
+        max_iter=60,
+        random_state=0,
+        learning_rate_init=3e-3,
+        batch_size=64,
     )
     network = hf.load_network(_fitted(model, points[train], labels[train]))
     accuracy = float((network.predict_index(points[held_out]) == labels[held_out]).mean())

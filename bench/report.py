@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 
 import holdfast as hf
 from cases import Case
-from holdfast.network import Floats
+from holdfast._network import Floats
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -117,7 +117,12 @@ class Table:
 
     def for_terminal(self) -> RichTable:
         """As rich draws it."""
-        table = RichTable(title=self.title, caption=self.note or None, title_justify="left", caption_justify="left")
+        table = RichTable(
+            title=self.title,
+            caption=self.note or None,
+            title_justify="left",
+            caption_justify="left",
+        )
         for i, column in enumerate(self.columns):
             table.add_column(column, justify="left" if i == 0 else "right")
         for row in self.rows:
@@ -151,8 +156,12 @@ def tables(measured: Sequence[Measurement], radii: Sequence[RadiusTimes]) -> lis
 
 def parser(words: str) -> argparse.ArgumentParser:
     """What every count on public tables can be told; ``$HOLDFAST_DATA`` or shared/data says where the tables are."""
-    made = argparse.ArgumentParser(description=words, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--data", default=os.environ.get("HOLDFAST_DATA", str(ROOT.parent / "shared" / "data")))
+    made = argparse.ArgumentParser(
+        description=words, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument(
+        "--data", default=os.environ.get("HOLDFAST_DATA", str(ROOT.parent / "shared" / "data"))
+    )
     made.add_argument("--quick", action="store_true")
     made.add_argument("--out", type=Path)
     return made
@@ -182,10 +191,20 @@ def _speed(measured: Sequence[Measurement]) -> Table:
                 f"{m.certify * m.forward * 1e6:.2f}",
                 f"{m.at_least}{c.seconds * 1e3:.1f}",
                 m.times_faster,
-                f"{c.rows - len(c.disagree)}/{c.rows}" + (f" ({c.unfinished} at limit)" if c.unfinished else ""),
+                f"{c.rows - len(c.disagree)}/{c.rows}"
+                + (f" ({c.unfinished} at limit)" if c.unfinished else ""),
             ]
         )
-    columns = ["table", "net", "rows", "delta", "n", "forward ns/row", "interval, x >= 0", "interval, general"]
+    columns = [
+        "table",
+        "net",
+        "rows",
+        "delta",
+        "n",
+        "forward ns/row",
+        "interval, x >= 0",
+        "interval, general",
+    ]
     columns += ["certify", "certify us/row", "MILP ms/row", "times faster", "verdicts agree"]
     note = "Interval and certify as multiples of a forward pass (`network.logits`); certify against one MILP per row."
     return Table("Speed", columns, rows, note)
@@ -215,10 +234,25 @@ def _tails(measured: Sequence[Measurement]) -> Table:
     rows = []
     for m in measured:
         t = m.tail
-        searched = [_quantiles(1e3 * t.searched, ".2f"), _quantiles(t.nodes, ",.0f")] if t.nodes.size else ["-", "-"]
+        searched = (
+            [_quantiles(1e3 * t.searched, ".2f"), _quantiles(t.nodes, ",.0f")]
+            if t.nodes.size
+            else ["-", "-"]
+        )
         singles = [f"{1e6 * np.median(part):.0f}" for part in (t.prepared, t.certify)]
-        rows.append([*m.name, *singles, f"{1e3 * t.certify.max():.2f}", str(t.nodes.size), *searched])
-    columns = ["table", "net", "rows", "delta", "prepared us", "certify us", "slowest ms", "searched rows"]
+        rows.append(
+            [*m.name, *singles, f"{1e3 * t.certify.max():.2f}", str(t.nodes.size), *searched]
+        )
+    columns = [
+        "table",
+        "net",
+        "rows",
+        "delta",
+        "prepared us",
+        "certify us",
+        "slowest ms",
+        "searched rows",
+    ]
     columns += ["ms: median, 90%, 99%, most", "branches: median, 90%, 99%, most"]
     note = "One row at a time: random rows by `prepare(...).certify` and by `certify`; rows that came to a search."
     return Table("Single rows, and the tail of the search", columns, rows, note)
@@ -244,7 +278,15 @@ def _radii(radii: Sequence[RadiusTimes]) -> Table:
         ]
         for r in radii
     ]
-    columns = ["table", "net", "rows", "n", "ms/row, batches of 1,000: median", "slowest batch", "one by one: median"]
+    columns = [
+        "table",
+        "net",
+        "rows",
+        "n",
+        "ms/row, batches of 1,000: median",
+        "slowest batch",
+        "one by one: median",
+    ]
     columns += ["slowest row", "median radius", "widest upper - lower"]
     note = "`certified_radius` at tol 1e-6, on random rows that the network accepts today."
     return Table("Certified radius", columns, rows, note)
@@ -253,10 +295,21 @@ def _radii(radii: Sequence[RadiusTimes]) -> Table:
 def _networks(measured: Sequence[Measurement]) -> Table:
     seen = {(m.case.dataset, m.case.size, m.case.rows): m.case for m in measured}
     rows = [
-        [c.dataset, c.size, c.rows, str(c.network.n_features), f"{100 * c.accuracy:.1f}", f"{100 * c.accepted:.1f}"]
+        [
+            c.dataset,
+            c.size,
+            c.rows,
+            str(c.network.n_features),
+            f"{100 * c.accuracy:.1f}",
+            f"{100 * c.accepted:.1f}",
+        ]
         for c in seen.values()
     ]
-    return Table("Networks", ["table", "net", "rows", "variables", "held-out accuracy %", "accepted today %"], rows)
+    return Table(
+        "Networks",
+        ["table", "net", "rows", "variables", "held-out accuracy %", "accepted today %"],
+        rows,
+    )
 
 
 def _goals(measured: Sequence[Measurement], radii: Sequence[RadiusTimes]) -> Table:
@@ -302,7 +355,11 @@ def _least(what: str, aim: str, measured: Sequence[Measurement], limit: float) -
     settled = [m for m in measured if not m.unknown]
     values = [m.speedup for m in settled]
     sign = ">= " if any(m.comparison.unfinished for m in settled) else ""
-    text = f"{sign}{np.median(values):,.0f} (median), {sign}{min(values):,.0f} (worst)" if values else "-"
+    text = (
+        f"{sign}{np.median(values):,.0f} (median), {sign}{min(values):,.0f} (worst)"
+        if values
+        else "-"
+    )
     if len(settled) < len(measured):
         text += f", {len(measured) - len(settled)} unsettled"
     good = sum(value >= limit for value in values)

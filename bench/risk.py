@@ -30,8 +30,8 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 import holdfast as hf
+from holdfast._network import Floats
 from holdfast.calibration import risk_bounds
-from holdfast.network import Floats
 from report import ROOT, Table, parser, publish
 
 TABLES = ("adult", "compas", "gmc", "heloc", "breast_cancer")
@@ -71,13 +71,17 @@ def world(name: str, actionability: str) -> World:
     return World(space, old, new, others[0], wanted)
 
 
-def fitted(kind: str, space: hf.FeatureSpace, frame: pd.DataFrame, labels: np.ndarray, seed: int) -> Any:
+def fitted(
+    kind: str, space: hf.FeatureSpace, frame: pd.DataFrame, labels: np.ndarray, seed: int
+) -> Any:
     """A model of this kind, trained from scratch: networks read the space's variables, trees the raw table."""
     if kind == "network":
         return MLPClassifier((16, 16), learning_rate_init=0.01, max_iter=40, random_state=seed).fit(
             space.encode(frame), labels
         )
-    trees = XGBClassifier(n_estimators=60, max_depth=3, learning_rate=0.2, subsample=0.8, random_state=seed, n_jobs=1)
+    trees = XGBClassifier(
+        n_estimators=60, max_depth=3, learning_rate=0.2, subsample=0.8, random_state=seed, n_jobs=1
+    )
     return make_pipeline(FunctionTransformer(space.encode), trees).fit(frame, labels)
 
 
@@ -98,7 +102,9 @@ def later(kind: str, way: str, today: Any, here: World, n: int) -> Iterator[Any]
             yield model
         else:
             more = copy.deepcopy(today[-1]).set_params(n_estimators=30, random_state=seed)
-            yield make_pipeline(today[0], more.fit(frame, labels, xgb_model=today[-1].get_booster()))
+            yield make_pipeline(
+                today[0], more.fit(frame, labels, xgb_model=today[-1].get_booster())
+            )
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,9 @@ class Cell:
     people: int
 
 
-def cell(name: str, kind: str, way: str, n: int, kept: Path, actionability: str, coverage: float) -> Cell:
+def cell(
+    name: str, kind: str, way: str, n: int, kept: Path, actionability: str, coverage: float
+) -> Cell:
     """Measure, or read what was measured before."""
     path = kept / f"{name}-{actionability}-{kind}-{way.replace(' ', '-')}-{n}.npz"
     if not path.exists():
@@ -121,7 +129,9 @@ def cell(name: str, kind: str, way: str, n: int, kept: Path, actionability: str,
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             today = fitted(kind, here.space, *here.old, 0)
-            given = today.predict(here.space.encode(here.others) if kind == "network" else here.others)
+            given = today.predict(
+                here.space.encode(here.others) if kind == "network" else here.others
+            )
             asking = here.others[given != here.wanted].head(PEOPLE)
             found = hf.risk_calibrated(
                 today, asking, target=here.wanted, retrained=later(kind, way, today, here, n), broken=BROKEN,
@@ -129,11 +139,21 @@ def cell(name: str, kind: str, way: str, n: int, kept: Path, actionability: str,
             )  # fmt: skip
         rows = found.evidence
         path.parent.mkdir(parents=True, exist_ok=True)
-        columns = {name: rows[name].to_numpy() for name in ("setting", "bound", "times", "coverage", "promises")}
+        columns = {
+            name: rows[name].to_numpy()
+            for name in ("setting", "bound", "times", "coverage", "promises")
+        }
         np.savez(path, losses=found.losses, **columns)
     with np.load(path) as file:
         usable = ~np.isnan(file["bound"])
-        return Cell(file["losses"], usable, file["setting"], file["times"], file["coverage"], int(file["promises"][0]))
+        return Cell(
+            file["losses"],
+            usable,
+            file["setting"],
+            file["times"],
+            file["coverage"],
+            int(file["promises"][0]),
+        )
 
 
 @dataclass(frozen=True)
@@ -240,7 +260,9 @@ def measure(actionability: str, tables: list[str], coverage: float, n: int, kept
                 rows.append(row_of(f"{name}, {kind}, {way}", measured))
                 print(*rows[-1], f"({time.process_time():.0f} CPU s)", flush=True)
     who = (
-        "Everybody can change everything" if actionability == "free" else "People can change what the schemas let them"
+        "Everybody can change everything"
+        if actionability == "free"
+        else "People can change what the schemas let them"
     )
     note = (
         f"{n} retrained models in each line, {SPLITS} splits into {CALIBRATING} that calibrate and {n - CALIBRATING} "
@@ -254,13 +276,17 @@ def main() -> None:
     """Measure, count and print; write a document if asked."""
     arguments = parser(__doc__)
     arguments.add_argument("--models", type=int, default=80)
-    arguments.add_argument("--kept", type=Path, default=ROOT / "out" / "risk", help="where what was measured is kept")
+    arguments.add_argument(
+        "--kept", type=Path, default=ROOT / "out" / "risk", help="where what was measured is kept"
+    )
     options = arguments.parse_args()
     os.environ["HOLDFAST_DATA"] = options.data
     studies = [("free", ("breast_cancer",), 1.0)] if options.quick else [FREE, OWN]
     n = 40 if options.quick else options.models
     with threadpool_limits(1):
-        tables = [measure(who, list(names), coverage, n, options.kept) for who, names, coverage in studies]
+        tables = [
+            measure(who, list(names), coverage, n, options.kept) for who, names, coverage in studies
+        ]
     publish(tables, PREFACE, options.out, width=170)
 
 

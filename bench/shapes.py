@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 
 import holdfast as hf
 from calibration import COVERAGE, PAPER, REPEATED, SHARE, fitted, percent
+from holdfast._network import Floats
 from holdfast.changes import Changes
-from holdfast.network import Floats
 from report import Table, parser, publish
 
 # Rows that a regression is fitted on, accepted rows that are certified, and models that are counted.
@@ -41,7 +41,9 @@ class Measured:
 
 def calibrated(**options: object) -> Set:
     """A box or a ball, by `delta_calibrated`."""
-    return lambda today, history: hf.delta_calibrated(history, coverage=COVERAGE, origin=today, **options).changes
+    return lambda today, history: (
+        hf.delta_calibrated(history, coverage=COVERAGE, origin=today, **options).changes
+    )
 
 
 def ellipsoid(points: Floats) -> Set:
@@ -49,7 +51,9 @@ def ellipsoid(points: Floats) -> Set:
 
     def made(today: hf.Network, history: Sequence[hf.Network]) -> Changes:
         shape = hf.Ellipsoid.of(today, points)
-        radius = hf.delta_calibrated([shape.distance(today, one) for one in history], coverage=COVERAGE)
+        radius = hf.delta_calibrated(
+            [shape.distance(today, one) for one in history], coverage=COVERAGE
+        )
         return shape.resized(float(radius))
 
     return made
@@ -65,7 +69,9 @@ def measured(
     for name, made in sets.items():
         changes = made(today, history)
         within = np.mean([changes.contains(today, other) for other in others])
-        robust = hf.certify(today, accepted, today.classes[1], changes, time_limit=20.0).robust.mean()
+        robust = hf.certify(
+            today, accepted, today.classes[1], changes, time_limit=20.0
+        ).robust.mean()
         found[name] = Measured(float(within), float(robust))
     return found
 
@@ -75,7 +81,10 @@ def refitted(points: Floats, labels: np.ndarray, seed: int) -> dict[str, Measure
     rng = np.random.default_rng(seed)
     size = min(FITTED, len(points) // 3)
     drawn = [rng.choice(len(points), size, replace=False) for _ in range(1 + REPEATED + HELD_OUT)]
-    fits = [hf.load_network(LogisticRegression(max_iter=1000).fit(points[rows], labels[rows])) for rows in drawn]
+    fits = [
+        hf.load_network(LogisticRegression(max_iter=1000).fit(points[rows], labels[rows]))
+        for rows in drawn
+    ]
     sets = {
         "one radius": calibrated(),
         "a radius for each parameter": calibrated(shape="parameter"),
@@ -90,7 +99,13 @@ def fine_tuned(name: str, points: Floats, labels: np.ndarray, seed: int) -> dict
     old, new = np.array_split(np.random.default_rng(seed).permutation(len(points)), 2)
     today = fitted(*PAPER[name], points[old], labels[old], seed)
     drawn = hf.retrain(
-        today, points[new], labels[new], how="incremental", share=SHARE, n=REPEATED + HELD_OUT, seed=seed
+        today,
+        points[new],
+        labels[new],
+        how="incremental",
+        share=SHARE,
+        n=REPEATED + HELD_OUT,
+        seed=seed,
     )
     sets = {
         "one radius": calibrated(),
@@ -104,7 +119,12 @@ def lines(name: str, found: list[dict[str, Measured]]) -> Iterator[list[str]]:
     """The lines of one table."""
     for shape in found[0]:
         of_shape = [one[shape] for one in found]
-        yield [name, shape, percent([one.within for one in of_shape]), percent([one.robust for one in of_shape])]
+        yield [
+            name,
+            shape,
+            percent([one.within for one in of_shape]),
+            percent([one.robust for one in of_shape]),
+        ]
 
 
 PREFACE = f"""# The shape of the set, counted

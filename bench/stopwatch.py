@@ -14,13 +14,17 @@ from collections.abc import Callable, Mapping
 _TURN = 0.01
 
 
-def race(contestants: Mapping[str, Callable[[], object]], *, rounds: int, patience: float) -> dict[str, float]:
+def race(
+    contestants: Mapping[str, Callable[[], object]], *, rounds: int, patience: float
+) -> dict[str, float]:
     """Best seconds of one call of each; rounds stop early once `patience` seconds are spent.
 
     The call that warms up a slow function (longer than `patience`) is the only one it gets.
     """
     best = {name: cpu_seconds(run) for name, run in contestants.items()}
-    repeats = {name: max(1, math.ceil(_TURN / max(seconds, 1e-9))) for name, seconds in best.items()}
+    repeats = {
+        name: max(1, math.ceil(_TURN / max(seconds, 1e-9))) for name, seconds in best.items()
+    }
     entered = [name for name, seconds in best.items() if seconds < patience]
     spent = 0.0
     for _ in range(rounds):

@@ -16,7 +16,13 @@ copyright = author
 version = release = holdfast.__version__
 language = "en"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "holdfast_site"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "holdfast_site",
+]
 exclude_patterns = ["_ext", "figures"]
 # `name` in a docstring is a name of ours, and a link where the reference has it.
 default_role = "py:obj"

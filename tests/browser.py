@@ -33,7 +33,9 @@ _QUIETLY = [
 
 def find_chromium() -> str:
     """Where the browser is; without one the test is skipped, except where CI is set: there it fails."""
-    found = os.environ.get("HOLDFAST_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    found = os.environ.get("HOLDFAST_CHROMIUM") or next(
+        filter(None, map(shutil.which, _NAMES)), None
+    )
     if found:
         return found
     if os.environ.get("CI"):
@@ -63,7 +65,9 @@ class Visits:
 
     def __call__(self, path: Path, after: str = "", **context: Any) -> Page:
         """The page, once its script has run."""
-        self.contexts.append(self.browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}))
+        self.contexts.append(
+            self.browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
+        )
         page = self.contexts[-1].new_page()
         own = path.resolve().as_uri()
         page.on("console", lambda message: self.troubles.append(f"{message.type}: {message.text}"))

@@ -13,8 +13,12 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 # A slow machine is not a failed test, and a failure has to come back: examples follow from the test, not from chance.
-settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("explore", parent=settings.get_profile("default"), derandomize=False, max_examples=1000)
+settings.register_profile(
+    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore", parent=settings.get_profile("default"), derandomize=False, max_examples=1000
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

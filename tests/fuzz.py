@@ -23,10 +23,19 @@ from typing import Any
 import numpy as np
 
 import holdfast as hf
-from holdfast.promises.certificate import NoCertificateError
+from holdfast.promises._certificate import NoCertificateError
 from kinds import TABLE, accepts, belongs, logits_of, question, rivals_of, worst_of
 from oracle import adversarial_changed
-from reference import Enclosure, Margins, exact_class, exact_logits, inside, least_logit, least_margins, robust
+from reference import (
+    Enclosure,
+    Margins,
+    exact_class,
+    exact_logits,
+    inside,
+    least_logit,
+    least_margins,
+    robust,
+)
 from tiny_worlds import World, random_world
 
 SCALES = ("ordinary", "edge", "dyadic", "layers", "entries")
@@ -154,7 +163,9 @@ def random_case(seed: int | list[int]) -> Case:
         depth = 0
     outputs = int(rng.choice([1, 1, 1, 2, 3]))
     sizes = [int(rng.integers(1, 4)), *rng.integers(1, 4, depth).tolist(), outputs]
-    kinds = rng.choice(["relu", "identity"], depth, p=[0.5, 0.5] if rng.random() < 0.3 else [1.0, 0.0]).tolist()
+    kinds = rng.choice(
+        ["relu", "identity"], depth, p=[0.5, 0.5] if rng.random() < 0.3 else [1.0, 0.0]
+    ).tolist()
     weights, biases, points, step = _numbers(rng, scale, sizes)
     network = hf.Network(weights, biases, activations=kinds)
     changes = _changes(rng, network, step, norm, dyadic=scale == "dyadic")
@@ -177,7 +188,11 @@ def _numbers(
         return weights, biases, rng.integers(-4, 5, (POINTS, sizes[0])) / 2.0, [1.0] * len(shapes)
     weights = [rng.normal(0.0, 1.2, shape) / math.sqrt(shape[1]) for shape in shapes]
     biases = [rng.normal(0.0, 0.3, shape[0]) for shape in shapes]
-    points = rng.normal(0.0, 1.0, (POINTS, sizes[0])) if rng.random() < 0.5 else rng.random((POINTS, sizes[0]))
+    points = (
+        rng.normal(0.0, 1.0, (POINTS, sizes[0]))
+        if rng.random() < 0.5
+        else rng.random((POINTS, sizes[0]))
+    )
     points[rng.random(points.shape) < 0.1] = 0.0
     for weight in weights:
         weight[rng.random(weight.shape) < 0.1] = 0.0
@@ -192,7 +207,8 @@ def _numbers(
     elif scale == "entries":
         wide = float(rng.choice([3.0, 10.0, 30.0]))
         weights, biases = (
-            [values * 10.0 ** rng.uniform(-wide, wide, values.shape) for values in part] for part in (weights, biases)
+            [values * 10.0 ** rng.uniform(-wide, wide, values.shape) for values in part]
+            for part in (weights, biases)
         )
         points = points * 10.0 ** rng.uniform(-wide, wide, points.shape)
         step = 10.0 ** rng.uniform(-wide, wide, len(shapes))
@@ -209,9 +225,13 @@ def _changes(
         return rng.choice(fractions, shape) if dyadic else 10.0 ** rng.uniform(-3.0, -0.3, shape)
 
     biases = bool(rng.random() < 0.7)
-    kind = rng.choice(["one", "layer", "parameter"], p=[0.4, 0.4, 0.2] if norm == math.inf else [0.6, 0.4, 0.0])
+    kind = rng.choice(
+        ["one", "layer", "parameter"], p=[0.4, 0.4, 0.2] if norm == math.inf else [0.6, 0.4, 0.0]
+    )
     if kind == "one":
-        return hf.PlausibleChanges(float(size() * step[rng.integers(len(step))]), norm=norm, biases=biases)
+        return hf.PlausibleChanges(
+            float(size() * step[rng.integers(len(step))]), norm=norm, biases=biases
+        )
     if kind == "layer":
         radii = size((len(step),)) * step * (rng.random(len(step)) < 0.75)
         if not radii.any():
@@ -219,10 +239,14 @@ def _changes(
         return hf.PlausibleChanges(tuple(radii.tolist()), norm=norm, biases=biases)
     both = (2,) if rng.random() < 0.5 else ()
     shapes = [(*both, *weight.shape) for weight in network.weights]
-    weights = [size(shape) * s * (rng.random(shape) < 0.75) for shape, s in zip(shapes, step, strict=True)]
+    weights = [
+        size(shape) * s * (rng.random(shape) < 0.75) for shape, s in zip(shapes, step, strict=True)
+    ]
     weights[-1].flat[0] = size() * step[-1]
     shapes = [(*both, *bias.shape) for bias in network.biases]
-    moving: Any = [size(shape) * s * (rng.random(shape) < 0.75) for shape, s in zip(shapes, step, strict=True)]
+    moving: Any = [
+        size(shape) * s * (rng.random(shape) < 0.75) for shape, s in zip(shapes, step, strict=True)
+    ]
     return hf.PlausibleChanges(weights, biases=moving if biases else False)  # type: ignore[arg-type]
 
 
@@ -233,13 +257,21 @@ def _at_the_edge(case: Case, rng: np.random.Generator) -> Case:
     single = network.n_outputs == 1
     output, sign = (0, 1 if target == 1 else -1) if single else (target, 1)
     last = network.biases[-1].copy()
-    off = 0.0 if case.scale == "dyadic" else float(rng.choice([0.0, 1e-15, 1e-13, 1e-12, 1e-11, 1e-9, 1e-4, 0.1]))
+    off = (
+        0.0
+        if case.scale == "dyadic"
+        else float(rng.choice([0.0, 1e-15, 1e-13, 1e-12, 1e-11, 1e-9, 1e-4, 0.1]))
+    )
     try:
         last[output] = float(Fraction(float(last[output])) - sign * least)
-        last[output] += sign * rng.choice([-1.0, 1.0]) * off * (abs(last[output]) + float(abs(least)))
+        last[output] += (
+            sign * rng.choice([-1.0, 1.0]) * off * (abs(last[output]) + float(abs(least)))
+        )
     except OverflowError:
         return case
-    return replace(case, network=network.with_parameters(network.weights, [*network.biases[:-1], last]))
+    return replace(
+        case, network=network.with_parameters(network.weights, [*network.biases[:-1], last])
+    )
 
 
 # --- what is true ----------------------------------------------------------------------------------------------------
@@ -271,7 +303,9 @@ def _members(case: Case, i: int, changes: hf.PlausibleChanges, seed: int) -> Ite
     for batch in adversarial_changed(network, changes, x, target, restarts=24, steps=16, rng=rng):
         logits = batch.logits(x[None])[:, 0]
         own = logits[:, 0] * (1 if target else -1) if network.n_outputs == 1 else logits[:, target]
-        margins = own if network.n_outputs == 1 else own - np.delete(logits, target, axis=1).max(axis=1)
+        margins = (
+            own if network.n_outputs == 1 else own - np.delete(logits, target, axis=1).max(axis=1)
+        )
         k = int(np.argmin(margins))
         met.append((float(margins[k]), batch.pick(k, network.classes)))
     lowest = sorted(met, key=lambda pair: pair[0])[:4]
@@ -291,7 +325,11 @@ def _replays(case: Case, i: int, witness: hf.Network | None) -> str:
         return "it lies outside Δ"
     if exact_class(witness, x) == target:
         return "it keeps the class"
-    return "" if int(witness.predict_index(x[None])[0]) != target else "its own forward pass keeps the class"
+    return (
+        ""
+        if int(witness.predict_index(x[None])[0]) != target
+        else "its own forward pass keeps the class"
+    )
 
 
 # --- statements ------------------------------------------------------------------------------------------------------
@@ -312,14 +350,18 @@ def check_verdicts(case: Case, tally: Tally) -> None:
         answer = f"{verdict} by {certs.decided_by[i]}"
         tally.say("verdict", answer, None in (true, claimed) or true == claimed, about)
         if claimed is None:
-            tally.notes["unknown", f"{case.scale}, {'box' if case.changes.norm == math.inf else 'ball'}"] += 1
+            tally.notes[
+                "unknown", f"{case.scale}, {'box' if case.changes.norm == math.inf else 'ball'}"
+            ] += 1
         if verdict == "NOT_ROBUST":
             with tally.asking("witness", about):
                 wrong = _replays(case, i, certs.witness(i))
                 tally.say("witness", "replays", not wrong, about, wrong)
         low, high = (min(ends[k] for ends in margins.values()) for k in (0, 1))
         lower, upper = float(certs.margin_lower[i]), float(certs.margin_upper[i])
-        tally.say("margin", "lower bound", not _above(lower, high), about, f"{lower} > {float(high)}")
+        tally.say(
+            "margin", "lower bound", not _above(lower, high), about, f"{lower} > {float(high)}"
+        )
         tally.say("margin", "upper bound", not _above(low, upper), about, f"{upper} < {float(low)}")
     _check_certificate(case, certs, tally)
 
@@ -355,7 +397,9 @@ def check_radii(case: Case, tally: Tally) -> None:
     tol = case.tol * _largest(case.changes.delta)
     radius = None
     with tally.asking("radius", case):
-        radius = hf.certified_radius(case.network, case.points[:n], case.targets[:n], norm=norm, biases=biases, tol=tol)
+        radius = hf.certified_radius(
+            case.network, case.points[:n], case.targets[:n], norm=norm, biases=biases, tol=tol
+        )
     for i in range(n if radius is not None else 0):
         lower, upper, about = float(radius.lower[i]), float(radius.upper[i]), f"{case}\nrow = {i}"
         words = f"({lower}, {upper})"
@@ -370,7 +414,13 @@ def check_radii(case: Case, tally: Tally) -> None:
             tally.say("radius", "lower > 0", kept is not False and lower <= upper, about, words)
         if math.isfinite(upper):
             beyond = hf.PlausibleChanges(max(upper, 5e-324), norm=norm, biases=biases)
-            tally.say("radius", "upper" if upper else "upper = 0", _holds(case, i, beyond) is not True, about, words)
+            tally.say(
+                "radius",
+                "upper" if upper else "upper = 0",
+                _holds(case, i, beyond) is not True,
+                about,
+                words,
+            )
 
 
 def _largest(delta: Any) -> float:
@@ -387,13 +437,19 @@ def check_ranges(case: Case, tally: Tally) -> None:
         return
     for i, k in np.ndindex(n, case.network.n_outputs):
         low, high = _logit_range(case, i, k)
-        lower, upper, about = float(bounds.lower[i, k]), float(bounds.upper[i, k]), f"{case}\nrow, logit = {i}, {k}"
+        lower, upper, about = (
+            float(bounds.lower[i, k]),
+            float(bounds.upper[i, k]),
+            f"{case}\nrow, logit = {i}, {k}",
+        )
         words = f"({lower}, {upper}) around ({float(low[0])}, {-float(high[0])})"
         sound = not _above(lower, low[1]) and not _above(-upper, high[1])
         tally.say("range", "holds the logit", sound, about, words)
         allowed = Fraction(tol)
         # Where only members of Δ are known, how tight a range is stays open: `low[0]` is far below.
-        tight = sound and not _above(low[0] - allowed, lower) and not _above(high[0] - allowed, -upper)
+        tight = (
+            sound and not _above(low[0] - allowed, lower) and not _above(high[0] - allowed, -upper)
+        )
         met = bool(bounds.met[i, k])
         tally.say("range", "met" if met else "not met", tight or not met, about, words)
 
@@ -401,9 +457,14 @@ def check_ranges(case: Case, tally: Tally) -> None:
 def _logit_range(case: Case, i: int, k: int) -> tuple[Enclosure, Enclosure]:
     """The least of a logit and of its negative."""
     if case.changes.norm == math.inf or not case.network.hidden:
-        low, high = (least_logit(case.network, case.points[i], k, sign, case.changes) for sign in (1, -1))
+        low, high = (
+            least_logit(case.network, case.points[i], k, sign, case.changes) for sign in (1, -1)
+        )
         return low, high
-    values = [exact_logits(member, case.points[i])[k] for member in _members(case, i, case.changes, seed=k)]
+    values = [
+        exact_logits(member, case.points[i])[k]
+        for member in _members(case, i, case.changes, seed=k)
+    ]
     return (-Fraction(10**300), min(values)), (-Fraction(10**300), -max(values))
 
 
@@ -413,7 +474,10 @@ def check_optimum(seed: int, tally: Tally) -> None:
     rng = np.random.default_rng([seed, 1])
     if world.network.hidden and rng.random() < 0.4:
         kinds = rng.choice(["relu", "identity"], len(world.network.hidden)).tolist()
-        world = replace(world, network=hf.Network(world.network.weights, world.network.biases, activations=kinds))
+        world = replace(
+            world,
+            network=hf.Network(world.network.weights, world.network.biases, activations=kinds),
+        )
     if int(world.network.predict_index(world.space.encode(world.person))[0]) == world.target:
         return
     for generator, good in ((hf.Closest(), _all_accept), (hf.MCE(), _today_accepts)):
@@ -429,13 +493,19 @@ def check_optimum(seed: int, tally: Tally) -> None:
 
 
 def _check_answer(
-    world: World, result: hf.Recourse, good: Callable[[World, np.ndarray], bool], tally: Tally, about: str
+    world: World,
+    result: hf.Recourse,
+    good: Callable[[World, np.ndarray], bool],
+    tally: Tally,
+    about: str,
 ) -> None:
     found, own = bool(result.found[0]), world.space.encode(world.person)
     cost = float(result.cost_l1[0]) if found else math.inf
     gap = float(result.optimality_gap[0])
     if found:
-        tally.say("optimum", "an answer", good(world, result.points[0]), about, "it is not accepted")
+        tally.say(
+            "optimum", "an answer", good(world, result.points[0]), about, "it is not accepted"
+        )
     if not (found and gap <= 1e-6) and not str(result.reason[0]).startswith("proven: "):
         tally.notes["optimum", "not proven"] += 1
         return
@@ -443,7 +513,13 @@ def _check_answer(
     costs = world.space.cost_l1(points, own)
     cheaper = points[costs < cost * (1.0 - 1e-6) - 1e-9]
     better = next((x for x in cheaper if good(world, x)), None)
-    tally.say("optimum", "nothing cheaper" if found else "proven: none", better is None, about, f"{better} is")
+    tally.say(
+        "optimum",
+        "nothing cheaper" if found else "proven: none",
+        better is None,
+        about,
+        f"{better} is",
+    )
 
 
 def _today_accepts(world: World, x: np.ndarray) -> bool:
@@ -453,7 +529,9 @@ def _today_accepts(world: World, x: np.ndarray) -> bool:
 def _all_accept(world: World, x: np.ndarray) -> bool:
     if not _today_accepts(world, x):
         return False
-    return robust(least_margins(world.network, x, world.target, world.changes), world.target) is True
+    return (
+        robust(least_margins(world.network, x, world.target, world.changes), world.target) is True
+    )
 
 
 def check_kinds(kind: str, model: str, scale: str, seed: int, tally: Tally) -> None:
@@ -475,24 +553,42 @@ def check_kinds(kind: str, model: str, scale: str, seed: int, tally: Tally) -> N
         if verdict == "NOT_ROBUST":
             with tally.asking("witness", row):
                 found = certs.witness(i)
-                breaks = int(found.predict_index(x[None])[0]) != target and not accepts(found, x, target)
+                breaks = int(found.predict_index(x[None])[0]) != target and not accepts(
+                    found, x, target
+                )
                 tally.say("witness", "replays", breaks, row, "it keeps the class")
-                tally.say("witness", "inside", belongs(asked.model, asked.changes, x, target, found), row)
+                tally.say(
+                    "witness", "inside", belongs(asked.model, asked.changes, x, target, found), row
+                )
         if verdict != "UNKNOWN" and isinstance(asked.model, hf.Network):
             with tally.asking("certificate", row):
                 report = hf.check_certificate(hf.certificate(certs, i), asked.model)
-                tally.say("certificate", f"of a {verdict} row, {kind}", report.accepted, row, report.reason)
+                tally.say(
+                    "certificate",
+                    f"of a {verdict} row, {kind}",
+                    report.accepted,
+                    row,
+                    report.reason,
+                )
         lower, upper = float(certs.margin_lower[i]), float(certs.margin_upper[i])
         tally.say("margin", "lower bound", not _above(lower, high), row, f"{lower} > {float(high)}")
         tally.say("margin", "upper bound", not _above(low, upper), row, f"{upper} < {float(low)}")
         if scale == "ordinary":
-            size = float(max(abs(margin) for margin, _ in rivals_of(logits_of(asked.model, x), target, 0)))
+            size = float(
+                max(abs(margin) for margin, _ in rivals_of(logits_of(asked.model, x), target, 0))
+            )
             close = abs(lower - float(low)) <= 1e-9 * max(1.0, size, abs(float(low)))
             tally.say("margin", "exact", close, row, f"{lower} is not {float(low)}")
         below, above = math.nextafter(float(radii.lower[i]), 0.0), float(radii.upper[i])
-        kept = radii.lower[i] == 0.0 or worst_of(asked.model, asked.changes.resized(below), x, target)[0]
+        kept = (
+            radii.lower[i] == 0.0
+            or worst_of(asked.model, asked.changes.resized(below), x, target)[0]
+        )
         tally.say("radius", "lower", kept, row, f"broken at {below}")
-        lost = above == math.inf or not worst_of(asked.model, asked.changes.resized(above), x, target)[0]
+        lost = (
+            above == math.inf
+            or not worst_of(asked.model, asked.changes.resized(above), x, target)[0]
+        )
         tally.say("radius", "upper", lost, row, f"kept at {above}")
 
 

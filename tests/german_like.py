@@ -63,7 +63,13 @@ CODES: dict[str, tuple[str, str, dict[str, tuple[float, str, str]]]] = {
 NUMBERS: dict[str, tuple[str, str, int, int, float]] = {
     "duration": ("duration", "Laufzeit", 4, 60, -2.4),
     "amount": ("amount", "Kreditbetrag", 250, 15_000, -2.0),
-    "instalment_rate": ("instalments, share of income", "Ratenlast, Anteil am Einkommen", 1, 4, -0.7),
+    "instalment_rate": (
+        "instalments, share of income",
+        "Ratenlast, Anteil am Einkommen",
+        1,
+        4,
+        -0.7,
+    ),
     "residence": ("years at this address", "Jahre an dieser Anschrift", 1, 4, 0.0),
     "age": ("age", "Alter", 19, 75, 0.8),
     "credits": ("loans with us", "Kredite bei uns", 1, 4, -0.3),
@@ -72,7 +78,11 @@ NUMBERS: dict[str, tuple[str, str, int, int, float]] = {
 UNITS = {"duration": "months", "amount": "DM"}
 LABELS: dict[object, object] = {
     **{name: {"en": said[0], "de": said[1]} for name, said in (CODES | NUMBERS).items()},
-    **{(name, code): {"en": en, "de": de} for name, said in CODES.items() for code, (_, en, de) in said[2].items()},
+    **{
+        (name, code): {"en": en, "de": de}
+        for name, said in CODES.items()
+        for code, (_, en, de) in said[2].items()
+    },
     ("duration", "months"): {"en": "months", "de": "Monate"},
 }
 ORDER = {name: list(CODES[name][2]) for name in ("job", "employment")}
@@ -87,21 +97,33 @@ def german_like(n: int = 1000, seed: int = 0, missing: float = 0.05) -> pd.DataF
     for name, (_, _, meanings) in CODES.items():
         weights = np.array([weight for weight, _, _ in meanings.values()])
         drawn = rng.choice(
-            len(weights), n, p=rng.permuted(np.arange(1, len(weights) + 1)) / np.arange(len(weights) + 1).sum()
+            len(weights),
+            n,
+            p=rng.permuted(np.arange(1, len(weights) + 1)) / np.arange(len(weights) + 1).sum(),
         )
         columns[name], helps = np.array(list(meanings))[drawn], helps + weights[drawn]
     for name, (_, _, low, high, weight) in NUMBERS.items():
         shares = rng.beta(1.2, 2.5, n)
-        columns[name], helps = low + np.round(shares * (high - low)), helps + weight * (shares - 0.3)
+        columns[name], helps = (
+            low + np.round(shares * (high - low)),
+            helps + weight * (shares - 0.3),
+        )
     table = pd.DataFrame(columns, index=pd.Index([f"K-{i}" for i in range(n)], name="id"))
     table = table.mask(rng.random(table.shape) < missing)
-    return table.assign(**{TARGET: (helps + rng.logistic(size=n) > np.median(helps) - 0.8).astype(int)})
+    return table.assign(
+        **{TARGET: (helps + rng.logistic(size=n) > np.median(helps) - 0.8).astype(int)}
+    )
 
 
 def fit_pipeline(table: pd.DataFrame) -> Pipeline:
     """A scorecard as lenders have it: gaps filled, codes one-hot, numbers scaled, a logistic regression."""
     steps = make_column_transformer(
         (make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), list(CODES)),
-        (make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler()), list(NUMBERS)),
+        (
+            make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler()),
+            list(NUMBERS),
+        ),
     )
-    return make_pipeline(steps, LogisticRegression(max_iter=1000)).fit(table.drop(columns=TARGET), table[TARGET])
+    return make_pipeline(steps, LogisticRegression(max_iter=1000)).fit(
+        table.drop(columns=TARGET), table[TARGET]
+    )

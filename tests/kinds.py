@@ -35,17 +35,26 @@ def rivals_of(logits: Exact, target: int, tie: int) -> list[tuple[Fraction, bool
     """The margin over each rival, and whether a tie with it is lost."""
     if len(logits) == 1:
         return [(logits[0] if target else -logits[0], target != tie)]
-    return [(logits[target] - logit, rival < target) for rival, logit in enumerate(logits) if rival != target]
+    return [
+        (logits[target] - logit, rival < target)
+        for rival, logit in enumerate(logits)
+        if rival != target
+    ]
 
 
 def accepts(model: Any, x: np.ndarray, target: int) -> bool:
     """Whether a model gives the class, in exact arithmetic."""
-    return all(m > 0 or (m == 0 and not lost) for m, lost in rivals_of(logits_of(model, x), target, model.tie))
+    return all(
+        m > 0 or (m == 0 and not lost)
+        for m, lost in rivals_of(logits_of(model, x), target, model.tie)
+    )
 
 
 def inverse_square(shape: np.ndarray, direction: list[Fraction]) -> Fraction:
     """gᵀ H⁻¹ g by plain elimination in fractions."""
-    rows = [[Fraction(h) for h in row] + [g] for row, g in zip(shape.tolist(), direction, strict=True)]
+    rows = [
+        [Fraction(h) for h in row] + [g] for row, g in zip(shape.tolist(), direction, strict=True)
+    ]
     total = Fraction(0)
     for i, pivot in enumerate(rows):
         for row in rows[i + 1 :]:
@@ -61,25 +70,35 @@ def directions(network: hf.Network, x: np.ndarray, target: int) -> list[list[Fra
     signs = (
         [[1 if target else -1]]
         if k == 1
-        else [[int(o == target) - int(o == rival) for o in range(k)] for rival in range(k) if rival != target]
+        else [
+            [int(o == target) - int(o == rival) for o in range(k)]
+            for rival in range(k)
+            if rival != target
+        ]
     )
     return [[s * v for s in row for v in point] + [Fraction(s) for s in row] for row in signs]
 
 
-def worst_of(model: Any, changes: Changes, x: np.ndarray, target: int) -> tuple[bool, Fraction, Fraction]:
+def worst_of(
+    model: Any, changes: Changes, x: np.ndarray, target: int
+) -> tuple[bool, Fraction, Fraction]:
     """Whether the promise holds; and an enclosure of the worst margin."""
     today = rivals_of(logits_of(model, x), target, model.tie)
     if isinstance(changes, hf.Ellipsoid):
         holds, ends = True, []
         for (margin, lost), g in zip(today, directions(model, x, target), strict=True):
             square = Fraction(changes.radius) ** 2 * inverse_square(changes.shape, g)
-            holds = holds and margin >= 0 and (margin**2 > square or (margin**2 == square and not lost))
+            holds = (
+                holds and margin >= 0 and (margin**2 > square or (margin**2 == square and not lost))
+            )
             low = root(square)
             ends.append((margin - low * (1 + Fraction(1, 2**200)), margin - low))
         return holds, min(low for low, _ in ends), min(high for _, high in ends)
     models = list(changes.models) if isinstance(changes, hf.EnsembleShift) else [model]
     each = [rivals_of(logits_of(one, x), target, model.tie) for one in models]
-    least = min(sum(m for m, _ in rival) / len(models) for rival in zip(*each, strict=True)) - Fraction(changes.size)
+    least = min(
+        sum(m for m, _ in rival) / len(models) for rival in zip(*each, strict=True)
+    ) - Fraction(changes.size)
     # Whatever has that margin may become of the model: also one with a tie that is lost, if any is.
     lost = any(lost for _, lost in today)
     kept = (least > 0 or (least == 0 and not lost)) and accepts(model, x, target)
@@ -92,7 +111,9 @@ def root(square: Fraction) -> Fraction:
     if not square:
         return square
     shift = 2 * (210 + max(0, square.denominator.bit_length() - square.numerator.bit_length()))
-    return Fraction(math.isqrt((square.numerator << shift) // square.denominator), 2 ** (shift // 2))
+    return Fraction(
+        math.isqrt((square.numerator << shift) // square.denominator), 2 ** (shift // 2)
+    )
 
 
 def belongs(model: Any, changes: Changes, x: np.ndarray, target: int, witness: Any) -> bool:
@@ -100,11 +121,14 @@ def belongs(model: Any, changes: Changes, x: np.ndarray, target: int, witness: A
     if witness is model:
         return True
     if isinstance(changes, hf.Ellipsoid):
-        ours, theirs = (np.append(net.weights[0], net.biases[0]).tolist() for net in (model, witness))
+        ours, theirs = (
+            np.append(net.weights[0], net.biases[0]).tolist() for net in (model, witness)
+        )
         step = [Fraction(b) - Fraction(a) for a, b in zip(ours, theirs, strict=True)]
         shape = changes.shape.tolist()
         length = sum(
-            step[i] * sum(Fraction(h) * s for h, s in zip(shape[i], step, strict=True)) for i in range(len(step))
+            step[i] * sum(Fraction(h) * s for h, s in zip(shape[i], step, strict=True))
+            for i in range(len(step))
         )
         return bool(length <= Fraction(changes.radius) ** 2)
     own = min(m for m, _ in rivals_of(logits_of(witness, x), target, model.tie))
@@ -165,7 +189,9 @@ def _shift(rng: np.random.Generator, make: Callable[[], Any], model: Any) -> Cha
 
 
 def _ensemble(rng: np.random.Generator, make: Callable[[], Any], model: Any) -> Changes:
-    return hf.EnsembleShift([make() for _ in range(int(rng.integers(1, 4)))], float(10.0 ** rng.uniform(-3, 0.3)))
+    return hf.EnsembleShift(
+        [make() for _ in range(int(rng.integers(1, 4)))], float(10.0 ** rng.uniform(-3, 0.3))
+    )
 
 
 def random_ellipsoid(
@@ -195,7 +221,9 @@ def question(kind: str, model: str, seed: int, scale: str) -> Question:
     d = int(rng.integers(1, 4))
     make = lambda: MODELS[model](rng, d)  # noqa: E731
     today = make()
-    changes = KINDS[kind](rng, make, today) if scale != "ill" else random_ellipsoid(rng, make, today, 5.0)
+    changes = (
+        KINDS[kind](rng, make, today) if scale != "ill" else random_ellipsoid(rng, make, today, 5.0)
+    )
     points = rng.normal(size=(4, d)) * (rng.random((4, d)) > 0.1)
     if scale == "dyadic":
         points = np.round(4 * points) / 4
@@ -205,15 +233,21 @@ def question(kind: str, model: str, seed: int, scale: str) -> Question:
     targets = today.predict_index(points)
     if rng.random() < 0.2:
         targets = rng.integers(0, len(today.classes), 4)
-    return Question(today, _at_the_edge(rng, today, changes, points[0], int(targets[0]), scale), points, targets)
+    return Question(
+        today, _at_the_edge(rng, today, changes, points[0], int(targets[0]), scale), points, targets
+    )
 
 
 def _dyadic(model: Any, changes: Changes) -> tuple[Any, Changes]:
     """Few bits in everything, so that margins meet shifts exactly."""
     if isinstance(changes, hf.Ellipsoid):
-        changes = hf.Ellipsoid(np.diag(4.0 ** np.round(np.log2(np.diag(changes.shape)) / 2.0)), 0.25)
+        changes = hf.Ellipsoid(
+            np.diag(4.0 ** np.round(np.log2(np.diag(changes.shape)) / 2.0)), 0.25
+        )
     elif isinstance(changes, hf.EnsembleShift):
-        changes = hf.EnsembleShift([_rounded(one) for one in changes.models], round(4 * changes.size) / 4)
+        changes = hf.EnsembleShift(
+            [_rounded(one) for one in changes.models], round(4 * changes.size) / 4
+        )
     else:
         changes = changes.resized(round(4 * changes.size) / 4)
     return _rounded(model), changes
@@ -221,8 +255,12 @@ def _dyadic(model: Any, changes: Changes) -> tuple[Any, Changes]:
 
 def _rounded(model: Any) -> Any:
     if not isinstance(model, hf.Network):
-        return hf.scored(Line(np.round(2 * model.score.weight) / 2), classes=model.labels, output="margin")
-    weights, biases = ([np.round(2 * part) / 2 for part in parts] for parts in (model.weights, model.biases))
+        return hf.scored(
+            Line(np.round(2 * model.score.weight) / 2), classes=model.labels, output="margin"
+        )
+    weights, biases = (
+        [np.round(2 * part) / 2 for part in parts] for parts in (model.weights, model.biases)
+    )
     return model.with_parameters(weights, biases)
 
 
@@ -251,10 +289,20 @@ def _at_the_edge(
     """The size at which the answer for one point turns, or a hair beside it; else the changes as they are."""
     if rng.random() < 0.4:
         return changes
-    lower, upper = hf.certified_radius(model, x[None], model.classes[target], changes=changes).to_frame().iloc[0]
+    lower, upper = (
+        hf.certified_radius(model, x[None], model.classes[target], changes=changes)
+        .to_frame()
+        .iloc[0]
+    )
     if not 0.0 < upper < 1e200:
         return changes
-    size = 0.5 * (lower + upper) * (1.0 + rng.choice([-1.0, 1.0]) * rng.choice([0.0, 1e-16, 1e-15, 1e-13, 1e-9, 0.1]))
+    size = (
+        0.5
+        * (lower + upper)
+        * (1.0 + rng.choice([-1.0, 1.0]) * rng.choice([0.0, 1e-16, 1e-15, 1e-13, 1e-9, 0.1]))
+    )
     return changes.resized(
-        round(64 * size) / 64 if scale == "dyadic" and not isinstance(changes, hf.Ellipsoid) else size
+        round(64 * size) / 64
+        if scale == "dyadic" and not isinstance(changes, hf.Ellipsoid)
+        else size
     )

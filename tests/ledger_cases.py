@@ -47,7 +47,9 @@ def make_lender(n=40, seed=0, hidden=(6,), scale="minmax", delta=DELTA):
     space = hf.FeatureSpace.from_frame(people, scale=scale)
     network = random_network(space.n_variables, seed, hidden)
     middle = np.median(network.logits(space.encode(people)))
-    network = network.with_parameters(network.weights, [*network.biases[:-1], network.biases[-1] - middle])
+    network = network.with_parameters(
+        network.weights, [*network.biases[:-1], network.biases[-1] - middle]
+    )
     accepted = people[network.predict(space.encode(people)) == 1]
     denied = people[network.predict(space.encode(people)) == 0]
     size = min(n, len(accepted), len(denied))
@@ -56,5 +58,10 @@ def make_lender(n=40, seed=0, hidden=(6,), scale="minmax", delta=DELTA):
 
 
 def record(ledger, lender, **options):
-    options = {"target": 1, "changes": lender.changes, "space": lender.space, "date": "2026-11-16"} | options
+    options = {
+        "target": 1,
+        "changes": lender.changes,
+        "space": lender.space,
+        "date": "2026-11-16",
+    } | options
     return ledger.add_frame(lender.network, lender.people, lender.promised, **options)

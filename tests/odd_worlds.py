@@ -11,7 +11,9 @@ import holdfast as hf
 from tiny_worlds import World, random_world
 
 
-def odd_world(seed: int, *, units: bool = False, identity: bool = False, norm: float = np.inf) -> World:
+def odd_world(
+    seed: int, *, units: bool = False, identity: bool = False, norm: float = np.inf
+) -> World:
     """A tiny world; with `units` each column is in units of 1e-8 to 1e8, and the model reads it as it is."""
     world, rng = random_world(seed), np.random.default_rng(seed)
     network, space, person = world.network, world.space, world.person
@@ -21,7 +23,9 @@ def odd_world(seed: int, *, units: bool = False, identity: bool = False, norm: f
     if units:
         space, person, scales = _in_units(space, person, rng)
         # What the model makes of a person stays the same, up to rounding.
-        network = network.with_parameters([network.weights[0] / scales, *network.weights[1:]], network.biases)
+        network = network.with_parameters(
+            [network.weights[0] / scales, *network.weights[1:]], network.biases
+        )
         radii = (world.changes.size / scales.max(), *(world.changes.size,) * len(network.hidden))
         world = replace(world, changes=hf.PlausibleChanges(radii, biases=world.changes.biases))
     changes = world.changes
@@ -41,10 +45,15 @@ def _in_units(
     numbers = [feature for feature in space.features if not feature.labelled]
     units = {feature.name: float(10.0 ** rng.integers(-8, 9)) for feature in numbers}
     person = person.assign(**{name: person[name] * unit for name, unit in units.items()})
-    table = pd.DataFrame({f.name: [f.lower * units[f.name], f.upper * units[f.name]] for f in numbers})
+    table = pd.DataFrame(
+        {f.name: [f.lower * units[f.name], f.upper * units[f.name]] for f in numbers}
+    )
     labels = [feature for feature in space.features if feature.labelled]
     for feature in labels:
-        table = pd.concat([table.assign(**{feature.name: label}) for label in feature.categories], ignore_index=True)
+        table = pd.concat(
+            [table.assign(**{feature.name: label}) for label in feature.categories],
+            ignore_index=True,
+        )
     directions = {
         way: [f.name for f in space.features if f.direction.value == way]
         for way in ("immutable", "increasing", "decreasing")

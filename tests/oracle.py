@@ -73,25 +73,38 @@ def logit_row(network: Network, output: int, sign: int) -> OutputRow:
 # --- the plain MILP --------------------------------------------------------------------------------------------------
 
 
-def least_margin_milp(network: Network, x: np.ndarray, target: int, rival: int | None, radii: Radii) -> float:
+def least_margin_milp(
+    network: Network, x: np.ndarray, target: int, rival: int | None, radii: Radii
+) -> float:
     """The least of z_target - z_rival (or of ±z) over the box; both rows of the output layer move."""
     return _minimise(network, x, margin_row(network, target, rival), radii)
 
 
-def least_margins_milp(network: Network, x: np.ndarray, target: int, changes: PlausibleChanges) -> float:
+def least_margins_milp(
+    network: Network, x: np.ndarray, target: int, changes: PlausibleChanges
+) -> float:
     """The least margin of `target` over all its rivals."""
     radii = radii_of(network, changes)
-    return min(least_margin_milp(network, x, target, rival, radii) for rival in rivals_of(network, target))
+    return min(
+        least_margin_milp(network, x, target, rival, radii) for rival in rivals_of(network, target)
+    )
 
 
-def separate_margin_milp(network: Network, x: np.ndarray, target: int, changes: PlausibleChanges) -> float:
+def separate_margin_milp(
+    network: Network, x: np.ndarray, target: int, changes: PlausibleChanges
+) -> float:
     """The paper's test for several classes: the target's least logit minus the greatest of each rival's."""
     radii = radii_of(network, changes)
     least = _minimise(network, x, logit_row(network, target, 1), radii)
-    return min(least + _minimise(network, x, logit_row(network, c, -1), radii) for c in rivals_of(network, target))
+    return min(
+        least + _minimise(network, x, logit_row(network, c, -1), radii)
+        for c in rivals_of(network, target)
+    )
 
 
-def logit_range_milp(network: Network, x: np.ndarray, output: int, changes: PlausibleChanges) -> tuple[float, float]:
+def logit_range_milp(
+    network: Network, x: np.ndarray, output: int, changes: PlausibleChanges
+) -> tuple[float, float]:
     """The least and the greatest value of one logit."""
     radii = radii_of(network, changes)
     least = _minimise(network, x, logit_row(network, output, 1), radii)
@@ -109,7 +122,10 @@ def _minimise(network: Network, x: np.ndarray, row: OutputRow, radii: Radii) -> 
         spread = row.moving * (radii.weights[-1] * np.abs(x).sum() + radii.biases[-1])
         return float(weights @ x + float(row.bias) - spread)
     hidden = sum(network.hidden)
-    lower, upper = (np.concatenate(side) for side in zip(*_preactivation_intervals(network, x, radii), strict=True))
+    lower, upper = (
+        np.concatenate(side)
+        for side in zip(*_preactivation_intervals(network, x, radii), strict=True)
+    )
     slack = 1e-3
     one = np.eye(hidden)
 
@@ -159,7 +175,9 @@ def _minimise(network: Network, x: np.ndarray, row: OutputRow, radii: Radii) -> 
     return least + float(row.bias) - row.moving * radii.biases[-1]
 
 
-def _preactivation_intervals(network: Network, x: np.ndarray, radii: Radii) -> list[tuple[np.ndarray, np.ndarray]]:
+def _preactivation_intervals(
+    network: Network, x: np.ndarray, radii: Radii
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Interval bounds of every hidden layer's preactivation, for the big-M only."""
     spread = radii.weights[0] * np.abs(x).sum() + radii.biases[0]
     center = network.weights[0] @ x + network.biases[0]
@@ -169,8 +187,12 @@ def _preactivation_intervals(network: Network, x: np.ndarray, radii: Radii) -> l
         least, most = network.weights[i] - radii.weights[i], network.weights[i] + radii.weights[i]
         intervals.append(
             (
-                np.where(least > 0, least * low, least * high).sum(axis=1) + network.biases[i] - radii.biases[i],
-                np.where(most > 0, most * high, most * low).sum(axis=1) + network.biases[i] + radii.biases[i],
+                np.where(least > 0, least * low, least * high).sum(axis=1)
+                + network.biases[i]
+                - radii.biases[i],
+                np.where(most > 0, most * high, most * low).sum(axis=1)
+                + network.biases[i]
+                + radii.biases[i],
             )
         )
     return intervals
@@ -191,7 +213,9 @@ def robust_exactly(margins: dict[int | None, Fraction], target: int) -> bool:
     return bool(robust({rival: (margin, margin) for rival, margin in margins.items()}, target))
 
 
-def robust_linear_exactly(network: Network, x: np.ndarray, target: int, changes: PlausibleChanges) -> bool:
+def robust_linear_exactly(
+    network: Network, x: np.ndarray, target: int, changes: PlausibleChanges
+) -> bool:
     """Robustness of a model without hidden layer in any norm."""
     return robust(least_margins(network, x, target, changes), target) is True
 
@@ -207,7 +231,9 @@ class ChangedNetworks(NamedTuple):
     activations: tuple[str, ...]
 
     def pick(self, i: int, classes: np.ndarray) -> Network:
-        return Network([w[i] for w in self.weights], [b[i] for b in self.biases], classes, self.activations)
+        return Network(
+            [w[i] for w in self.weights], [b[i] for b in self.biases], classes, self.activations
+        )
 
     def logits(self, X: np.ndarray) -> np.ndarray:
         """(n, points, outputs)."""
@@ -221,7 +247,9 @@ class ChangedNetworks(NamedTuple):
     def classify(self, X: np.ndarray) -> np.ndarray:
         """Class indices, (n, points)."""
         logits = self.logits(X)
-        return (logits[..., 0] >= 0).astype(int) if logits.shape[-1] == 1 else logits.argmax(axis=-1)
+        return (
+            (logits[..., 0] >= 0).astype(int) if logits.shape[-1] == 1 else logits.argmax(axis=-1)
+        )
 
 
 def sample_changed(
@@ -260,7 +288,9 @@ def adversarial_changed(
     there wake them up.
     """
     rivals = rivals_of(network, target)
-    chosen = np.array([-1 if r is None else r for r in rivals])[rng.integers(0, len(rivals), restarts)]
+    chosen = np.array([-1 if r is None else r for r in rivals])[
+        rng.integers(0, len(rivals), restarts)
+    ]
     shift = [np.zeros((restarts, *p.shape)) for p in (*network.weights, *network.biases)]
     layers = len(network.weights)
     origin = [*network.weights, *network.biases]
@@ -269,7 +299,9 @@ def adversarial_changed(
         changed = ChangedNetworks(current[:layers], current[layers:], network.activations)
         yield changed
         gradients = _margin_gradients(changed, x, target, chosen)
-        gradients = [g + rng.normal(0.0, 1e-3 if step else 1.0, g.shape) * _scale(g) for g in gradients]
+        gradients = [
+            g + rng.normal(0.0, 1e-3 if step else 1.0, g.shape) * _scale(g) for g in gradients
+        ]
         best = _best_response(gradients, network, changes)
         rate = 1.0 if step % 4 < 2 else 2.0 / (step + 2.0)
         shift = [(1 - rate) * s + rate * b * (1.0 - 1e-9) for s, b in zip(shift, best, strict=True)]
@@ -279,12 +311,16 @@ def _scale(gradient: np.ndarray) -> np.ndarray:
     return np.abs(gradient).max(axis=tuple(range(1, gradient.ndim)), keepdims=True) + 1e-12
 
 
-def _margin_gradients(changed: ChangedNetworks, x: np.ndarray, target: int, rivals: np.ndarray) -> list[np.ndarray]:
+def _margin_gradients(
+    changed: ChangedNetworks, x: np.ndarray, target: int, rivals: np.ndarray
+) -> list[np.ndarray]:
     """Gradient of each network's margin with respect to its own parameters, weights first and then biases."""
     n, layers = len(rivals), len(changed.weights)
     values = [np.broadcast_to(x, (n, len(x)))]
     passed = [np.ones_like(values[0], dtype=bool)]
-    for weight, bias, kind in zip(changed.weights[:-1], changed.biases[:-1], changed.activations, strict=True):
+    for weight, bias, kind in zip(
+        changed.weights[:-1], changed.biases[:-1], changed.activations, strict=True
+    ):
         preactivation = np.einsum("noi,ni->no", weight, values[-1]) + bias
         passed.append((preactivation > 0) | (kind == "identity"))
         values.append(preactivation * passed[-1])
@@ -304,7 +340,9 @@ def _margin_gradients(changed: ChangedNetworks, x: np.ndarray, target: int, riva
     return weight_gradients[::-1] + bias_gradients[::-1]
 
 
-def _best_response(gradients: list[np.ndarray], network: Network, changes: PlausibleChanges) -> list[np.ndarray]:
+def _best_response(
+    gradients: list[np.ndarray], network: Network, changes: PlausibleChanges
+) -> list[np.ndarray]:
     """The point of the ball (around zero) that lowers <gradient, point> most, for each network of the batch."""
     layers = len(network.weights)
     radii = radii_of(network, changes)
@@ -351,11 +389,15 @@ def search_counter_model(
     """A changed network that takes the target away from x, or None; and how many changed networks were tried."""
     rng = np.random.default_rng(seed)
     tried = 0
-    for changed in adversarial_changed(network, changes, x, target, restarts=restarts, steps=steps, rng=rng):
+    for changed in adversarial_changed(
+        network, changes, x, target, restarts=restarts, steps=steps, rng=rng
+    ):
         tried += restarts
         broken = changed.classify(x[None, :])[:, 0] != target
         for i in np.flatnonzero(broken):
             counter_model = changed.pick(int(i), network.classes)
-            if exact_class(counter_model, x) != target and inside_exactly(network, changes, counter_model):
+            if exact_class(counter_model, x) != target and inside_exactly(
+                network, changes, counter_model
+            ):
                 return counter_model, tried
     return None, tried

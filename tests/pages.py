@@ -32,10 +32,26 @@ from typer.testing import CliRunner
 
 from holdfast.cli import app
 
-RUN, SHOWN, DIRECTIVES = {"python", "sh"}, {"console", "text", "json"}, {"{toctree}", "{eval-rst}", "{include}"}
+RUN, SHOWN, DIRECTIVES = (
+    {"python", "sh"},
+    {"console", "text", "json"},
+    {"{toctree}", "{eval-rst}", "{include}"},
+)
 # Minutes to hours; tests/test_paper_study.py, test_recipes.py and test_benchmark.py run them on tiny tables.
-PARSED_ONLY = ("holdfast benchmark paper", "holdfast benchmark changes", "holdfast benchmark run --datasets")
-INSTALLS = ("git clone", "export HOLDFAST=", "python3 -m venv", ". .venv/bin/activate", "pip install", "mkdir", "cd ")
+PARSED_ONLY = (
+    "holdfast benchmark paper",
+    "holdfast benchmark changes",
+    "holdfast benchmark run --datasets",
+)
+INSTALLS = (
+    "git clone",
+    "export HOLDFAST=",
+    "python3 -m venv",
+    ". .venv/bin/activate",
+    "pip install",
+    "mkdir",
+    "cd ",
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +66,11 @@ class Block:
 
 def pages(root: Path) -> list[str]:
     """Every page, as a path from the root."""
-    found = [path for path in (root / "docs").rglob("*.md") if "_" not in path.relative_to(root).parts[1][:1]]
+    found = [
+        path
+        for path in (root / "docs").rglob("*.md")
+        if "_" not in path.relative_to(root).parts[1][:1]
+    ]
     return ["README.md", *sorted(path.relative_to(root).as_posix() for path in found)]
 
 
@@ -61,7 +81,9 @@ def blocks(text: str) -> list[Block]:
         if token.type in ("fence", "code_block"):
             language, _, mark = token.info.strip().partition(" ")
             line = token.map[0] + 1 if token.map else 0
-            found.append(Block(language if token.type == "fence" else "indented", mark, token.content, line))
+            found.append(
+                Block(language if token.type == "fence" else "indented", mark, token.content, line)
+            )
     return found
 
 
@@ -75,7 +97,11 @@ def commands(block: Block) -> Iterator[tuple[str, str]]:
 
 def _split_comment(line: str) -> tuple[str, str]:
     found = re.search(r"(?:^|\s)#\s(?=(?:[^\"']|\"[^\"]*\"|'[^']*')*$)", line)
-    return (line.strip(), "") if found is None else (line[: found.start()].strip(), line[found.end() :])
+    return (
+        (line.strip(), "")
+        if found is None
+        else (line[: found.start()].strip(), line[found.end() :])
+    )
 
 
 @dataclass
@@ -92,7 +118,9 @@ class Page:
         for block in found:
             if block.language == "console":
                 where = f"{self.name}:{block.line}"
-                assert same_output(block.text, self.printed), f"{where}: expected\n{block.text}\ngot\n{self.printed}"
+                assert same_output(block.text, self.printed), (
+                    f"{where}: expected\n{block.text}\ngot\n{self.printed}"
+                )
             elif block.language == "python":
                 with contextlib.redirect_stdout(io.StringIO()) as out:
                     # The line numbers of an error are then those of the page.
@@ -107,9 +135,13 @@ class Page:
         expected = int(stated[1]) if stated else 0
         if command.startswith("make "):
             return self.find_target(command.split()[1])
-        plain = command.startswith("holdfast ") and not set(shlex.shlex(command, punctuation_chars=True)) & set("|&;<>")
+        plain = command.startswith("holdfast ") and not set(
+            shlex.shlex(command, punctuation_chars=True)
+        ) & set("|&;<>")
         code, output = self.run_holdfast(command) if plain else self.run_bash(command)
-        assert code == expected, f"{self.name}: {command}: expected exit code {expected}, got {code}\n{output}"
+        assert code == expected, (
+            f"{self.name}: {command}: expected exit code {expected}, got {code}\n{output}"
+        )
         return output
 
     def run_holdfast(self, command: str) -> tuple[int, str]:
@@ -125,7 +157,10 @@ class Page:
 
     def run_bash(self, command: str) -> tuple[int, str]:
         """In a shell of its own, with this Python first in PATH."""
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=self.folder,
@@ -138,7 +173,9 @@ class Page:
     def find_target(self, target: str) -> str:
         """`make TARGET` is for the root of the repository, where the target has to be."""
         makefile = (Path(__file__).parents[1] / "Makefile").read_text(encoding="utf-8")
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{self.name}: expected a target {target} in Makefile"
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), (
+            f"{self.name}: expected a target {target} in Makefile"
+        )
         return ""
 
 

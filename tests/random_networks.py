@@ -11,11 +11,18 @@ from holdfast import Network, PlausibleChanges
 
 
 def random_network(
-    rng: np.random.Generator, features: int, hidden: Sequence[int], outputs: int, *, awkward: bool = True
+    rng: np.random.Generator,
+    features: int,
+    hidden: Sequence[int],
+    outputs: int,
+    *,
+    awkward: bool = True,
 ) -> Network:
     """A network with weights of order one; `awkward` adds dead, saturated and duplicated neurons and zero weights."""
     sizes = [features, *hidden, outputs]
-    weights = [rng.normal(0.0, 1.2 / np.sqrt(n_in), (n_out, n_in)) for n_in, n_out in pairwise(sizes)]
+    weights = [
+        rng.normal(0.0, 1.2 / np.sqrt(n_in), (n_out, n_in)) for n_in, n_out in pairwise(sizes)
+    ]
     biases = [rng.normal(0.0, 0.3, n_out) for n_out in sizes[1:]]
     if awkward:
         for layer in range(len(hidden)):
@@ -23,7 +30,9 @@ def random_network(
     return Network(weights, biases)
 
 
-def _make_awkward(rng: np.random.Generator, weights: list[np.ndarray], biases: list[np.ndarray], layer: int) -> None:
+def _make_awkward(
+    rng: np.random.Generator, weights: list[np.ndarray], biases: list[np.ndarray], layer: int
+) -> None:
     """With some luck, one neuron of the layer becomes dead, saturated, a copy of another, or loses weights."""
     neuron, other = rng.integers(0, len(biases[layer]), 2)
     kind = rng.integers(0, 8)

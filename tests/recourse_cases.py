@@ -90,9 +90,13 @@ class Case:
     changes: PlausibleChanges
 
 
-def make_case(network: str, space: str, seed: int = 0, n_candidates: int = 300, n_people: int = 8) -> Case:
+def make_case(
+    network: str, space: str, seed: int = 0, n_candidates: int = 300, n_people: int = 8
+) -> Case:
     """The third row of `people` has the target class already; labels of the index are repeated."""
-    rng = np.random.default_rng([seed, sorted(NETWORKS).index(network), sorted(SPACES).index(space)])
+    rng = np.random.default_rng(
+        [seed, sorted(NETWORKS).index(network), sorted(SPACES).index(space)]
+    )
     make_people, make_space = SPACES[space]
     table = make_people(n_candidates, rng)
     features = make_space(table)
@@ -101,7 +105,11 @@ def make_case(network: str, space: str, seed: int = 0, n_candidates: int = 300, 
     target = outputs - 1 if outputs > 1 else 1
     points = features.encode(table)
     logits = net.logits(points)
-    margin = logits[:, target] - np.delete(logits, target, axis=1).max(axis=1) if outputs > 1 else logits[:, 0]
+    margin = (
+        logits[:, target] - np.delete(logits, target, axis=1).max(axis=1)
+        if outputs > 1
+        else logits[:, 0]
+    )
     net = shift_last_bias(net, target if outputs > 1 else 0, -float(np.quantile(margin, 0.67)))
     has_it = net.predict(points) == target
     denied, granted = np.flatnonzero(~has_it)[: n_people - 1], np.flatnonzero(has_it)[:1]

@@ -42,7 +42,9 @@ _SLACK = Fraction(1, 10**50)
 
 def rivals_of(network: Network, target: int) -> list[int | None]:
     """The classes to compare with; [None] for a single logit."""
-    return [None] if network.n_outputs == 1 else [c for c in range(network.n_outputs) if c != target]
+    return (
+        [None] if network.n_outputs == 1 else [c for c in range(network.n_outputs) if c != target]
+    )
 
 
 def tie_is_kept(target: int, rival: int | None) -> bool:
@@ -75,11 +77,18 @@ class Radii(NamedTuple):
 def radii_of(network: Network, changes: PlausibleChanges) -> list[Radii]:
     """One radius, one for each layer, one for each parameter, or one down and one up for each."""
     layers = len(network.weights)
-    each: Sequence[Any] = changes.delta if isinstance(changes.delta, tuple) else (changes.delta,) * layers
+    each: Sequence[Any] = (
+        changes.delta if isinstance(changes.delta, tuple) else (changes.delta,) * layers
+    )
     moving: Any = changes.biases
-    bias: Sequence[Any] = moving if isinstance(moving, tuple) else each if moving else (0.0,) * layers
+    bias: Sequence[Any] = (
+        moving if isinstance(moving, tuple) else each if moving else (0.0,) * layers
+    )
     assert len(each) == len(bias) == layers
-    return [Radii(_down_up(each[i], network.weights[i]), _down_up(bias[i], network.biases[i])) for i in range(layers)]
+    return [
+        Radii(_down_up(each[i], network.weights[i]), _down_up(bias[i], network.biases[i]))
+        for i in range(layers)
+    ]
 
 
 def _down_up(radius: Any, like: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,8 +118,12 @@ def inside(network: Network, changes: PlausibleChanges, other: Network) -> bool:
     if changes.norm == math.inf:
         return True
     if not isinstance(changes.delta, tuple):
-        return _in_ball([step for steps in layers for step in steps], Fraction(changes.delta), changes.norm)
-    return all(_in_ball(s, Fraction(r), changes.norm) for s, r in zip(layers, changes.delta, strict=True))
+        return _in_ball(
+            [step for steps in layers for step in steps], Fraction(changes.delta), changes.norm
+        )
+    return all(
+        _in_ball(s, Fraction(r), changes.norm) for s, r in zip(layers, changes.delta, strict=True)
+    )
 
 
 def _in_ball(steps: list[Fraction], radius: Fraction, norm: float) -> bool:
@@ -172,8 +185,12 @@ class Scaled:
             shift += more
             rows = []
             for j in range(len(bias)):
-                center, down, up = ([_integer(value, more) for value in array[j].tolist()] for array in numbers)
-                middle, less, plus = (_integer(float(array[j]), shift) for array in (bias, *radius.bias))
+                center, down, up = (
+                    [_integer(value, more) for value in array[j].tolist()] for array in numbers
+                )
+                middle, less, plus = (
+                    _integer(float(array[j]), shift) for array in (bias, *radius.bias)
+                )
                 rows.append(
                     Row(
                         [c - d for c, d in zip(center, down, strict=True)],
@@ -219,7 +236,8 @@ def _decimal(value: Fraction) -> Decimal:
 def exact_logits(network: Network, x: np.ndarray) -> list[Fraction]:
     """The logits of the network in fractions."""
     still = [
-        Radii((w * 0.0, w * 0.0), (b * 0.0, b * 0.0)) for w, b in zip(network.weights, network.biases, strict=True)
+        Radii((w * 0.0, w * 0.0), (b * 0.0, b * 0.0))
+        for w, b in zip(network.weights, network.biases, strict=True)
     ]
     scaled = Scaled.of(network, np.asarray(x, dtype=float), still)
     values = scaled.point
@@ -239,22 +257,30 @@ def exact_class(network: Network, x: np.ndarray) -> int:
 # --- the least value of a row ----------------------------------------------------------------------------------------
 
 
-def least_margins(network: Network, x: np.ndarray, target: int, changes: PlausibleChanges) -> Margins:
+def least_margins(
+    network: Network, x: np.ndarray, target: int, changes: PlausibleChanges
+) -> Margins:
     """For each rival the least margin over Δ."""
     x = np.asarray(x, dtype=float)
     rivals = rivals_of(network, target)
     if changes.norm != math.inf:
         return {rival: _least_linear(network, x, target, rival, changes) for rival in rivals}
     scaled = Scaled.of(network, x, radii_of(network, changes))
-    values = {rival: scaled.fraction(least_row(scaled, scaled.margin(target, rival))) for rival in rivals}
+    values = {
+        rival: scaled.fraction(least_row(scaled, scaled.margin(target, rival))) for rival in rivals
+    }
     return {rival: (value, value) for rival, value in values.items()}
 
 
-def least_logit(network: Network, x: np.ndarray, output: int, sign: int, changes: PlausibleChanges) -> Enclosure:
+def least_logit(
+    network: Network, x: np.ndarray, output: int, sign: int, changes: PlausibleChanges
+) -> Enclosure:
     """The least value of one logit (sign 1) or of its negative (sign -1)."""
     x = np.asarray(x, dtype=float)
     if changes.norm != math.inf:
-        alone = Network([network.weights[-1][output : output + 1]], [network.biases[-1][output : output + 1]])
+        alone = Network(
+            [network.weights[-1][output : output + 1]], [network.biases[-1][output : output + 1]]
+        )
         assert not network.hidden
         return _least_linear(alone, x, 1 if sign == 1 else 0, None, changes)
     scaled = Scaled.of(network, x, radii_of(network, changes))
@@ -267,12 +293,20 @@ def _least_linear(
     network: Network, x: np.ndarray, target: int, rival: int | None, changes: PlausibleChanges
 ) -> Enclosure:
     """margin - delta ||(x, 1)||_q; with two rows that move, their inputs stand side by side."""
-    assert not network.hidden, "in a p-norm only models without hidden layers have a closed form here"
+    assert not network.hidden, (
+        "in a p-norm only models without hidden layers have a closed form here"
+    )
     logits = exact_logits(network, x)
-    margin = (logits[0] if target == 1 else -logits[0]) if rival is None else logits[target] - logits[rival]
+    margin = (
+        (logits[0] if target == 1 else -logits[0])
+        if rival is None
+        else logits[target] - logits[rival]
+    )
     inputs = [abs(Fraction(value)) for value in x.tolist()] + [Fraction(1)] * bool(changes.biases)
     delta = Fraction(changes.delta[0] if isinstance(changes.delta, tuple) else changes.delta)
-    low, high = _dual_norm([value for value in inputs if value] * (1 if rival is None else 2), changes.norm)
+    low, high = _dual_norm(
+        [value for value in inputs if value] * (1 if rival is None else 2), changes.norm
+    )
     return margin - delta * high, margin - delta * low
 
 
@@ -288,7 +322,9 @@ def _dual_norm(values: list[Fraction], norm: float) -> Enclosure:
         product = square.numerator * square.denominator << 400
         root = math.isqrt(product)
         denominator = square.denominator << 200
-        return largest * Fraction(root, denominator), largest * Fraction(root + (root**2 != product), denominator)
+        return largest * Fraction(root, denominator), largest * Fraction(
+            root + (root**2 != product), denominator
+        )
     p = Decimal(norm)
     q = _DIGITS.divide(p, p - 1)
     total = sum((_DIGITS.power(_decimal(ratio), q) for ratio in ratios), Decimal(0))
@@ -311,7 +347,9 @@ def least_row(scaled: Scaled, row: Row) -> Fraction:
     for i, (rows, activation) in enumerate(zip(hidden, scaled.activations, strict=True)):
         ranges = [_ranges(neuron, box) for neuron in rows]
         sums = [_sums(neuron, parts) for neuron in rows]
-        costs = zip(row.low, row.high, strict=True) if i == len(hidden) - 1 else [(0, 0)] * len(rows)
+        costs = (
+            zip(row.low, row.high, strict=True) if i == len(hidden) - 1 else [(0, 0)] * len(rows)
+        )
         add = program.relu if activation == "relu" else program.identity
         parts = [add(*s, r, cost) for s, r, cost in zip(sums, ranges, costs, strict=True)]
         box = [_activated(r[0], r[3], activation) for r in ranges]
@@ -428,7 +466,10 @@ class _Program:
             self.rows.append(_sum([(-1, high), (1, plus), (-1, minus)]))
         if least < 0 < most:
             # The chord twice, each exact at the end where its part is 0.
-            for part, other, most_part, end in ((plus, minus, most, -least), (minus, plus, -least, most)):
+            for part, other, most_part, end in (
+                (plus, minus, most, -least),
+                (minus, plus, -least, most),
+            ):
                 slope = _slope(most_part, most - least)
                 self.rows.append(_sum([(_ONE - slope, part), (slope, other)], -slope * end))
             self.choices.append(([plus], [minus]))
@@ -479,7 +520,11 @@ class _Tableau:
     def copy(self) -> _Tableau:
         other = _Tableau(self.costs[:])
         other.denominator, other.next = self.denominator, self.next
-        other.columns, other.basis, other.rows = self.columns[:], self.basis[:], [row[:] for row in self.rows]
+        other.columns, other.basis, other.rows = (
+            self.columns[:],
+            self.basis[:],
+            [row[:] for row in self.rows],
+        )
         return other
 
     def add(self, affine: Affine) -> None:
@@ -550,6 +595,8 @@ def _eliminate(row: list[int], pivot_row: list[int], pivot: int, c: int, old: in
     factor = row[c]
     if not factor:
         return [entry * pivot // old for entry in row]
-    result = [(entry * pivot - factor * other) // old for entry, other in zip(row, pivot_row, strict=True)]
+    result = [
+        (entry * pivot - factor * other) // old for entry, other in zip(row, pivot_row, strict=True)
+    ]
     result[c] = factor
     return result

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from holdfast.presentation.report.contents import (
+from holdfast.presentation.report._contents import (
     Calibrated,
     Column,
     Contents,
@@ -43,12 +43,16 @@ REASONS = [
 ]
 
 
-def contents(n: int = 120, *, numeric: int = 6, mixed: int = 1, methods: int = 1, seed: int = 0) -> Contents:
+def contents(
+    n: int = 120, *, numeric: int = 6, mixed: int = 1, methods: int = 1, seed: int = 0
+) -> Contents:
     """A report on n people with so many columns of numbers and of categories, and so many methods."""
     rng = np.random.default_rng(seed)
     columns = _columns(numeric, mixed)
     people = tuple(_person(i, columns, rng) for i in range(n))
-    first = _method("closest", [person.cost for person in people], [person.radius for person in people], people)
+    first = _method(
+        "closest", [person.cost for person in people], [person.radius for person in people], people
+    )
     others = tuple(_other(k, first, people, rng) for k in range(1, methods))
     robust = sum(person.verdict == "ROBUST" for person in people)
     found = sum(bool(person.after) for person in people)
@@ -67,7 +71,9 @@ def contents(n: int = 120, *, numeric: int = 6, mixed: int = 1, methods: int = 1
             "A retrained model stays within that distance with probability 0.9.",
         ),
         delta=DELTA,
-        calibrated=Calibrated(0.0047, "The next update stays within it with probability 0.9, measured on 20 updates."),
+        calibrated=Calibrated(
+            0.0047, "The next update stays within it with probability 0.9, measured on 20 updates."
+        ),
         methods=(first, *others),
         columns=columns,
         moves=_moves(columns, people),
@@ -108,12 +114,17 @@ def awkward() -> Contents:
         people=people,
         methods=tuple(replace(method, name=AWKWARD[i]) for i, method in enumerate(plain.methods)),
         moves=tuple(
-            replace(move, column=column, swaps=tuple((AWKWARD[0], AWKWARD[1], 3) for _ in move.swaps))
+            replace(
+                move, column=column, swaps=tuple((AWKWARD[0], AWKWARD[1], 3) for _ in move.swaps)
+            )
             for move, column in zip(plain.moves, columns, strict=True)
         ),
         slices=tuple(
             replace(
-                one, label=AWKWARD[0], note=AWKWARD[1], groups=tuple(replace(g, name=AWKWARD[4]) for g in one.groups)
+                one,
+                label=AWKWARD[0],
+                note=AWKWARD[1],
+                groups=tuple(replace(g, name=AWKWARD[4]) for g in one.groups),
             )
             for one in plain.slices
         ),
@@ -156,10 +167,17 @@ def without_answers(n: int = 12) -> Contents:
 def without_delta(n: int = 60) -> Contents:
     """Advice was found, nothing was certified, and no radius is known."""
     plain = contents(n)
-    people = tuple(replace(p, verdict="", radius=None, worst_margin=None, counter=None) for p in plain.people)
+    people = tuple(
+        replace(p, verdict="", radius=None, worst_margin=None, counter=None) for p in plain.people
+    )
     method = replace(plain.methods[0], robust=0, unknown=0, median_radius=None, survival=None)
     return replace(
-        plain, delta=None, calibrated=None, people=people, methods=(method,), promise=("Nothing was certified.",)
+        plain,
+        delta=None,
+        calibrated=None,
+        people=people,
+        methods=(method,),
+        promise=("Nothing was certified.",),
     )
 
 
@@ -175,7 +193,13 @@ def _columns(numeric: int, mixed: int) -> tuple[Column, ...]:
         for i in range(numeric)
     ]
     texts = [
-        Column(f"housing_{i}" if i else "housing", f"housing {i}" if i else "housing", "", False, "any of 4")
+        Column(
+            f"housing_{i}" if i else "housing",
+            f"housing {i}" if i else "housing",
+            "",
+            False,
+            "any of 4",
+        )
         for i in range(mixed)
     ]
     return (*numbers, *texts)
@@ -190,25 +214,47 @@ def _person(i: int, columns: tuple[Column, ...], rng: np.random.Generator) -> Pe
     )
     key = f"A-{i + 1:05d}"
     if rng.random() < 0.06:
-        return Person(key, before, (), (), "", None, None, None, None, REASONS[int(rng.random() < 0.4)][0], None)
+        return Person(
+            key,
+            before,
+            (),
+            (),
+            "",
+            None,
+            None,
+            None,
+            None,
+            REASONS[int(rng.random() < 0.4)][0],
+            None,
+        )
     after = list(before)
-    for k in rng.choice(len(columns), size=min(len(columns), int(rng.integers(1, 5))), replace=False):
+    for k in rng.choice(
+        len(columns), size=min(len(columns), int(rng.integers(1, 5))), replace=False
+    ):
         column = columns[k]
         if column.moves == "fixed":
             continue
         after[k] = _moved(before[k], STEPS[k % 6], rng)
     advice = tuple(
-        _sentence(column, old, new) for column, old, new in zip(columns, before, after, strict=True) if old != new
+        _sentence(column, old, new)
+        for column, old, new in zip(columns, before, after, strict=True)
+        if old != new
     )
     radius = float(rng.gamma(4.0, 0.0022))
-    verdict = "UNKNOWN" if abs(radius - DELTA) < 5e-5 else "ROBUST" if radius > DELTA else "NOT_ROBUST"
+    verdict = (
+        "UNKNOWN" if abs(radius - DELTA) < 5e-5 else "ROBUST" if radius > DELTA else "NOT_ROBUST"
+    )
     changes = tuple(
-        ParameterChange(f"layer {1 + j % 2}, weight {j + 1} → {i % 7 + 1}", today, today - radius, -abs(effect))
+        ParameterChange(
+            f"layer {1 + j % 2}, weight {j + 1} → {i % 7 + 1}", today, today - radius, -abs(effect)
+        )
         for j, (today, effect) in enumerate(rng.normal(size=(5, 2)).tolist())
     )
     counter = CounterModel(radius + 1e-6, radius < DELTA, float(rng.gamma(2, 0.4)), -1e-7, changes)
     cost = float(rng.gamma(4.0, 0.08) + 8 * radius)
-    return Person(key, before, tuple(after), advice, verdict, cost, radius, 0.01, radius - DELTA, "", counter)
+    return Person(
+        key, before, tuple(after), advice, verdict, cost, radius, 0.01, radius - DELTA, "", counter
+    )
 
 
 def _moved(value: float | str, step: tuple[int, int], rng: np.random.Generator) -> float | str:
@@ -221,13 +267,19 @@ def _sentence(column: Column, old: Value, new: Value) -> str:
     if isinstance(old, str) or isinstance(new, str) or old is None or new is None:
         return f"change {column.label} from {old} to {new}"
     unit = column.unit if column.unit == "%" else f" {column.unit}".rstrip()
-    return f"{'raise' if new > old else 'lower'} {column.label} from {old:,.10g} to {new:,.10g}{unit}"
+    return (
+        f"{'raise' if new > old else 'lower'} {column.label} from {old:,.10g} to {new:,.10g}{unit}"
+    )
 
 
-def _method(name: str, costs: list[float | None], radii: list[float | None], people: tuple[Person, ...]) -> Figures:
+def _method(
+    name: str, costs: list[float | None], radii: list[float | None], people: tuple[Person, ...]
+) -> Figures:
     cost = np.array([c for c in costs if c is not None])
     radius = np.sort([r for r in radii if r is not None])
-    curve = Curve((0.0, *radius.tolist()), (1.0, *(1 - np.arange(1, radius.size + 1) / radius.size).tolist()))
+    curve = Curve(
+        (0.0, *radius.tolist()), (1.0, *(1 - np.arange(1, radius.size + 1) / radius.size).tolist())
+    )
     verdicts = [person.verdict for person in people]
     return Figures(
         name,
@@ -256,9 +308,12 @@ def _other(k: int, first: Figures, people: tuple[Person, ...], rng: np.random.Ge
         "a method with a long name",
     ]
     factor = float(rng.uniform(0.3, 1.7))
-    costs = [None if c is None else c * (0.5 + factor / 2) for c in (person.cost for person in people)]
+    costs = [
+        None if c is None else c * (0.5 + factor / 2) for c in (person.cost for person in people)
+    ]
     radii = [
-        None if r is None else r * factor * float(rng.uniform(0.7, 1.3)) for r in (person.radius for person in people)
+        None if r is None else r * factor * float(rng.uniform(0.7, 1.3))
+        for r in (person.radius for person in people)
     ]
     method = _method(names[k % len(names)], costs, radii, ())
     return replace(method, robust=sum(r is not None and r > DELTA for r in radii))
@@ -269,17 +324,40 @@ def _moves(columns: tuple[Column, ...], people: tuple[Person, ...]) -> tuple[Mov
     for k, column in enumerate(columns):
         pairs = [(p.before[k], p.after[k]) for p in people if p.after and p.before[k] != p.after[k]]
         if not column.numeric:
-            kinds = sorted({pair: pairs.count(pair) for pair in pairs}.items(), key=lambda item: (-item[1], item[0]))
-            moves.append(Moves(column, len(pairs), swaps=tuple((str(a), str(b), n) for (a, b), n in kinds[:3])))
+            kinds = sorted(
+                {pair: pairs.count(pair) for pair in pairs}.items(),
+                key=lambda item: (-item[1], item[0]),
+            )
+            moves.append(
+                Moves(
+                    column, len(pairs), swaps=tuple((str(a), str(b), n) for (a, b), n in kinds[:3])
+                )
+            )
             continue
         steps = np.array([float(new) - float(old) for old, new in pairs])
-        low, median, high = np.quantile(steps, [0.1, 0.5, 0.9]).tolist() if steps.size else (None, None, None)
-        moves.append(Moves(column, len(pairs), int((steps > 0).sum()), int((steps < 0).sum()), median, low, high))
+        low, median, high = (
+            np.quantile(steps, [0.1, 0.5, 0.9]).tolist() if steps.size else (None, None, None)
+        )
+        moves.append(
+            Moves(
+                column,
+                len(pairs),
+                int((steps > 0).sum()),
+                int((steps < 0).sum()),
+                median,
+                low,
+                high,
+            )
+        )
     return tuple(moves)
 
 
 def _slices(
-    attribute: str, label: str, names: tuple[str, ...], people: tuple[Person, ...], rng: np.random.Generator
+    attribute: str,
+    label: str,
+    names: tuple[str, ...],
+    people: tuple[Person, ...],
+    rng: np.random.Generator,
 ) -> Slices:
     of = rng.choice(len(names), size=len(people), p=[0.45, 0.5, 0.05])
     groups = []
@@ -300,10 +378,16 @@ def _slices(
             )
         )
     return Slices(
-        attribute, label, tuple(groups), "Fewer than 20 people are in “not stated”: read its figures with care."
+        attribute,
+        label,
+        tuple(groups),
+        "Fewer than 20 people are in “not stated”: read its figures with care.",
     )
 
 
 def _missing(people: tuple[Person, ...]) -> tuple[Missing, ...]:
-    found = [Missing(reason, sum(p.reason == reason for p in people), proven) for reason, proven in REASONS]
+    found = [
+        Missing(reason, sum(p.reason == reason for p in people), proven)
+        for reason, proven in REASONS
+    ]
     return tuple(one for one in found if one.people)

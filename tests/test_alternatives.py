@@ -24,7 +24,9 @@ def world():
 @pytest.mark.parametrize("make", [lambda X: hf.RNCE(X, line_search=True), lambda X: hf.Closest()])
 def test_answers_differ_obey_the_constraints_and_are_robust(world, make):
     clf, X, space, denied = world
-    found = hf.alternatives(clf, denied, target=1, changes=CHANGES, generator=make(X), space=space, n_answers=3)
+    found = hf.alternatives(
+        clf, denied, target=1, changes=CHANGES, generator=make(X), space=space, n_answers=3
+    )
     assert (found["answer"] == 2).any()
     assert list(found.index.unique()) == list(denied.index)
     for person, answers in found.groupby(level=0, sort=False):
@@ -48,7 +50,9 @@ def test_answers_differ_obey_the_constraints_and_are_robust(world, make):
 def test_the_first_answer_is_the_generators_own(world):
     clf, X, space, denied = world
     own = hf.explain(clf, denied, target=1, changes=CHANGES, generator=hf.RNCE(X), space=space)
-    found = hf.alternatives(clf, denied, target=1, changes=CHANGES, generator=hf.RNCE(X), space=space, n_answers=1)
+    found = hf.alternatives(
+        clf, denied, target=1, changes=CHANGES, generator=hf.RNCE(X), space=space, n_answers=1
+    )
     pd.testing.assert_frame_equal(found[list(X.columns)], own.counterfactuals)
 
 
@@ -56,7 +60,9 @@ def test_a_row_without_an_answer_keeps_its_place_and_its_reason(world):
     clf, X, space, denied = world
     accepted = X[clf.predict(space.encode(X)) == 1].head(1)
     both = pd.concat([accepted, denied.head(1)])
-    found = hf.alternatives(clf, both, target=1, changes=CHANGES, generator=hf.RNCE(X), space=space, n_answers=2)
+    found = hf.alternatives(
+        clf, both, target=1, changes=CHANGES, generator=hf.RNCE(X), space=space, n_answers=2
+    )
     assert found.index[0] == accepted.index[0]
     assert not found["found"].iloc[0]
     assert found["reason"].iloc[0].startswith("already classified")

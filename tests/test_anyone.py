@@ -13,7 +13,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
@@ -51,7 +55,9 @@ def _people(space: str) -> tuple[pd.DataFrame, hf.FeatureSpace, Any]:
 
 
 def _columns() -> Any:
-    return make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["job", "home"]), ("passthrough", NUMBERS))
+    return make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["job", "home"]), ("passthrough", NUMBERS)
+    )
 
 
 def _boosted(library: str, name: str, **settings: Any) -> Any:
@@ -104,7 +110,9 @@ GENERATORS: dict[str, Callable[[pd.DataFrame], hf.Generator]] = {
 def world(name: str) -> World:
     kind, labels, fitted_on, make = MODELS[name]
     table, space, score = _people(kind)
-    parts = np.quantile(score, np.linspace(0, 1, len(labels) + 1)[1:-1] if len(labels) > 2 else [0.6])
+    parts = np.quantile(
+        score, np.linspace(0, 1, len(labels) + 1)[1:-1] if len(labels) > 2 else [0.6]
+    )
     y = np.array(labels)[np.searchsorted(parts, score)]
     reads: Scores = {
         "table": lambda rows: rows,
@@ -113,9 +121,14 @@ def world(name: str) -> World:
         "variables": lambda rows: pd.DataFrame(space.encode(rows), columns=list(space.variables)),
     }[fitted_on]
     estimator = make()
-    model, later = estimator.fit(reads(table), y), clone(estimator).fit(reads(table.iloc[40:]), y[40:])
+    model, later = (
+        estimator.fit(reads(table), y),
+        clone(estimator).fit(reads(table.iloc[40:]), y[40:]),
+    )
     margin = "decision_function" if not hasattr(model, "predict_proba") else "predict_proba"
-    return World(model, later, lambda rows: getattr(model, margin)(reads(rows)), space, table, labels[-1])
+    return World(
+        model, later, lambda rows: getattr(model, margin)(reads(rows)), space, table, labels[-1]
+    )
 
 
 def own_margins(scores: Any, target: int) -> Any:
@@ -131,12 +144,16 @@ def own_margins(scores: Any, target: int) -> Any:
 def test_what_is_said_of_a_row_is_what_the_model_says_to_it(name: str, changes: str) -> None:
     w = world(name)
     loaded = hf.load_model(w.model)
-    denied = w.table[loaded.in_space(w.space).classifier.predict(w.space.encode(w.table)) != w.target].head(9)
+    denied = w.table[
+        loaded.in_space(w.space).classifier.predict(w.space.encode(w.table)) != w.target
+    ].head(9)
     given = CHANGES[changes](w)
     for label, make in GENERATORS.items():
         if given is None and "raised" in label:
             continue
-        result = hf.explain(w.model, denied, target=w.target, changes=given, generator=make(w.table), space=w.space)
+        result = hf.explain(
+            w.model, denied, target=w.target, changes=given, generator=make(w.table), space=w.space
+        )
         found = np.flatnonzero(result.found)
         assert found.size, (label, result.reason.tolist())
         rows = result.counterfactuals[list(w.space.names)].iloc[found].infer_objects()
@@ -147,7 +164,9 @@ def test_what_is_said_of_a_row_is_what_the_model_says_to_it(name: str, changes: 
         assert not any(w.space.violations(rows, denied.iloc[found]))
         if result.classifier.decode is not None:
             pd.testing.assert_frame_equal(
-                result.classifier.decode(result.points[found]), rows.reset_index(drop=True), check_exact=True
+                result.classifier.decode(result.points[found]),
+                rows.reset_index(drop=True),
+                check_exact=True,
             )
         if given is None:
             continue
@@ -160,7 +179,9 @@ def test_what_is_said_of_a_row_is_what_the_model_says_to_it(name: str, changes: 
             np.testing.assert_array_equal(again.robust, certificates.robust)
             radius = hf.certified_radius(w.model, rows, w.target, changes=given, space=w.space)
             # Log-odds end where probabilities do, at 2^-53.
-            np.testing.assert_allclose(radius.lower, np.minimum(margins, 53 * np.log(2)), rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(
+                radius.lower, np.minimum(margins, 53 * np.log(2)), rtol=1e-6, atol=1e-6
+            )
         assert label.startswith(("nnce", "st-ce")) or certificates.robust.all(), label
         for i in np.flatnonzero(certificates.verdict == "NOT_ROBUST")[:3]:
             witness = certificates.witness(int(i))
@@ -175,7 +196,9 @@ def test_several_targets_and_prepared_candidates() -> None:
     shift = hf.PlausibleShift(0.2)
     kept = hf.RNCE(w.table).prepare(w.model, target=["mid", "top"], changes=shift, space=w.space)
     one, two = (
-        hf.explain(w.model, people, target=targets, changes=shift, generator=hf.RNCE(table), space=w.space)
+        hf.explain(
+            w.model, people, target=targets, changes=shift, generator=hf.RNCE(table), space=w.space
+        )
         for table in (w.table, kept)
     )
     assert one.found.all()
@@ -209,7 +232,9 @@ def test_trees_that_split_at_the_data_get_the_very_row() -> None:
     assert result.found.any()
     assert rows["a"].isin(values).all()
     assert all(
-        "tell this row from another" in text for text in result.reason[~result.found] if "candidates" not in text
+        "tell this row from another" in text
+        for text in result.reason[~result.found]
+        if "candidates" not in text
     )
     handed = result.classifier.decode(result.points[result.found])
     pd.testing.assert_frame_equal(handed, rows.reset_index(drop=True), check_exact=True)
@@ -220,10 +245,20 @@ def test_two_rows_that_the_space_cannot_tell_apart() -> None:
     space = hf.FeatureSpace.from_frame(table)
     model = hf.scored(lambda rows: np.where(rows["a"] == 0.3, 0.9, 0.2))
     assert hf.certify(model, table.iloc[[0]], 1, hf.PlausibleShift(1.0), space=space).robust.all()
-    assert not hf.certify(model, table.iloc[[1]], 1, hf.PlausibleShift(1.0), space=space).robust.any()
-    with pytest.raises(InvalidInputError, match="X: row 1: the space cannot tell this row from another"):
+    assert not hf.certify(
+        model, table.iloc[[1]], 1, hf.PlausibleShift(1.0), space=space
+    ).robust.any()
+    with pytest.raises(
+        InvalidInputError, match="X: row 1: the space cannot tell this row from another"
+    ):
         hf.certify(model, table, 1, hf.PlausibleShift(1.0), space=space)
-    told = hf.certify(model, table, 1, hf.PlausibleShift(1.0), space=hf.FeatureSpace.from_frame(table, scale="none"))
+    told = hf.certify(
+        model,
+        table,
+        1,
+        hf.PlausibleShift(1.0),
+        space=hf.FeatureSpace.from_frame(table, scale="none"),
+    )
     assert told.robust.tolist() == [True, False, False, False]
 
 
@@ -234,7 +269,10 @@ def test_an_array_is_read_as_networks_read_it() -> None:
     shift = hf.PlausibleShift(0.1)
     ours = hf.certify(on_points, table, 1, shift, space=space).robust
     np.testing.assert_array_equal(ours, on_points.decision_function(space.encode(table)) >= 0.1)
-    with pytest.raises(InvalidInputError, match="expected one with the 4 variables of a model that was fitted on an"):
+    with pytest.raises(
+        InvalidInputError,
+        match="expected one with the 4 variables of a model that was fitted on an",
+    ):
         hf.certify(on_points, table, 1, shift, space=hf.FeatureSpace.from_frame(table.iloc[:, :3]))
     on_table = HistGradientBoostingClassifier(max_iter=10).fit(table, y)
     with pytest.raises(InvalidInputError, match="space: expected the model's column 'd'"):
@@ -254,7 +292,9 @@ class ByName:
 def test_an_object_of_ones_own_reads_the_table() -> None:
     table, space, _ = _people("continuous")
     found = hf.certify(ByName(), table, "yes", hf.PlausibleShift(0.1), space=space)
-    np.testing.assert_array_equal(found.robust, own_margins(ByName().predict_proba(table), 1) >= 0.1)
+    np.testing.assert_array_equal(
+        found.robust, own_margins(ByName().predict_proba(table), 1) >= 0.1
+    )
 
 
 def test_a_service_is_asked_in_batches_and_the_calls_are_counted() -> None:
@@ -270,7 +310,12 @@ def test_a_service_is_asked_in_batches_and_the_calls_are_counted() -> None:
     denied = table[service(table) <= 0.5].head(5)
     sizes.clear()
     result = hf.explain(
-        model, denied, target="grant", changes=hf.PlausibleShift(0.3), generator=hf.RNCE(table), space=space
+        model,
+        denied,
+        target="grant",
+        changes=hf.PlausibleShift(0.3),
+        generator=hf.RNCE(table),
+        space=space,
     )
     assert result.found.all()
     assert result.robust.all()
@@ -280,7 +325,9 @@ def test_a_service_is_asked_in_batches_and_the_calls_are_counted() -> None:
     sizes.clear()
     again = hf.explain(model, denied, target="grant", generator=hf.NNCE(table), space=space)
     assert again.calls.rows == sum(sizes)
-    network = hf.explain(hf.Network([[[1.0]]], [[0.0]]), [[-1.0]], target=1, generator=hf.NNCE([[1.0]]))
+    network = hf.explain(
+        hf.Network([[[1.0]]], [[0.0]]), [[-1.0]], target=1, generator=hf.NNCE([[1.0]])
+    )
     assert network.calls.calls == 0
 
 
@@ -288,7 +335,8 @@ def test_a_service_is_asked_in_batches_and_the_calls_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["forest", "pipeline", "boosted, on points", "xgboost", "lightgbm", "catboost", "search"]
+    "name",
+    ["forest", "pipeline", "boosted, on points", "xgboost", "lightgbm", "catboost", "search"],
 )
 def test_any_estimator_is_retrained_by_cloning(name: str) -> None:
     w = world(name)
@@ -317,8 +365,12 @@ def test_any_estimator_is_retrained_by_cloning(name: str) -> None:
     share = metrics.per_row(result, changes=hf.PlausibleShift(0.1), retrained=later)
     assert share["valid_retrained"].notna().sum() == result.found.sum()
     again = hf.retrain(w.model, w.table, y, how="leave_one_out", removed=0.3, n=1, space=w.space)
-    np.testing.assert_array_equal(again[0].predict_proba(w.table if raw else w.space.encode(w.table)), scores[0])
-    with pytest.raises(InvalidInputError, match=r"expected 'complete' or 'leave_one_out'.*got 'incremental'"):
+    np.testing.assert_array_equal(
+        again[0].predict_proba(w.table if raw else w.space.encode(w.table)), scores[0]
+    )
+    with pytest.raises(
+        InvalidInputError, match=r"expected 'complete' or 'leave_one_out'.*got 'incremental'"
+    ):
         hf.retrain(w.model, w.table, y, how="incremental", space=w.space)
     with pytest.raises(InvalidInputError, match="got epochs = 3"):
         hf.retrain(w.model, w.table, y, how="complete", epochs=3, space=w.space)
@@ -329,7 +381,14 @@ def test_answers_for_a_network_are_put_to_trees_and_pipelines() -> None:
     y = (score > 0.0).astype(int)
     model = LogisticRegression(C=10.0).fit(space.encode(table), y)
     denied = table[model.predict(space.encode(table)) == 0].head(8)
-    result = hf.explain(model, denied, target=1, changes=hf.PlausibleShift(0.2), generator=hf.RNCE(table), space=space)
+    result = hf.explain(
+        model,
+        denied,
+        target=1,
+        changes=hf.PlausibleShift(0.2),
+        generator=hf.RNCE(table),
+        space=space,
+    )
     reordered = table[["c", "a", "d", "b"]]
     others = [
         RandomForestClassifier(10, random_state=0).fit(reordered, y),
@@ -382,7 +441,9 @@ def test_what_is_no_model_gets_a_sentence(name: str) -> None:
     make, sentence = BAD[name]
     table = pd.DataFrame({"a": [0.0, 0.5, 1.0]})
     with pytest.raises(HoldfastError, match=sentence):
-        hf.certify(make(), table, 1, hf.PlausibleShift(0.1), space=hf.FeatureSpace.from_frame(table))
+        hf.certify(
+            make(), table, 1, hf.PlausibleShift(0.1), space=hf.FeatureSpace.from_frame(table)
+        )
 
 
 NEEDS_A_NETWORK: dict[str, Callable[[pd.DataFrame], hf.Generator]] = {
@@ -398,7 +459,9 @@ NEEDS_A_NETWORK: dict[str, Callable[[pd.DataFrame], hf.Generator]] = {
 @pytest.mark.parametrize("name", NEEDS_A_NETWORK)
 def test_what_needs_a_network_says_so(name: str) -> None:
     w = world("forest")
-    with pytest.raises(UnsupportedModelError, match="NNCE, RNCE and STCE as generators take any model"):
+    with pytest.raises(
+        UnsupportedModelError, match="NNCE, RNCE and STCE as generators take any model"
+    ):
         hf.explain(w.model, w.table, target=1, changes=hf.PlausibleShift(0.1), space=w.space,
                    generator=NEEDS_A_NETWORK[name](w.table))  # fmt: skip
     with pytest.raises(UnsupportedModelError, match="PlausibleShift and EnsembleShift as changes"):
@@ -411,7 +474,9 @@ def test_retrained_models_of_other_classes_or_columns() -> None:
     result = hf.explain(w.model, denied, target=1, generator=hf.NNCE(w.table), space=w.space)
     y = np.array(["no", "yes"])[w.model.predict(w.table)]
     other = RandomForestClassifier(5).fit(w.table, y)
-    with pytest.raises(InvalidInputError, match=r"expected models that know the class 1, got \['no', 'yes'\]"):
+    with pytest.raises(
+        InvalidInputError, match=r"expected models that know the class 1, got \['no', 'yes'\]"
+    ):
         metrics.validity_retrained(result, [other])
     more = RandomForestClassifier(5).fit(w.table.assign(extra=0.0), w.model.predict(w.table))
     with pytest.raises(InvalidInputError, match="expected the model's column 'extra'"):
@@ -424,10 +489,17 @@ def test_retrained_models_of_other_classes_or_columns() -> None:
         lambda: hf.certify(mixed.model, mixed.table, "yes", hf.PlausibleShift(0.1)),
         lambda: hf.explain(mixed.model, mixed.table, target="yes", generator=hf.NNCE(mixed.table)),
     ):
-        with pytest.raises(InvalidInputError, match=r"expected one for a table with labels, .* the column 'job'"):
+        with pytest.raises(
+            InvalidInputError, match=r"expected one for a table with labels, .* the column 'job'"
+        ):
             ask()
     with pytest.raises(InvalidInputError, match="space: expected one"):
-        hf.explain(hf.scored(lambda rows: np.zeros(len(rows))), denied, target=1, generator=hf.NNCE(w.table))
+        hf.explain(
+            hf.scored(lambda rows: np.zeros(len(rows))),
+            denied,
+            target=1,
+            generator=hf.NNCE(w.table),
+        )
 
 
 def test_a_threshold_of_its_own_is_refused() -> None:
@@ -439,12 +511,15 @@ def test_a_threshold_of_its_own_is_refused() -> None:
 
     w = world("forest")
     model = Strict(10, random_state=0).fit(w.table, w.model.predict(w.table))
-    with pytest.raises(UnsupportedModelError, match="expected a model that predicts the class with the highest score"):
+    with pytest.raises(
+        UnsupportedModelError,
+        match="expected a model that predicts the class with the highest score",
+    ):
         hf.certify(model, w.table, 1, hf.PlausibleShift(0.1), space=w.space)
 
 
 def test_probabilities_that_share_a_logarithm_keep_their_order() -> None:
-    from holdfast.scored import log_odds
+    from holdfast._scored import log_odds
 
     first = np.full(1000, 0.36) * (1.0 + 1e-3 * np.arange(1000))
     second = np.nextafter(first, 1.0)
@@ -488,9 +563,19 @@ def test_answers_far_off_the_data_are_warned_about() -> None:
     model = hf.Network([[[-1.0, 0.0]]], [[-5.0]])
     changes = hf.PlausibleChanges(0.01)
     people = table.head(5)
-    space = hf.FeatureSpace.from_frame(table, ranges={"a": (-9.0, 9.0), "b": (-9.0, 9.0)}, scale="none")
+    space = hf.FeatureSpace.from_frame(
+        table, ranges={"a": (-9.0, 9.0), "b": (-9.0, 9.0)}, scale="none"
+    )
     with pytest.warns(hf.HoldfastWarning, match="^5 of 5 answers lie far off the data"):
-        far = hf.explain(model, people, target=1, changes=changes, generator=hf.Closest(), space=space, data=table)
+        far = hf.explain(
+            model,
+            people,
+            target=1,
+            changes=changes,
+            generator=hf.Closest(),
+            space=space,
+            data=table,
+        )
     assert far.robust.all()
     # Without a table there is nothing to compare with; rows of the table are where the data are.
     hf.explain(model, people, target=1, changes=changes, generator=hf.Closest(), space=space)
@@ -535,7 +620,9 @@ def test_a_benchmark_of_models_that_are_no_networks() -> None:
     )  # fmt: skip
     results = study.results.set_index(["model", "method"])
     for model in ("forest", "scaled", "regression"):
-        assert (results.loc[[(model, "nnce"), (model, "rnce"), (model, "st-ce")], "error"] == "").all()
+        assert (
+            results.loc[[(model, "nnce"), (model, "rnce"), (model, "st-ce")], "error"] == ""
+        ).all()
         assert results.loc[(model, "rnce"), "delta_validity"] == 1.0
         assert 0.0 <= results.loc[(model, "nnce"), "validity_retrained"] <= 1.0
     assert "take any model" in results.loc[("forest", "mce"), "error"]

@@ -9,15 +9,17 @@ import pytest
 import torch
 
 import holdfast as hf
-from holdfast.arrays import array_namespace, to_numpy
-from holdfast.bounds.layers import Layers, forward_error, interval_passes, margins_for
-from holdfast.deadline import Deadline
-from holdfast.verify.attack import attack
-from holdfast.verify.engine import Engine
-from holdfast.verify.search import Ranges, Search, descend, proven, reach, tighten
+from holdfast._arrays import array_namespace, to_numpy
+from holdfast._deadline import Deadline
+from holdfast.bounds._layers import Layers, forward_error, interval_passes, margins_for
+from holdfast.verify._attack import attack
+from holdfast.verify._engine import Engine
+from holdfast.verify._search import Ranges, Search, descend, proven, reach, tighten
 
 CHANGES = hf.PlausibleChanges(0.03)
-LIBRARIES = pytest.mark.parametrize("convert", [array_api_strict.asarray, torch.tensor], ids=["strict", "torch"])
+LIBRARIES = pytest.mark.parametrize(
+    "convert", [array_api_strict.asarray, torch.tensor], ids=["strict", "torch"]
+)
 
 
 @pytest.fixture(
@@ -38,7 +40,9 @@ def case(request):
     network = hf.Network(weights, biases, activations=kinds or None)
     # A radius for each parameter, so that no shortcut for one number is taken.
     radii = [0.03 * rng.uniform(0.5, 1.0, weight.shape) for weight in weights]
-    own = hf.PlausibleChanges(radii, biases=[0.03 * rng.uniform(0.5, 1.0, bias.shape) for bias in biases])
+    own = hf.PlausibleChanges(
+        radii, biases=[0.03 * rng.uniform(0.5, 1.0, bias.shape) for bias in biases]
+    )
     return SimpleNamespace(network=network, own=own, points=rng.normal(size=(40, sizes[0])))
 
 
@@ -94,7 +98,9 @@ def test_relaxation_and_its_multipliers(case, convert, shape):
         ranges = Ranges.of(layers, layers.start(points))
         lines = ranges.chords()
         decided = asarray(np.zeros(lines[0].shape, dtype=np.int8))
-        start = array_namespace(lines[0]).stack([lines[0], 0.0 * lines[0] + 1.0, 0.0 * lines[0]], axis=1)
+        start = array_namespace(lines[0]).stack(
+            [lines[0], 0.0 * lines[0] + 1.0, 0.0 * lines[0]], axis=1
+        )
         cutoff = asarray(np.zeros(lines[0].shape[0]))
         best = tighten(ranges, lines, decided, start, 4, cutoff)
         again = proven(ranges, best.lower, best.upper)
@@ -130,7 +136,10 @@ def test_the_engine_on_torch(case):
     """`device="cpu"` of the engine itself is torch: the same verdicts, and as good a proof."""
     targets = case.network.predict_index(case.points)
     changes = hf.PlausibleChanges(0.15)
-    ours, theirs = (Engine(case.network, changes, device).settle(case.points, targets) for device in (None, "cpu"))
+    ours, theirs = (
+        Engine(case.network, changes, device).settle(case.points, targets)
+        for device in (None, "cpu")
+    )
     np.testing.assert_array_equal(theirs.verdict, ours.verdict)
     np.testing.assert_array_equal(theirs.stage, ours.stage)
     np.testing.assert_allclose(theirs.lower, ours.lower, atol=1e-9)

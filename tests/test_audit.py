@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 import holdfast as hf
 from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.features.scaling import Scaling
+from holdfast.features._scaling import Scaling
 from holdfast.promises import Ledger, Status, audit
-from holdfast.promises.audit_compare import compare, same_encoding
-from holdfast.promises.audit_fold import Fold
-from holdfast.promises.auditor import Auditor
-from holdfast.promises.ledger_read import Overview
-from holdfast.promises.terms import Terms
+from holdfast.promises._audit_compare import compare, same_encoding
+from holdfast.promises._audit_fold import Fold
+from holdfast.promises._auditor import Auditor
+from holdfast.promises._ledger_read import Overview
+from holdfast.promises._terms import Terms
 from ledger_cases import DELTA, make_lender, random_network, random_people, record
 
 runner = CliRunner()
@@ -144,11 +144,15 @@ def test_promises_of_several_models_and_deltas_are_judged_each_by_its_own(tmp_pa
         result = audit(ledger, new)
         head = ledger.head
         # The first terms again: in the ledger they lie on both sides of the others.
-        record(ledger, lender, radius=False, keys=[f"late {i}" for i in range(len(lender.promised))])
+        record(
+            ledger, lender, radius=False, keys=[f"late {i}" for i in range(len(lender.promised))]
+        )
         keys = [key for batch in ledger.promises() for key in batch.keys]
         longer = audit(ledger, new)
         assert longer.keys.tolist() == keys
-        assert longer.contact_list()["key"].tolist() == [keys[i] for i in np.flatnonzero(longer.broken)]
+        assert longer.contact_list()["key"].tolist() == [
+            keys[i] for i in np.flatnonzero(longer.broken)
+        ]
     assert [group.inside for group in result.groups] == [False, True, False]
     assert result.head == head
     certs = hf.certify(second, rows, 1, lender.changes, space=lender.space)
@@ -183,7 +187,9 @@ def test_inside_delta_no_promise_is_opened(tmp_path, lender, monkeypatch):
             audit(ledger, moved(lender.network, 3 * DELTA))
 
 
-def test_outside_delta_no_more_than_a_batch_is_in_memory_and_raw_rows_are_not_read(tmp_path, lender, monkeypatch):
+def test_outside_delta_no_more_than_a_batch_is_in_memory_and_raw_rows_are_not_read(
+    tmp_path, lender, monkeypatch
+):
     sizes, read = [], Overview.points
     with Ledger(tmp_path / "L") as ledger:
         for _ in range(30):
@@ -195,8 +201,12 @@ def test_outside_delta_no_more_than_a_batch_is_in_memory_and_raw_rows_are_not_re
             return points
 
         monkeypatch.setattr(Overview, "points", counted)
-        monkeypatch.setattr(Overview, "counterfactuals", lambda *_: pytest.fail("raw rows were read"))
-        result = audit(ledger, random_network(lender.space.n_variables, seed=5, hidden=(4, 3)), batch=100)
+        monkeypatch.setattr(
+            Overview, "counterfactuals", lambda *_: pytest.fail("raw rows were read")
+        )
+        result = audit(
+            ledger, random_network(lender.space.n_variables, seed=5, hidden=(4, 3)), batch=100
+        )
     n = len(lender.promised)
     kept = served(random_network(6, seed=5, hidden=(4, 3)), lender.space, lender.promised)
     assert (result.broken == np.tile(~kept, 30)).all()
@@ -226,7 +236,10 @@ def exact_fold(old_space, new_space, network):
         for u, v in zip(before.variables, feature.variables, strict=True):
             slope, offset = Fraction(1), Fraction(0)
             if not feature.one_hot:
-                (s_old, o_old), (s_new, o_new) = exact_line(before.scaling), exact_line(feature.scaling)
+                (s_old, o_old), (s_new, o_new) = (
+                    exact_line(before.scaling),
+                    exact_line(feature.scaling),
+                )
                 slope = s_new / s_old
                 offset = o_new - slope * o_old
             for j, row in enumerate(weights):
@@ -264,7 +277,9 @@ def test_a_refitted_scaler_is_folded_into_the_first_layer(tmp_path, seed):
     folded, bias = exact_fold(lender.space, new_space, new)
     far = [abs(a - Fraction(b)) for new_row, row in zip(folded, lender.network.weights[0].tolist(), strict=True)
            for a, b in zip(new_row, row, strict=True)]  # fmt: skip
-    far += [abs(a - Fraction(b)) for a, b in zip(bias, lender.network.biases[0].tolist(), strict=True)]
+    far += [
+        abs(a - Fraction(b)) for a, b in zip(bias, lender.network.biases[0].tolist(), strict=True)
+    ]
     rest = [np.abs(a - b).max() for a, b in zip(new.weights[1:] + new.biases[1:],
             lender.network.weights[1:] + lender.network.biases[1:], strict=True)]  # fmt: skip
     truth = max(float(max(far)), *rest)
@@ -279,7 +294,7 @@ def test_a_refitted_scaler_is_folded_into_the_first_layer(tmp_path, seed):
 
 def test_the_rounding_of_both_encodings_is_paid_for(lender):
     """v - (a u + c), in exact fractions at every promised row, never exceeds what the comparison allows for."""
-    from holdfast.promises.audit_fold import _change, _encoding_error
+    from holdfast.promises._audit_fold import _change, _encoding_error
 
     people = random_people(300, seed=4)
     old = hf.FeatureSpace.from_frame(people, scale="standard")
@@ -293,13 +308,18 @@ def test_the_rounding_of_both_encodings_is_paid_for(lender):
         (i,), (j,) = before.variables, feature.variables
         slope, constant = _change(before.scaling, feature.scaling)
         allowed = _encoding_error(before.scaling, feature.scaling, float(np.abs(u[:, i]).max()))
-        error = max(abs(Fraction(b) - slope * Fraction(a) - constant) for a, b in zip(u[:, i], v[:, j], strict=True))
+        error = max(
+            abs(Fraction(b) - slope * Fraction(a) - constant)
+            for a, b in zip(u[:, i], v[:, j], strict=True)
+        )
         assert 0 < error <= allowed
         worst = max(worst, float(error) / allowed)
     assert worst > 1e-4
 
 
-def test_a_scaler_that_changes_the_decision_breaks_promises_although_the_parameters_are_the_same(tmp_path):
+def test_a_scaler_that_changes_the_decision_breaks_promises_although_the_parameters_are_the_same(
+    tmp_path,
+):
     lender = make_lender(scale="standard")
     new_space = rescaled(lender.space, lender.people, 1.0, -4000.0)
     with Ledger(tmp_path / "L") as ledger:
@@ -315,13 +335,22 @@ def test_a_new_category_and_columns_in_another_order_are_the_same_model(tmp_path
     order = ["debt", "job", "income", "children"]
     people = lender.space.decode(np.zeros((1, 6)))  # for the dtypes alone
     wider = pd.concat(
-        [random_people(160, 0)[order], random_people(1, 1, jobs=("gig",))[order].assign(income=2500.0, debt=0.5)]
+        [
+            random_people(160, 0)[order],
+            random_people(1, 1, jobs=("gig",))[order].assign(income=2500.0, debt=0.5),
+        ]
     )
-    wider["debt"], new_space = wider["debt"].astype(np.float32), hf.FeatureSpace.from_frame(wider.astype(people.dtypes))
+    wider["debt"], new_space = (
+        wider["debt"].astype(np.float32),
+        hf.FeatureSpace.from_frame(wider.astype(people.dtypes)),
+    )
     places = [
-        lender.space.variables.index(name) if name in lender.space.variables else -1 for name in new_space.variables
+        lender.space.variables.index(name) if name in lender.space.variables else -1
+        for name in new_space.variables
     ]
-    weight = np.column_stack([lender.network.weights[0][:, p] if p >= 0 else np.full(6, 7.0) for p in places])
+    weight = np.column_stack(
+        [lender.network.weights[0][:, p] if p >= 0 else np.full(6, 7.0) for p in places]
+    )
     new = hf.Network([weight, lender.network.weights[1]], lender.network.biases)
     assert new.n_features == lender.network.n_features + 1
     with Ledger(tmp_path / "L") as ledger:
@@ -420,21 +449,35 @@ def test_what_a_fold_may_be_off_by_counts_on_both_sides(lender, seed):
         found = compare(terms, moved, 0.5, lender.space, folded)
         assert found.within(changes) is expected
         # The distance is that of the farthest end, whichever side it is on.
-        ends = [np.abs(moved.weights[0] - weight) + errors[0], np.abs(moved.biases[0] - bias) + errors[1]]
-        others = [np.abs(moved.weights[1] - today.weights[1]), np.abs(moved.biases[1] - today.biases[1])]
-        assert found.distance(np.inf, True) == pytest.approx(max(part.max() for part in ends + others), rel=1e-12)
+        ends = [
+            np.abs(moved.weights[0] - weight) + errors[0],
+            np.abs(moved.biases[0] - bias) + errors[1],
+        ]
+        others = [
+            np.abs(moved.weights[1] - today.weights[1]),
+            np.abs(moved.biases[1] - today.biases[1]),
+        ]
+        assert found.distance(np.inf, True) == pytest.approx(
+            max(part.max() for part in ends + others), rel=1e-12
+        )
         assert found.distance(np.inf, True) >= max(part.max() for part in ends + others)
 
 
 def test_terms_of_every_shape_are_stored_and_read_exactly(lender):
     rng = np.random.default_rng(0)
     sides = random_sides(lender.network, rng, 0.1)
-    for changes in (sides, hf.PlausibleChanges([part[0] for part in sides.delta], biases=False), lender.changes):
+    for changes in (
+        sides,
+        hf.PlausibleChanges([part[0] for part in sides.delta], biases=False),
+        lender.changes,
+    ):
         terms = Terms(lender.network, lender.space, changes)
         again = Terms.read(terms.hash, terms.objects().__getitem__)
         assert (again.changes, again.hash) == (changes, terms.hash)
         for ours, theirs in zip(
-            changes.layer_radii(lender.network), again.changes.layer_radii(again.network), strict=True
+            changes.layer_radii(lender.network),
+            again.changes.layer_radii(again.network),
+            strict=True,
         ):
             assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
@@ -451,7 +494,10 @@ def test_fixed_biases_do_not_cover_a_moved_threshold(lender):
 @pytest.mark.parametrize("norm", [3.0, 200.0, 1000.0])
 def test_a_high_norm_does_not_make_a_model_look_nearer_than_it_is(tmp_path, norm):
     today, later = hf.Network([[[-1.0, 1.0]]], [[0.0]]), hf.Network([[[-1.02, 0.98]]], [[-0.02]])
-    people, promised = pd.DataFrame({"a": [0.7], "b": [0.5]}), pd.DataFrame({"a": [0.7], "b": [0.731]})
+    people, promised = (
+        pd.DataFrame({"a": [0.7], "b": [0.5]}),
+        pd.DataFrame({"a": [0.7], "b": [0.731]}),
+    )
     changes = hf.PlausibleChanges(0.005, norm=norm)
     with Ledger(tmp_path / "promises.ledger") as ledger:
         ledger.add_frame(today, people, promised, target=1, changes=changes)
@@ -465,7 +511,9 @@ def test_a_high_norm_does_not_make_a_model_look_nearer_than_it_is(tmp_path, norm
 
 
 def test_constraints_do_not_change_how_a_row_is_read(lender):
-    assert same_encoding(lender.space, lender.space.constrained(immutable=["income"], ranges={"debt": (0.2, 0.4)}))
+    assert same_encoding(
+        lender.space, lender.space.constrained(immutable=["income"], ranges={"debt": (0.2, 0.4)})
+    )
     assert not same_encoding(lender.space, hf.FeatureSpace.from_frame(random_people(50, 8)))
 
 
@@ -488,7 +536,9 @@ def test_a_pipeline_brings_its_own_preprocessing(tmp_path):
     space = hf.FeatureSpace.from_pipeline(old, people)
     promised = people[old.predict(people) == 1].head(40)
     with Ledger(tmp_path / "L") as ledger:
-        ledger.add_frame(old, promised, promised, target=1, changes=hf.PlausibleChanges(0.01), space=space)
+        ledger.add_frame(
+            old, promised, promised, target=1, changes=hf.PlausibleChanges(0.01), space=space
+        )
         assert audit(ledger, old).groups[0].how == "parameters"
         result = audit(ledger, new)
     assert result.groups[0].how == "folded"
@@ -503,7 +553,9 @@ def test_bad_input_is_refused(path, lender, tmp_path):
         audit(path, lender.network, threshold=0)
     with pytest.raises(InvalidInputError, match="expected a probability for each of the classes"):
         audit(path, random_network(6, outputs=3), threshold=0.6)
-    with pytest.raises(InvalidInputError, match="space: expected one for the new model, which reads 9 variables"):
+    with pytest.raises(
+        InvalidInputError, match="space: expected one for the new model, which reads 9 variables"
+    ):
         audit(path, random_network(9))
     with pytest.raises(InvalidInputError, match="space: expected a FeatureSpace"):
         audit(path, lender.network, space="schema.json")
@@ -515,7 +567,9 @@ def test_bad_input_is_refused(path, lender, tmp_path):
 
 
 def run(path, model, *arguments):
-    return runner.invoke(app, ["audit", "--ledger", str(path), "--model", str(model), *map(str, arguments)])
+    return runner.invoke(
+        app, ["audit", "--ledger", str(path), "--model", str(model), *map(str, arguments)]
+    )
 
 
 def test_the_command_is_a_gate(path, lender, tmp_path):
@@ -528,12 +582,17 @@ def test_the_command_is_a_gate(path, lender, tmp_path):
     done = run(path, tmp_path / "new.npz", *options)
     assert done.exit_code == 3
     result = audit(path, new)
-    assert f"{result.broken.sum()} of {len(result)} promises are not kept" in " ".join(done.output.split())
+    assert f"{result.broken.sum()} of {len(result)} promises are not kept" in " ".join(
+        done.output.split()
+    )
     written = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
     assert written == result.to_dict()
     assert written["kept"] is False
     assert pd.read_csv(tmp_path / "all.csv")["status"].tolist() == result.status.tolist()
-    assert pd.read_parquet(tmp_path / "people.parquet")["key"].tolist() == result.contact_list()["key"].tolist()
+    assert (
+        pd.read_parquet(tmp_path / "people.parquet")["key"].tolist()
+        == result.contact_list()["key"].tolist()
+    )
 
 
 def test_the_command_takes_a_space_a_threshold_and_a_history(path, lender, tmp_path):
@@ -569,19 +628,28 @@ def test_a_model_that_knows_its_columns_is_asked_in_its_own_order(tmp_path):
     space = hf.FeatureSpace.from_frame(people, scale="none")
     promised = people[old.predict(people) == 1].head(20)
     # The same numbers, but the first is now the income's.
-    upside_down = LogisticRegression(C=100).fit(people.set_axis(["income", "debt"], axis=1), accepted)
+    upside_down = LogisticRegression(C=100).fit(
+        people.set_axis(["income", "debt"], axis=1), accepted
+    )
     again = LogisticRegression(C=100).fit(people[["income", "debt"]], accepted)
     stranger = LogisticRegression(C=100).fit(people.set_axis(["debt", "age"], axis=1), accepted)
     with Ledger(tmp_path / "L") as ledger:
-        ledger.add_frame(old, promised, promised, target=1, changes=hf.PlausibleChanges(0.01), space=space)
+        ledger.add_frame(
+            old, promised, promised, target=1, changes=hf.PlausibleChanges(0.01), space=space
+        )
         assert audit(ledger, old).groups[0].how == "parameters"
         result = audit(ledger, upside_down)
-        assert result.broken.tolist() == (upside_down.predict(promised[["income", "debt"]]) != 1).tolist()
+        assert (
+            result.broken.tolist()
+            == (upside_down.predict(promised[["income", "debt"]]) != 1).tolist()
+        )
         assert result.broken.sum() > 15
         same = audit(ledger, again)
         assert not same.broken.any()
         assert same.groups[0].distance < 0.1 < result.groups[0].distance
-        with pytest.raises(InvalidInputError, match=r"fitted on \['debt', 'age'\] where .* \['debt', 'income'\]"):
+        with pytest.raises(
+            InvalidInputError, match=r"fitted on \['debt', 'age'\] where .* \['debt', 'income'\]"
+        ):
             audit(ledger, stranger)
         with pytest.raises(InvalidInputError, match="'age' is elsewhere"):
             audit(ledger, stranger, space=space)
@@ -606,15 +674,22 @@ def lending_pipeline(people, jobs, *, handle_unknown="error"):
 
 def test_a_space_that_reads_otherwise_than_the_pipeline_is_refused(tmp_path):
     people = random_people(300)[["income", "children", "job"]]
-    old, new = (lending_pipeline(people.iloc[rows], ["no", "part", "full"]) for rows in (slice(0, 200), slice(50, 250)))
+    old, new = (
+        lending_pipeline(people.iloc[rows], ["no", "part", "full"])
+        for rows in (slice(0, 200), slice(50, 250))
+    )
     spaces = [hf.FeatureSpace.from_pipeline(model, people) for model in (old, new)]
     promised = people[old.predict(people) == 1].head(40)
     with Ledger(tmp_path / "L") as ledger:
-        with pytest.raises(InvalidInputError, match="encode rows as the model's own preprocessing does"):
+        with pytest.raises(
+            InvalidInputError, match="encode rows as the model's own preprocessing does"
+        ):
             ledger.add_frame(old, promised, promised, target=1, space=spaces[1])
         assert len(ledger) == 0
         ledger.add_frame(old, promised, promised, target=1, space=spaces[0])
-        with pytest.raises(InvalidInputError, match="encode rows as the model's own preprocessing does"):
+        with pytest.raises(
+            InvalidInputError, match="encode rows as the model's own preprocessing does"
+        ):
             audit(ledger, new, space=spaces[0])
         given, own = audit(ledger, new, space=spaces[1]), audit(ledger, new)
     assert given.status.tolist() == own.status.tolist()
@@ -630,7 +705,9 @@ def steep(pipeline, slope, boundary):
 def test_certain_is_said_of_what_the_pipeline_reads_not_of_a_space_that_is_near(tmp_path):
     people = pd.DataFrame({"income": np.linspace(0.0, 100.0, 400)})
     accepted = (people["income"] > 50).astype(int)
-    pipeline = steep(make_pipeline(MinMaxScaler(), LogisticRegression()).fit(people, accepted), 1e6, 0.5)
+    pipeline = steep(
+        make_pipeline(MinMaxScaler(), LogisticRegression()).fit(people, accepted), 1e6, 0.5
+    )
     own = hf.FeatureSpace.from_pipeline(pipeline, people)
     scaling = Scaling((*own.features[0].scaling.operations, ("add", 5e-10)))
     near = hf.FeatureSpace((replace(own.features[0], scaling=scaling),))
@@ -643,15 +720,23 @@ def test_certain_is_said_of_what_the_pipeline_reads_not_of_a_space_that_is_near(
         assert audit(ledger, pipeline).status[0] == Status.BROKEN
 
 
-@pytest.mark.parametrize(("dtype", "value", "boundary"), [("int8", 300.0, 50.0), ("float32", 0.1, 0.1 + 5e-10)])
+@pytest.mark.parametrize(
+    ("dtype", "value", "boundary"), [("int8", 300.0, 50.0), ("float32", 0.1, 0.1 + 5e-10)]
+)
 @pytest.mark.parametrize("slope", [1e10, -1e10])
-def test_a_number_that_its_column_could_not_hold_is_judged_as_it_was_promised(tmp_path, dtype, value, boundary, slope):
+def test_a_number_that_its_column_could_not_hold_is_judged_as_it_was_promised(
+    tmp_path, dtype, value, boundary, slope
+):
     people = pd.DataFrame({"a": np.array([0, 1, 2, 3], dtype=dtype)})
-    model = make_pipeline(FunctionTransformer(np.asarray), LogisticRegression()).fit(people, [0, 0, 1, 1])
+    model = make_pipeline(FunctionTransformer(np.asarray), LogisticRegression()).fit(
+        people, [0, 0, 1, 1]
+    )
     promised = pd.DataFrame({"a": [value]})
     with Ledger(tmp_path / "promises.ledger") as ledger:
         today = hf.Network([[[0.0]]], [[1.0]])
-        ledger.add_frame(today, people[:1], promised, target=1, space=hf.FeatureSpace.from_frame(people))
+        ledger.add_frame(
+            today, people[:1], promised, target=1, space=hf.FeatureSpace.from_frame(people)
+        )
         found = audit(ledger, steep(model, slope, boundary))
     assert found.broken[0] == (model.predict(promised)[0] == 0)
 
@@ -661,7 +746,10 @@ def test_a_pipeline_that_reads_float32_is_not_taken_for_one_that_reads_float64(t
     model = make_pipeline(MinMaxScaler(), LogisticRegression()).fit(people, [0, 1, 1])
     # A thousand rows in which the difference does not show, then one in which it does.
     promised = pd.DataFrame({"a": np.append(np.zeros(1100), 0.3).astype(np.float32)})
-    served, exact = model[0].transform(promised)[-1, 0], model[0].transform(promised.astype(np.float64))[-1, 0]
+    served, exact = (
+        model[0].transform(promised)[-1, 0],
+        model[0].transform(promised.astype(np.float64))[-1, 0],
+    )
     assert served != exact
     slope = 1e9 if served < exact else -1e9
     steep(model, slope, (float(served) + exact) / 2)
@@ -673,7 +761,9 @@ def test_a_pipeline_that_reads_float32_is_not_taken_for_one_that_reads_float64(t
 
 
 @pytest.mark.parametrize("describable", [True, False])
-def test_a_category_that_the_new_pipeline_refuses_leaves_the_other_promises_readable(tmp_path, describable):
+def test_a_category_that_the_new_pipeline_refuses_leaves_the_other_promises_readable(
+    tmp_path, describable
+):
     people = random_people(300)[["income", "children", "job"]]
     old = lending_pipeline(people, ["no", "part", "full"])
     new = lending_pipeline(people, ["no", "full"])
@@ -681,7 +771,9 @@ def test_a_category_that_the_new_pipeline_refuses_leaves_the_other_promises_read
         # Something that no feature space can say, before the classifier.
         classifier = make_pipeline(PCA(2, random_state=0), LogisticRegression())
         rows = people[people["job"] != "part"]
-        new = make_pipeline(new[0], *(step for _, step in classifier.steps)).fit(rows, (rows["income"] > 2500) * 1)
+        new = make_pipeline(new[0], *(step for _, step in classifier.steps)).fit(
+            rows, (rows["income"] > 2500) * 1
+        )
     promised = people[old.predict(people) == 1].head(40)
     with Ledger(tmp_path / "L") as ledger:
         ledger.add_frame(old, promised, promised, target=1, changes=hf.PlausibleChanges(0.01))
@@ -695,7 +787,9 @@ def test_a_category_that_the_new_pipeline_refuses_leaves_the_other_promises_read
 def test_a_model_of_other_classes_is_refused_by_name(path, lender):
     network = lender.network
     new = hf.Network(network.weights, network.biases, classes=["no", "yes"])
-    with pytest.raises(InvalidInputError, match=r"model: expected one with the class 1, .* got the classes \['no'"):
+    with pytest.raises(
+        InvalidInputError, match=r"model: expected one with the class 1, .* got the classes \['no'"
+    ):
         audit(path, new)
 
 
@@ -705,7 +799,9 @@ def test_a_model_of_other_classes_is_refused_by_name(path, lender):
 def centred(network, space, rows):
     """The network with about as many of these rows in each class."""
     middle = np.median(network.logits(space.encode(rows)), axis=0)
-    return network.with_parameters(network.weights, [*network.biases[:-1], network.biases[-1] - middle])
+    return network.with_parameters(
+        network.weights, [*network.biases[:-1], network.biases[-1] - middle]
+    )
 
 
 def new_reading(kind, seed):
@@ -730,8 +826,12 @@ def read_again_only(monkeypatch):
 
 
 @pytest.mark.parametrize("hidden", [(), (12,), (10, 8)])
-@pytest.mark.parametrize("kind", ["minmax", "standard", "dropped", "added", "reordered", "far away"])
-def test_a_refitted_scaler_outside_delta_gives_what_reading_every_row_again_gives(tmp_path, monkeypatch, kind, hidden):
+@pytest.mark.parametrize(
+    "kind", ["minmax", "standard", "dropped", "added", "reordered", "far away"]
+)
+def test_a_refitted_scaler_outside_delta_gives_what_reading_every_row_again_gives(
+    tmp_path, monkeypatch, kind, hidden
+):
     seed = 7 * len(kind) + len(hidden)
     lender = make_lender(seed=seed, scale=["minmax", "standard"][seed % 2])
     new_space = new_reading(kind, seed)
@@ -762,7 +862,9 @@ def test_a_refitted_scaler_outside_delta_gives_what_reading_every_row_again_give
             n_read.clear()
 
 
-def test_a_row_on_the_boundary_is_read_again_and_gets_the_class_that_it_is_served(tmp_path, monkeypatch):
+def test_a_row_on_the_boundary_is_read_again_and_gets_the_class_that_it_is_served(
+    tmp_path, monkeypatch
+):
     differ = 0
     for seed, kind in enumerate(["standard", "minmax", "dropped", "added"]):
         lender = make_lender(5, seed=seed, scale=["minmax", "standard"][seed % 2])
@@ -774,7 +876,14 @@ def test_a_row_on_the_boundary_is_read_again_and_gets_the_class_that_it_is_serve
             for row in range(5):
                 # One to a page: sums are taken in the same order as for a row alone, as it is served.
                 one = slice(row, row + 1)
-                ledger.add_frame(lender.network, people[one], promised[one], target=1, space=lender.space, radius=False)
+                ledger.add_frame(
+                    lender.network,
+                    people[one],
+                    promised[one],
+                    target=1,
+                    space=lender.space,
+                    radius=False,
+                )
             for row, nudge in product(range(5), (-4e-16, 0.0, 4e-16)):
                 bias = network.biases[-1] - network.logits(alone[row])[0] + nudge
                 new = network.with_parameters(network.weights, [*network.biases[:-1], bias])
@@ -782,7 +891,10 @@ def test_a_row_on_the_boundary_is_read_again_and_gets_the_class_that_it_is_serve
                 assert (~result.broken).tolist() == [new.predict(point)[0] == 1 for point in alone]
                 with monkeypatch.context() as patch:
                     patch.setattr(Fold, "margin_error", 0.0)
-                    differ += audit(ledger, new, space=new_space, batch=1).codes.tolist() != result.codes.tolist()
+                    differ += (
+                        audit(ledger, new, space=new_space, batch=1).codes.tolist()
+                        != result.codes.tolist()
+                    )
     # Without the allowance for rounding some of them come out wrong.
     assert differ > 0
 
@@ -807,14 +919,20 @@ def test_exact_ties_are_class_1_however_they_are_computed(tmp_path):
 
 def test_a_column_that_holds_whole_numbers_now_is_read_row_by_row(tmp_path, lender):
     """A fraction in it cannot be read, which the stored point does not show."""
-    halves = lender.promised.assign(children=lender.promised["children"] + 0.5 * (np.arange(40) % 2))
-    old_space = hf.FeatureSpace.from_frame(random_people(100).assign(children=lambda frame: frame["children"] * 1.0))
+    halves = lender.promised.assign(
+        children=lender.promised["children"] + 0.5 * (np.arange(40) % 2)
+    )
+    old_space = hf.FeatureSpace.from_frame(
+        random_people(100).assign(children=lambda frame: frame["children"] * 1.0)
+    )
     network = centred(random_network(6, 3), old_space, halves)
     fine = halves[network.predict(old_space.encode(halves)) == 1]
     whole = (fine["children"] % 1 == 0).to_numpy()
     assert 0 < whole.sum() < len(whole)
     with Ledger(tmp_path / "L") as ledger:
-        ledger.add_frame(network, fine, fine, target=1, space=old_space, changes=hf.PlausibleChanges(1e-6))
+        ledger.add_frame(
+            network, fine, fine, target=1, space=old_space, changes=hf.PlausibleChanges(1e-6)
+        )
         same = audit(ledger, network, space=old_space)
         narrower = hf.FeatureSpace.from_frame(random_people(100))
         result = audit(ledger, network, space=narrower)

@@ -16,8 +16,14 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScale
 import holdfast as hf
 
 ENCODERS: dict[str, Any] = {
-    "bins": lambda: (KBinsDiscretizer(4, encode="onehot-dense", quantile_method="averaged_inverted_cdf"), ["a"]),
-    "bin numbers": lambda: (KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"), ["a"]),
+    "bins": lambda: (
+        KBinsDiscretizer(4, encode="onehot-dense", quantile_method="averaged_inverted_cdf"),
+        ["a"],
+    ),
+    "bin numbers": lambda: (
+        KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
+        ["a"],
+    ),
     "target means": lambda: (TargetEncoder(), ["city"]),
     "imputed": lambda: (SimpleImputer(), ["gaps"]),
     "flagged": lambda: (SimpleImputer(add_indicator=True), ["gaps"]),
@@ -36,7 +42,9 @@ def tables() -> tuple[pd.DataFrame, pd.Series[int], pd.DataFrame]:
     X = pd.DataFrame({"a": rng.normal(50, 20, n).round(1), "b": rng.normal(0, 1, n).round(2)})
     X["city"] = rng.choice(list("pqrst"), n, p=[0.4, 0.3, 0.2, 0.06, 0.04])
     y = ((X["a"] - 50) / 20 + X["b"] + (X["city"] == "p") + rng.normal(0, 0.5, n) > 0.3).astype(int)
-    later = X.assign(a=0.8 * X["a"] + 15, city=X["city"].map(dict(zip("pqrst", "sqrpt", strict=True))))
+    later = X.assign(
+        a=0.8 * X["a"] + 15, city=X["city"].map(dict(zip("pqrst", "sqrpt", strict=True)))
+    )
     gone = rng.random(n) < 0.3
     X, later = (t.assign(gaps=t["a"].mask(gone), town=t["city"].mask(gone)) for t in (X, later))
     return X, y, later.assign(gaps=later["gaps"] - 40)
@@ -54,7 +62,12 @@ def test_an_encoder_fitted_anew_is_not_taken_for_the_old_one(tables, name, tmp_p
     refitted = make_pipeline(encoder().fit(later, 1 - y), today[-1])
     denied = X[today.predict(X) == 0].head(100)
     space = hf.FeatureSpace.from_pipeline(today, X)
-    asked = {"target": 1, "changes": hf.PlausibleChanges(1e-4), "generator": hf.RNCE(X), "space": space}
+    asked = {
+        "target": 1,
+        "changes": hf.PlausibleChanges(1e-4),
+        "generator": hf.RNCE(X),
+        "space": space,
+    }
     advice = hf.explain(today, denied, **asked)
     promised = advice.counterfactuals[advice.found]
     kept = refitted.predict(promised) == 1
@@ -67,10 +80,13 @@ def test_an_encoder_fitted_anew_is_not_taken_for_the_old_one(tables, name, tmp_p
 
 def test_columns_that_a_pipeline_drops_need_not_be_in_the_ledger(tables, tmp_path) -> None:
     X, y, _ = tables
-    steps = make_column_transformer((StandardScaler(), ["a"]), ("passthrough", ["b"]), remainder="drop")
+    steps = make_column_transformer(
+        (StandardScaler(), ["a"]), ("passthrough", ["b"]), remainder="drop"
+    )
     today = make_pipeline(steps, LogisticRegression()).fit(X, y)
     refits = [
-        make_pipeline(steps, LogisticRegression(C=c).fit(steps.transform(X), y)) for c in np.linspace(0.01, 2, 10)
+        make_pipeline(steps, LogisticRegression(C=c).fit(steps.transform(X), y))
+        for c in np.linspace(0.01, 2, 10)
     ]
     space = hf.FeatureSpace.from_pipeline(today, X)
     denied = X[today.predict(X) == 0].head(20)
@@ -90,9 +106,16 @@ def test_labels_that_are_missing_keep_their_dtype(tables, tmp_path) -> None:
     lightgbm = pytest.importorskip("lightgbm")
     X, y, later = tables
     X, later = (t[["a", "town"]].astype({"town": "category"}) for t in (X, later))
-    today, new = (lightgbm.LGBMClassifier(n_estimators=10, verbose=-1, n_jobs=1).fit(t, y) for t in (X, later))
+    today, new = (
+        lightgbm.LGBMClassifier(n_estimators=10, verbose=-1, n_jobs=1).fit(t, y) for t in (X, later)
+    )
     space = hf.FeatureSpace.from_frame(X, missing=["town"])
-    asked = {"target": 1, "changes": hf.PlausibleShift(0.1), "generator": hf.RNCE(X), "space": space}
+    asked = {
+        "target": 1,
+        "changes": hf.PlausibleShift(0.1),
+        "generator": hf.RNCE(X),
+        "space": space,
+    }
     advice = hf.explain(today, X[today.predict(X) == 0].head(30), **asked)
     assert advice.counterfactuals["town"].isna().any()
     with hf.Ledger(tmp_path / "promises.ledger") as ledger:

@@ -18,7 +18,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import holdfast as hf
 
 NETWORK = hf.Network(
-    [[[1.0, -1.0], [0.5, 2.0]], [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]], [[0.0, 0.1], [0.0, 0.0, 0.0]], ["a", "b", "c"]
+    [[[1.0, -1.0], [0.5, 2.0]], [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]],
+    [[0.0, 0.1], [0.0, 0.0, 0.0]],
+    ["a", "b", "c"],
 )
 BINARY = hf.Network([[[-1.0, 1.0]]], [[0.0]])
 POINTS = np.array([[0.5, 0.25], [1.0, -1.0]])
@@ -42,15 +44,27 @@ BAD_POINTS = {
     "three dimensions": (np.ones((1, 2, 1)), ["2 columns", r"\(1, 2, 1\)"]),
     "words": (np.array([["yes", "no"]]), ["expected numbers"]),
     "frame of words": (pd.DataFrame({"u": ["yes"], "v": ["no"]}), ["expected numbers"]),
-    "frame with a gap": (pd.DataFrame({"u": [1.0, None], "v": [0.0, 1.0]}), ["finite", "nan", "row 1", "column 'u'"]),
+    "frame with a gap": (
+        pd.DataFrame({"u": [1.0, None], "v": [0.0, 1.0]}),
+        ["finite", "nan", "row 1", "column 'u'"],
+    ),
     "masked": (np.ma.array(np.ones((2, 2)), mask=[[0, 0], [1, 0]]), ["masked array"]),
     "masked rows": ([np.ma.array([1.0, 2.0], mask=[0, 1])], ["masked array"]),
     "complex": (np.array([[0.5 + 0j, 0.25 - 1j]]), ["(?i)complex"]),
     "numbers as text": (np.array([["1", "2"]]), ["expected numbers"]),
     "wide integers": (np.array([[2**53 + 1, 0]]), ["float64 can hold", "9007199254740993"]),
-    "wide unsigned integers": (np.array([[2**64 - 1, 0]], dtype=np.uint64), ["float64 can hold", str(2**64 - 1)]),
-    "wide integers beside fractions": ([[-(2**53) - 1, 0.5]], ["float64 can hold", "-9007199254740993"]),
-    "a frame with wide integers": (pd.DataFrame({"u": [2**53 + 1], "v": [0.5]}), ["float64 can hold"]),
+    "wide unsigned integers": (
+        np.array([[2**64 - 1, 0]], dtype=np.uint64),
+        ["float64 can hold", str(2**64 - 1)],
+    ),
+    "wide integers beside fractions": (
+        [[-(2**53) - 1, 0.5]],
+        ["float64 can hold", "-9007199254740993"],
+    ),
+    "a frame with wide integers": (
+        pd.DataFrame({"u": [2**53 + 1], "v": [0.5]}),
+        ["float64 can hold"],
+    ),
     "nothing": (None, ["expected"]),
     "empty table": (np.empty((0, 2)), ["expected", "row", r"\b0\b|empty"]),
     "empty frame": (pd.DataFrame({"u": [], "v": []}), ["expected", "row", r"\b0\b|empty"]),
@@ -77,12 +91,16 @@ def test_what_float64_can_hold_and_masks_without_gaps_are_taken():
         np.testing.assert_array_equal(NETWORK.check_points(X), np.array(exact))
 
 
-@pytest.mark.parametrize("bad", ["masked", "masked rows", "complex", "wide integers", "wide integers beside fractions"])
+@pytest.mark.parametrize(
+    "bad", ["masked", "masked rows", "complex", "wide integers", "wide integers beside fractions"]
+)
 def test_parameters_and_raw_rows_that_would_be_read_as_others_are_refused(bad: str):
     values, fragments = BAD_POINTS[bad]
     space = hf.FeatureSpace.from_frame(pd.DataFrame({"u": [0.0, 1.0], "v": [0.0, 1.0]}))
     with_space = {"target": 1, "changes": CHANGES, "space": space}
-    scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(
+        [[0.0, 1.0], [1.0, 0.0]], [0, 1]
+    )
     for call in (
         lambda: hf.Network([values], [np.zeros(len(values))]),
         lambda: hf.Network([np.ones((2, 1))], [values[-1]]),
@@ -97,7 +115,9 @@ def test_parameters_and_raw_rows_that_would_be_read_as_others_are_refused(bad: s
         _assert_says(error, fragments)
 
 
-@pytest.mark.parametrize("number", [True, np.True_, np.array(True), 1 + 0j, np.complex128(1.0), np.ma.masked], ids=repr)
+@pytest.mark.parametrize(
+    "number", [True, np.True_, np.array(True), 1 + 0j, np.complex128(1.0), np.ma.masked], ids=repr
+)
 def test_what_is_no_number_is_not_taken_for_one(number: object):
     for call in (
         lambda: hf.PlausibleChanges([number]),
@@ -158,13 +178,17 @@ def test_bad_delta(delta: object, came: str):
     _assert_says(error, [re.escape(came)])
 
 
-@pytest.mark.parametrize("radii", [(), (0.0, 0.0), (0.1, -0.1), (0.1, math.nan), [0.1, "wide"]], ids=str)
+@pytest.mark.parametrize(
+    "radii", [(), (0.0, 0.0), (0.1, -0.1), (0.1, math.nan), [0.1, "wide"]], ids=str
+)
 def test_bad_radii(radii: object):
     with pytest.raises(hf.HoldfastError, match=r"expected .*> 0.*, got"):
         hf.PlausibleChanges(radii)
 
 
-@pytest.mark.parametrize(("norm", "came"), [(0, "0"), (0.5, "0.5"), (-1, "-1"), (math.nan, "nan"), ("two", "two")])
+@pytest.mark.parametrize(
+    ("norm", "came"), [(0, "0"), (0.5, "0.5"), (-1, "-1"), (math.nan, "nan"), ("two", "two")]
+)
 def test_bad_norm(norm: object, came: str):
     for call in (
         lambda: hf.PlausibleChanges(0.1, norm=norm),
@@ -274,13 +298,18 @@ def test_input_is_not_changed():
 def test_logits_beyond_the_range_of_floating_point(hidden: bool, sign: float):
     """Finite parameters and points, infinite products: an error of ours, or a verdict that is not false."""
     huge = [[1e200, -1e200]]
-    network = hf.Network([huge, [[1.0]]], [[0.0], [-1.0]]) if hidden else hf.Network([huge], [[0.0]])
+    network = (
+        hf.Network([huge, [[1.0]]], [[0.0], [-1.0]]) if hidden else hf.Network([huge], [[0.0]])
+    )
     x = sign * np.array([[1e200, -1e200]])
     for target in (0, 1):
         with contextlib.suppress(hf.HoldfastError):
             certs = hf.certify(network, x, target, CHANGES)
             keeps = target == int(sign > 0)
-            assert certs.verdict[0] in (hf.Verdict.UNKNOWN, hf.Verdict.ROBUST if keeps else hf.Verdict.NOT_ROBUST)
+            assert certs.verdict[0] in (
+                hf.Verdict.UNKNOWN,
+                hf.Verdict.ROBUST if keeps else hf.Verdict.NOT_ROBUST,
+            )
             assert not np.isnan([certs.margin_lower[0], certs.margin_upper[0]]).any()
 
 
@@ -288,7 +317,9 @@ def test_logits_beyond_the_range_of_floating_point(hidden: bool, sign: float):
 def test_a_bad_seed_is_named(seed):
     calls = [
         lambda: hf.explain(NETWORK, POINTS, target="a", generator=hf.GCE(), seed=seed),
-        lambda: hf.retrain(NETWORK, POINTS, ["a", "b"], how="incremental", retrain=lambda m, X, y, s: m, seed=seed),
+        lambda: hf.retrain(
+            NETWORK, POINTS, ["a", "b"], how="incremental", retrain=lambda m, X, y, s: m, seed=seed
+        ),
     ]
     for call in calls:
         with pytest.raises(hf.errors.InvalidInputError, match=r"^seed: expected"):
@@ -300,11 +331,19 @@ def test_jobs_that_are_no_number_of_jobs(n_jobs: object):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 2
     table = {"t": (pd.DataFrame(X, columns=["u", "v"]), pd.Series(y))}
     for call in (
-        lambda: hf.explain(BINARY, [[1.0, 0.0], [2.0, 0.0]], target=1, generator=hf.MCE(), n_jobs=n_jobs),
-        lambda: hf.retrain(LogisticRegression().fit(X, y), X, y, how="incremental", n=2, n_jobs=n_jobs),
-        lambda: hf.benchmark(table, models={"m": LogisticRegression()}, methods=["gce"], deltas=[0.1], n_jobs=n_jobs),
+        lambda: hf.explain(
+            BINARY, [[1.0, 0.0], [2.0, 0.0]], target=1, generator=hf.MCE(), n_jobs=n_jobs
+        ),
+        lambda: hf.retrain(
+            LogisticRegression().fit(X, y), X, y, how="incremental", n=2, n_jobs=n_jobs
+        ),
+        lambda: hf.benchmark(
+            table, models={"m": LogisticRegression()}, methods=["gce"], deltas=[0.1], n_jobs=n_jobs
+        ),
     ):
-        with pytest.raises(hf.errors.InvalidInputError, match="n_jobs: expected a whole number other than 0"):
+        with pytest.raises(
+            hf.errors.InvalidInputError, match="n_jobs: expected a whole number other than 0"
+        ):
             call()
 
 
@@ -319,19 +358,27 @@ def test_rows_that_are_not_there(row: object):
         lambda: advice.letter(row),
         lambda: hf.certificate(certificates, row),
     ):
-        with pytest.raises(hf.errors.InvalidInputError, match="row: expected one of the 2 rows, counted from 0, got"):
+        with pytest.raises(
+            hf.errors.InvalidInputError,
+            match="row: expected one of the 2 rows, counted from 0, got",
+        ):
             call()
     assert certificates.witness(-1) is not None
 
 
-def test_letters_into_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_letters_into_a_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def refuse(**_: object) -> str:
         raise PermissionError(13, "Permission denied")
 
-    advice = hf.explain(BINARY, POINTS[1:], target=1, changes=CHANGES, generator=hf.NNCE([[0.0, 1.0]]))
-    monkeypatch.setattr("holdfast.presentation.letters.files.tempfile.mkdtemp", refuse)
+    advice = hf.explain(
+        BINARY, POINTS[1:], target=1, changes=CHANGES, generator=hf.NNCE([[0.0, 1.0]])
+    )
+    monkeypatch.setattr("holdfast.presentation.letters._files.tempfile.mkdtemp", refuse)
     with pytest.raises(
-        hf.errors.InvalidInputError, match=r"letters: expected a folder that can be made, got: .*denied"
+        hf.errors.InvalidInputError,
+        match=r"letters: expected a folder that can be made, got: .*denied",
     ):
         hf.letters(advice, tmp_path / "letters", sender="The Lender")
 
@@ -342,7 +389,10 @@ def test_a_table_of_another_library_is_named_with_the_way_out():
 
         def to_pandas(self) -> None: ...
 
-    with pytest.raises(hf.HoldfastError, match=r"a pandas DataFrame, got polars.DataFrame; frame.to_pandas\(\) makes"):
+    with pytest.raises(
+        hf.HoldfastError,
+        match=r"a pandas DataFrame, got polars.DataFrame; frame.to_pandas\(\) makes",
+    ):
         hf.FeatureSpace.from_frame(DataFrame())
     with pytest.raises(hf.HoldfastError, match="a pandas DataFrame, got list"):
         hf.FeatureSpace.from_frame([[1.0]])
@@ -355,14 +405,20 @@ def test_people_in_float32_are_taken():
     space = hf.FeatureSpace.from_pipeline(model, table)
     for people in (table.head(10).astype(np.float32), table.head(10).astype(np.float32).to_numpy()):
         certificates = hf.certify(model, people, True, CHANGES, space=space)
-        np.testing.assert_array_equal(certificates.points, space.encode(np.asarray(people, dtype=np.float64)))
-        advice = hf.explain(model, people, target=True, changes=CHANGES, generator=hf.RNCE(table), space=space)
+        np.testing.assert_array_equal(
+            certificates.points, space.encode(np.asarray(people, dtype=np.float64))
+        )
+        advice = hf.explain(
+            model, people, target=True, changes=CHANGES, generator=hf.RNCE(table), space=space
+        )
         assert (advice.found == ~model.predict(table.head(10))).all()
         assert model.predict(advice.counterfactuals[advice.found]).all()
 
 
 def test_a_gap_is_named_by_column_and_person():
-    table = pd.DataFrame({"word": list("abca"), "number": [1.0, 2.0, 3.0, 4.0]}, index=["Ann", "Bob", "Cy", "Di"])
+    table = pd.DataFrame(
+        {"word": list("abca"), "number": [1.0, 2.0, 3.0, 4.0]}, index=["Ann", "Bob", "Cy", "Di"]
+    )
     encoder = make_column_transformer((OneHotEncoder(), ["word"]), remainder="passthrough")
     model = make_pipeline(encoder, LogisticRegression()).fit(table, [0, 1, 0, 1])
     gap = table.assign(number=[1.0, 2.0, np.nan, 4.0])

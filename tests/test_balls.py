@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from holdfast import Network, PlausibleChanges
-from holdfast.bounds.balls import dual_norm, least_margins, linear_radius, refine, worst
-from holdfast.bounds.layers import Margin, margins_for
-from holdfast.verify.witness import exact_margin, flips
+from holdfast.bounds._balls import dual_norm, least_margins, linear_radius, refine, worst
+from holdfast.bounds._layers import Margin, margins_for
+from holdfast.verify._witness import exact_margin, flips
 from random_networks import random_network, random_points
 
 NORMS = [1.0, 1.0 + 1e-6, 1.01, 1.5, 2.0, 4.0, 1e3]
@@ -33,7 +33,9 @@ def dual(p: float) -> float:
     return math.inf if p == 1.0 else p / (p - 1.0)
 
 
-def random_ball(rng: np.random.Generator, layers: int, p: float, scale: float = 1.0) -> PlausibleChanges:
+def random_ball(
+    rng: np.random.Generator, layers: int, p: float, scale: float = 1.0
+) -> PlausibleChanges:
     """One radius or one for each layer (some of them zero), with or without biases."""
     radii = scale * rng.uniform(0.02, 0.1, layers) * (rng.random(layers) < 0.8)
     radii[rng.integers(layers)] = 0.05 * scale
@@ -48,7 +50,9 @@ def random_ball(rng: np.random.Generator, layers: int, p: float, scale: float = 
 @pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e-30, 1.0, 1e30, 1e300])
 def test_dual_norms_are_outward_and_tight(p: float, scale: float):
     rng = np.random.default_rng(3)
-    values = scale * np.concatenate([rng.normal(size=(8, 5)), 10.0 ** rng.uniform(-20.0, 0.0, (8, 5))])
+    values = scale * np.concatenate(
+        [rng.normal(size=(8, 5)), 10.0 ** rng.uniform(-20.0, 0.0, (8, 5))]
+    )
     above, below = dual_norm(values, dual(p)), dual_norm(values, dual(p), below=True)
     with localcontext() as context:
         context.prec = 60
@@ -86,8 +90,15 @@ def test_linear_models_are_the_closed_form(p: float, scale: float):
                     root = Decimal(margin.count) ** (1 - 1 / Decimal(p))
                     reach = root * exact_norm(np.append(x, float(biases)), p)
                     least, radius = today - reach / 4, max(today, Decimal(0)) / reach
-                    size = abs(Decimal(float(np.abs(margin.row) @ np.abs(x) + abs(margin.offset)))) + reach
-                    assert Decimal(float(bounds[k])) <= least <= Decimal(float(bounds[k])) + size / 10**14
+                    size = (
+                        abs(Decimal(float(np.abs(margin.row) @ np.abs(x) + abs(margin.offset))))
+                        + reach
+                    )
+                    assert (
+                        Decimal(float(bounds[k]))
+                        <= least
+                        <= Decimal(float(bounds[k])) + size / 10**14
+                    )
                     assert Decimal(float(lower[0, k])) <= radius <= Decimal(float(upper[0, k]))
                     assert Decimal(float(upper[0, k] - lower[0, k])) <= size / reach / (5 * 10**13)
 
@@ -98,7 +109,12 @@ def test_norms_near_one_feel_every_change():
     margin = margins_for(network, 1)
     for x, radius in (([1e-4, 2e-4], 2501.5), ([1e4, 1.0], 1.00015)):
         points = np.array([x])
-        assert least_margins(network, PlausibleChanges(1e5, norm=1.01, biases=False), points, margin)[0, 0] < -1.0
+        assert (
+            least_margins(network, PlausibleChanges(1e5, norm=1.01, biases=False), points, margin)[
+                0, 0
+            ]
+            < -1.0
+        )
         lower, upper = linear_radius(1.01, False, points, margin)
         assert lower[0, 0] == pytest.approx(radius)
         assert upper[0, 0] == pytest.approx(radius)
@@ -123,7 +139,10 @@ def test_no_network_of_the_ball_lies_below_a_bound(p: float, hidden: tuple[int, 
     for _ in range(6):
         network = random_network(rng, 3, hidden, int(rng.choice([1, 3])))
         network = Network(
-            network.weights, network.biases, network.classes, rng.choice(["relu", "relu", "identity"], len(hidden))
+            network.weights,
+            network.biases,
+            network.classes,
+            rng.choice(["relu", "relu", "identity"], len(hidden)),
         )
         points, changes = random_points(rng, 3, 3), random_ball(rng, len(hidden) + 1, p)
         margins = margins_for(network, 1)
@@ -132,7 +151,10 @@ def test_no_network_of_the_ball_lies_below_a_bound(p: float, hidden: tuple[int, 
             lower, broken = refine(network, changes, points[0], margin, rounds=2)
             assert lower >= bounds[0, k] - 1e-14
             found = [broken, *(worst(network, changes, x, margin) for x in points)]
-            for changed in [*changes.sample(network, 20, seed=rng), *(one for one in found if one is not None)]:
+            for changed in [
+                *changes.sample(network, 20, seed=rng),
+                *(one for one in found if one is not None),
+            ]:
                 assert changes.contains(network, changed)
                 values = changed.logits(points) @ margin.signs(changed.n_outputs)
                 assert (values >= bounds[:, k] - 1e-14).all()
@@ -149,22 +171,35 @@ def test_no_scale_of_parameters_makes_a_bound_false(seed: int):
     scales = 10.0 ** rng.uniform(-reach, min(reach, 100.0), len(base.weights))
     network = Network(
         [w * s for w, s in zip(base.weights, scales, strict=True)],
-        [b * s * 10.0 ** rng.uniform(-reach, 0.0) for b, s in zip(base.biases, scales, strict=True)],
+        [
+            b * s * 10.0 ** rng.uniform(-reach, 0.0)
+            for b, s in zip(base.biases, scales, strict=True)
+        ],
     )
     x = rng.normal(size=2) * 10.0 ** rng.uniform(-reach, 50.0, 2)
     for p in (1.0, 1.01, 2.0, 4.0):
-        changes = PlausibleChanges(float(10.0 ** rng.uniform(-reach, 30.0)), norm=p, biases=bool(rng.integers(2)))
+        changes = PlausibleChanges(
+            float(10.0 ** rng.uniform(-reach, 30.0)), norm=p, biases=bool(rng.integers(2))
+        )
         for margin in margins_for(network, 1):
             bound = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
             lower, broken = refine(network, changes, x, margin, rounds=1)
-            near = [network, *changes.sample(network, 5, seed=seed), *([broken] if broken is not None else [])]
+            near = [
+                network,
+                *changes.sample(network, 5, seed=seed),
+                *([broken] if broken is not None else []),
+            ]
             for changed in near:
-                assert max(bound, lower) == -math.inf or exact_margin(changed, margin, x) >= Fraction(max(bound, lower))
+                assert max(bound, lower) == -math.inf or exact_margin(
+                    changed, margin, x
+                ) >= Fraction(max(bound, lower))
 
 
 def test_a_residual_goes_through_the_weights_that_follow():
     """1e-170 squared underflows to 0, and 1e300 times it is not nothing."""
-    network = Network([[[-1e-170]], [[-1e300]], [[1.0]]], [[1e-320], [1e-30], [0.0]], activations=["identity"] * 2)
+    network = Network(
+        [[[-1e-170]], [[-1e300]], [[1.0]]], [[1e-320], [1e-30], [0.0]], activations=["identity"] * 2
+    )
     x = np.array([1e-170])
     margin = Margin.of(network, 0, -1)
     for p in (1.0, 2.0):
@@ -175,16 +210,22 @@ def test_a_residual_goes_through_the_weights_that_follow():
 # --- one hidden layer is exact ----------------------------------------------------------------------------------------
 
 
-def brute_force(network: Network, changes: PlausibleChanges, x: np.ndarray, margin: Margin, n: int) -> float:
+def brute_force(
+    network: Network, changes: PlausibleChanges, x: np.ndarray, margin: Margin, n: int
+) -> float:
     """The least margin over a grid: how far each neuron moves, then the best output row for what is left."""
     q, p = dual(changes.norm), changes.norm
     radii = [radius.weight for radius in changes.layer_radii(network)]
     read = np.append(x, 1.0) if changes.biases else x
     sides = np.linspace(-1.0, 1.0, n)
-    shares = np.stack(np.meshgrid(*[sides] * network.hidden[0]), axis=-1).reshape(-1, network.hidden[0])
+    shares = np.stack(np.meshgrid(*[sides] * network.hidden[0]), axis=-1).reshape(
+        -1, network.hidden[0]
+    )
     used = (np.abs(shares) ** p).sum(axis=1)
     shares, used = shares[used <= 1.0], used[used <= 1.0]
-    values = network.weights[0] @ x + network.biases[0] + radii[0] * np.linalg.norm(read, q) * shares
+    values = (
+        network.weights[0] @ x + network.biases[0] + radii[0] * np.linalg.norm(read, q) * shares
+    )
     values = np.maximum(values, 0.0) if network.rectified else values
     left = 1.0 if changes.per_layer else (1.0 - used) ** (1.0 / p)
     outputs = np.concatenate([values, np.full((len(values), 1), float(changes.biases))], axis=1)
@@ -201,7 +242,9 @@ def test_one_hidden_layer_is_what_brute_force_finds(p: float, kind: str):
         network = random_network(rng, 2, (neurons,), int(rng.choice([1, 3])))
         network = Network(network.weights, network.biases, network.classes, [kind])
         delta = float(rng.choice([0.1, 0.5]))
-        changes = PlausibleChanges(delta if trial % 3 else (delta, 0.5 * delta), norm=p, biases=bool(trial % 2))
+        changes = PlausibleChanges(
+            delta if trial % 3 else (delta, 0.5 * delta), norm=p, biases=bool(trial % 2)
+        )
         x, margin = random_points(rng, 1, 2)[0], margins_for(network, 1)[0]
         lower, _ = refine(network, changes, x, margin, rounds=60)
         least = brute_force(network, changes, x, margin, n)
@@ -262,7 +305,9 @@ def test_cutting_the_ball_brings_the_bound_nearer(p: float):
     network = random_network(rng, 4, (6, 5), 1)
     margin, changes = Margin.of(network, 0, -1), PlausibleChanges(0.3, norm=p)
     points = random_points(rng, 4, 4)
-    whole, cut = ([refine(network, changes, x, margin, rounds=rounds)[0] for x in points] for rounds in (0, 5))
+    whole, cut = (
+        [refine(network, changes, x, margin, rounds=rounds)[0] for x in points] for rounds in (0, 5)
+    )
     assert all(np.array(cut) >= np.array(whole))
     assert sum(cut) > sum(whole)
 
@@ -277,4 +322,7 @@ def test_parts_of_a_ball_hold_every_network_of_it(p: float):
         lower, _ = refine(network, PlausibleChanges(0.4, norm=p), x, margin, rounds=12)
         for delta in (0.1, 0.2, 0.4):
             for changed in PlausibleChanges(delta, norm=p).sample(network, 200, seed=rng):
-                assert float(changed.logits(x[None, :])[0] @ margin.signs(changed.n_outputs)) >= lower - 1e-13
+                assert (
+                    float(changed.logits(x[None, :])[0] @ margin.signs(changed.n_outputs))
+                    >= lower - 1e-13
+                )

@@ -26,17 +26,17 @@ from typer.testing import CliRunner
 import holdfast as hf
 import tiny_study
 from holdfast.calibration import delta_incremental
-from holdfast.cli.benchmark import app as commands
+from holdfast.cli._benchmark import app as commands
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE, Generator, Proposals
 from holdfast.study import Protocol, Situation, StudyMethod, benchmark
-from holdfast.study.deltas import read_deltas
-from holdfast.study.methods import read_methods
-from holdfast.study.run import Plan, run_situation
-from holdfast.study.situation import Halves
-from holdfast.study.specification import digest
-from holdfast.study.store import StudyStore
-from holdfast.study.tables import read_tables
+from holdfast.study._deltas import read_deltas
+from holdfast.study._methods import read_methods
+from holdfast.study._run import Plan, run_situation
+from holdfast.study._situation import Halves
+from holdfast.study._specification import digest
+from holdfast.study._store import StudyStore
+from holdfast.study._tables import read_tables
 
 SCRIPT = Path(tiny_study.__file__)
 SAME_EVERY_TIME = ("results.csv", "details.csv", "models.csv", "results.md")
@@ -51,7 +51,9 @@ def finished(tmp_path_factory):
 
 def process(folder, *arguments):
     return subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(folder), *map(str, arguments)], stderr=subprocess.PIPE, text=True
+        [sys.executable, str(SCRIPT), str(folder), *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -90,7 +92,9 @@ def test_one_row_for_each_delta_asked_for_and_certified_at(finished):
     assert set(rows) == {2}
     assert frame[frame["method"] == "nnce"]["delta"].isna().all()
     asked = frame[frame["method"] == "rnce"][["delta", "verified_delta"]]
-    assert set(map(tuple, asked.to_numpy())) == {(a, b) for a in tiny_study.DELTAS for b in tiny_study.DELTAS}
+    assert set(map(tuple, asked.to_numpy())) == {
+        (a, b) for a in tiny_study.DELTAS for b in tiny_study.DELTAS
+    }
     assert (frame["error"] == "").all()
     assert list(frame["seed"].unique()) == [0, 1]
 
@@ -100,20 +104,36 @@ def test_every_number_from_what_is_kept(finished):
     X, _, space = tiny_study.loans()
     for keys, people in finished.details.groupby(["seed", "method", "delta_label"], sort=False):
         seed = keys[0]
-        content = json.loads((finished.out / "cells" / f"{people['cell'].iloc[0]}.json").read_text())["content"]
-        models = [json.loads(path.read_text())["content"] for path in (finished.out / "models").glob("*.json")]
+        content = json.loads(
+            (finished.out / "cells" / f"{people['cell'].iloc[0]}.json").read_text()
+        )["content"]
+        models = [
+            json.loads(path.read_text())["content"]
+            for path in (finished.out / "models").glob("*.json")
+        ]
         names = next(m["networks"] for m in models if m["specification"]["seed"] == seed)
-        today, *later = (hf.Network.load(finished.out / "networks" / f"{name}.npz") for name in names)
+        today, *later = (
+            hf.Network.load(finished.out / "networks" / f"{name}.npz") for name in names
+        )
         before = X.loc[people["input"]]
-        points = np.array([[math.nan] * space.n_variables if p is None else p for p in content["points"]])
+        points = np.array(
+            [[math.nan] * space.n_variables if p is None else p for p in content["points"]]
+        )
         found = ~np.isnan(points[:, 0])
         points, factuals = points[found], space.encode(before)[found]
         assert (today.predict(space.encode(before)) == 0).all()
-        row = finished.results.set_index(["seed", "method", "delta_label"]).sort_index().loc[keys].iloc[0]
+        row = (
+            finished.results.set_index(["seed", "method", "delta_label"])
+            .sort_index()
+            .loc[keys]
+            .iloc[0]
+        )
         assert row["inputs"] == len(people) == 4
         assert row["coverage"] == found.mean()
         assert row["validity"] == np.mean(today.predict(points) == 1)
-        assert row["validity_retrained"] == pytest.approx(np.mean([net.predict(points) == 1 for net in later]))
+        assert row["validity_retrained"] == pytest.approx(
+            np.mean([net.predict(points) == 1 for net in later])
+        )
         assert row["cost_l1"] == pytest.approx(np.abs(points - factuals).mean())
         assert row["sparsity"] == pytest.approx((~np.isclose(points, factuals)).sum(axis=1).mean())
         for delta in tiny_study.DELTAS:
@@ -172,7 +192,12 @@ def test_methods_that_ignore_delta_answer_once():
         calls: ClassVar[list] = []
 
     study = tiny_study.run(
-        methods={"minds": Counted(), "ignores": Ignores(), "one": StudyMethod("", Counted(False), ("0.05",))}, seeds=1
+        methods={
+            "minds": Counted(),
+            "ignores": Ignores(),
+            "one": StudyMethod("", Counted(False), ("0.05",)),
+        },
+        seeds=1,
     )
     assert [changes and changes.delta for changes in Counted.calls] == [0.01, 0.05, 0.05]
     assert Ignores.calls == [None]
@@ -191,9 +216,9 @@ def test_deltas_measured_or_by_table():
         },
         methods=["rnce"],
     )
-    found = study.results.drop_duplicates(["seed", "verified_label"]).set_index(["verified_label", "seed"])[
-        "verified_delta"
-    ]
+    found = study.results.drop_duplicates(["seed", "verified_label"]).set_index(
+        ["verified_label", "seed"]
+    )["verified_delta"]
     assert found["table"].tolist() == [0.02, 0.02]
     assert found["pair"].tolist() == [0.03, 0.03]
     assert found["mine"].tolist() == [0.01, 0.02]
@@ -201,7 +226,9 @@ def test_deltas_measured_or_by_table():
     for seed in (0, 1):
         situation = Situation(table, "net", tiny_study.NET, seed, Protocol())
         rows = situation.halves.new_train
-        expected = delta_incremental(situation.fitted, table.points[rows], table.y[rows], share=0.1, seed=seed)
+        expected = delta_incremental(
+            situation.fitted, table.points[rows], table.y[rows], share=0.1, seed=seed
+        )
         assert found["inc"][seed] == float(expected)
         assert found["inc"][seed] > 0.0
 
@@ -246,7 +273,7 @@ def test_stopped_at_every_file(finished, tmp_path, monkeypatch):
         allowed -= 1
         rename(partial, target)
 
-    monkeypatch.setattr("holdfast.files.os.replace", replace)
+    monkeypatch.setattr("holdfast._files.os.replace", replace)
     # Four networks and their set; three cells with two verdicts each.
     for n_files, allowed in [(5, 5), *((n, 1) for n in range(6, 5 + 3 + 6 + 1))]:  # noqa: B007
         done = kept_files(tmp_path)
@@ -258,7 +285,9 @@ def test_stopped_at_every_file(finished, tmp_path, monkeypatch):
     result = tiny_study.run(tmp_path, **options)
     assert result.computed == {}
     whole = finished.results.query("seed == 0 and method != 'mce'").reset_index(drop=True)
-    pd.testing.assert_frame_equal(result.results.drop(columns="seconds"), whole.drop(columns="seconds"))
+    pd.testing.assert_frame_equal(
+        result.results.drop(columns="seconds"), whole.drop(columns="seconds")
+    )
 
 
 def test_two_processes_in_one_folder(finished, tmp_path):
@@ -286,7 +315,9 @@ def test_damaged_files_are_computed_again(finished, tmp_path, what):
     digit = content.index(b"0.", content.index(b'"points"')) + 2
     damaged = {
         "cut": content[: len(content) // 2],
-        "one byte": content[:digit] + (b"1" if content[digit : digit + 1] != b"1" else b"2") + content[digit + 1 :],
+        "one byte": content[:digit]
+        + (b"1" if content[digit : digit + 1] != b"1" else b"2")
+        + content[digit + 1 :],
         "other text": json.dumps({"format": "holdfast-study", "content": {}}).encode(),
         "another cell": other.read_bytes(),
         "not json": b"\x00" * 50,
@@ -316,7 +347,10 @@ def test_more_of_anything_reuses_what_is_there(tmp_path):
     first = tiny_study.run(tmp_path, seeds=[0], deltas=[0.01], methods=["nnce"])
     assert first.computed == {"models": 1, "cells": 1, "verdicts": 1}
     more = tiny_study.run(tmp_path, seeds=[0], deltas=[0.01, 0.02], methods=["nnce"])
-    assert (more.computed, more.reused) == ({"verdicts": 1}, {"models": 1, "cells": 1, "verdicts": 1})
+    assert (more.computed, more.reused) == (
+        {"verdicts": 1},
+        {"models": 1, "cells": 1, "verdicts": 1},
+    )
     renamed = tiny_study.run(
         tmp_path,
         seeds=[0],
@@ -379,11 +413,15 @@ def test_work_for_another_process_pickles():
     plan = Plan(read_methods(["rnce"], ["d"]), read_deltas({"d": "inc"}), None)
     here = run_situation(situation, plan)
     there = run_situation(*pickle.loads(pickle.dumps((situation, plan))))
-    assert [row | {"seconds": 0} for row in there.rows] == [row | {"seconds": 0} for row in here.rows]
+    assert [row | {"seconds": 0} for row in there.rows] == [
+        row | {"seconds": 0} for row in here.rows
+    ]
 
 
 def test_names_of_functions_tell_edited_ones_apart():
-    ours, same, edited = (eval(text) for text in ("lambda s: s + 1", "lambda s: s + 1", "lambda s: s + 2"))
+    ours, same, edited = (
+        eval(text) for text in ("lambda s: s + 1", "lambda s: s + 1", "lambda s: s + 2")
+    )
     assert digest(ours) == digest(same) != digest(edited)
     assert digest({"a": math.nan}) == digest({"a": float("nan")}) != digest({"a": math.inf})
     assert digest(np.arange(3)) != digest(np.arange(3.0)) != digest(np.arange(3.0)[None])
@@ -440,7 +478,9 @@ def test_a_delta_that_does_not_exist_loses_its_own_rows_only():
     alone = tiny_study.run(deltas=[0.01], methods=["nnce", "rnce"])
     failed = study.failures
     assert set(failed["seed"]) == {0}
-    assert (failed["error"] == "InvalidInputError: deltas: expected 'mine' to exist, got nothing").all()
+    assert (
+        failed["error"] == "InvalidInputError: deltas: expected 'mine' to exist, got nothing"
+    ).all()
     assert failed[["method", "delta_label", "verified_label"]].to_numpy().tolist() == [
         ["nnce", "", "mine"],
         ["rnce", "mine", ""],
@@ -458,7 +498,9 @@ def test_a_delta_that_does_not_exist_loses_its_own_rows_only():
 
 def test_summary_is_mean_and_deviation_over_seeds(finished):
     summary = finished.summary().query("method == 'nnce' and verified_label == '0.05'").squeeze()
-    costs = finished.results.query("method == 'nnce' and verified_label == '0.05'")["cost_l1"].to_numpy()
+    costs = finished.results.query("method == 'nnce' and verified_label == '0.05'")[
+        "cost_l1"
+    ].to_numpy()
     assert summary["seeds"] == 2
     assert summary["cost_l1"] == pytest.approx(costs.mean())
     assert summary["cost_l1_std"] == pytest.approx(abs(costs[0] - costs[1]) / math.sqrt(2))
@@ -540,15 +582,36 @@ def command(folder, *arguments):
 
 
 def test_the_command_runs_a_table_of_ones_own(tmp_path):
-    own = ["--data", tmp_path / "loans.csv", "--target-column", "accepted", "--schema", tmp_path / "schema.json"]
-    methods = ["--methods", "nnce", "--methods", "rnce", "--model", "lr", "--delta", "0.01", "--delta", "inc"]
+    own = [
+        "--data",
+        tmp_path / "loans.csv",
+        "--target-column",
+        "accepted",
+        "--schema",
+        tmp_path / "schema.json",
+    ]
+    methods = [
+        "--methods",
+        "nnce",
+        "--methods",
+        "rnce",
+        "--model",
+        "lr",
+        "--delta",
+        "0.01",
+        "--delta",
+        "inc",
+    ]
     done = command(tmp_path, *own, *methods)
     assert done.exit_code == 0, done.output
     assert "3 answers of a method computed, 0 found finished" in done.output
     written = pd.read_csv(tmp_path / "out" / "results.csv")
     assert written["verified_label"].tolist() == ["0.01", "inc"] * 3
     assert written["dataset"].unique().tolist() == ["loans"]
-    assert "0 answers of a method computed, 3 found finished" in command(tmp_path, *own, *methods).output
+    assert (
+        "0 answers of a method computed, 3 found finished"
+        in command(tmp_path, *own, *methods).output
+    )
 
 
 @pytest.mark.parametrize(
@@ -558,13 +621,24 @@ def test_the_command_runs_a_table_of_ones_own(tmp_path):
         (["--data", "loans.csv"], "expected --target-column"),
         (["--data", "loans.csv", "--target-column", "no"], "expected a column 'no'"),
         (["--datasets", "nowhere"], "nowhere"),
-        (["--data", "loans.csv", "--target-column", "accepted", "--hidden", "a"], "--hidden: expected sizes"),
-        (["--data", "loans.csv", "--target-column", "accepted", "--methods", "a"], "methods: expected names among"),
-        (["--data", "loans.csv", "--target-column", "accepted", "--target", "7"], "target: expected one of"),
+        (
+            ["--data", "loans.csv", "--target-column", "accepted", "--hidden", "a"],
+            "--hidden: expected sizes",
+        ),
+        (
+            ["--data", "loans.csv", "--target-column", "accepted", "--methods", "a"],
+            "methods: expected names among",
+        ),
+        (
+            ["--data", "loans.csv", "--target-column", "accepted", "--target", "7"],
+            "target: expected one of",
+        ),
     ],
 )
 def test_the_command_names_bad_input(tmp_path, arguments, message):
-    done = command(tmp_path, "--delta", "0.01", *(tmp_path / a if a == "loans.csv" else a for a in arguments))
+    done = command(
+        tmp_path, "--delta", "0.01", *(tmp_path / a if a == "loans.csv" else a for a in arguments)
+    )
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
     assert not (tmp_path / "out" / "results.csv").exists()
@@ -573,8 +647,19 @@ def test_the_command_names_bad_input(tmp_path, arguments, message):
 def test_the_command_fails_where_nothing_worked(tmp_path):
     accept_everybody = pd.DataFrame({"a": [0.0, 1.0] * 20, "y": [0] * 4 + [1] * 36})
     accept_everybody.to_csv(tmp_path / "all.csv", index=False)
-    done = command(tmp_path, "--data", tmp_path / "all.csv", "--target-column", "y", "--model", "lr", "--delta", "0.01")
+    done = command(
+        tmp_path,
+        "--data",
+        tmp_path / "all.csv",
+        "--target-column",
+        "y",
+        "--model",
+        "lr",
+        "--delta",
+        "0.01",
+    )
     assert done.exit_code == 1
-    assert "expected people whom the model rejects, got none among the 4 rows that the first half keeps" in " ".join(
-        done.stderr.split()
+    assert (
+        "expected people whom the model rejects, got none among the 4 rows that the first half keeps"
+        in " ".join(done.stderr.split())
     )

@@ -42,7 +42,9 @@ def tables(draw: st.DrawFn, hidden: st.SearchStrategy[list[int]] | None = None) 
     features, rows = draw(st.integers(1, 5)), draw(st.integers(1, 6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     network = random_network(rng, features, sizes, outputs)
-    return Table(network, random_points(rng, rows, features), random_changes(rng, len(network.weights)), rng)
+    return Table(
+        network, random_points(rng, rows, features), random_changes(rng, len(network.weights)), rng
+    )
 
 
 def some(n: int):
@@ -85,7 +87,9 @@ def test_exact_bounds_are_the_milps_and_not_the_intervals(table: Table):
 @given(tables(st.lists(st.integers(1, 5), max_size=1)))
 def test_with_at_most_one_hidden_layer_interval_is_exact(table: Table):
     network, X, changes, _ = table
-    exact, interval = (hf.output_bounds(network, X, changes, method=m) for m in ("exact", "interval"))
+    exact, interval = (
+        hf.output_bounds(network, X, changes, method=m) for m in ("exact", "interval")
+    )
     np.testing.assert_allclose(interval.lower, exact.lower, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(interval.upper, exact.upper, rtol=1e-9, atol=1e-9)
 
@@ -131,11 +135,17 @@ def test_the_order_of_rows_and_their_company_do_not_matter(table: Table):
     order = rng.permutation(len(X))
     shuffled = hf.certify(network, X[order], targets[order], changes)
     assert shuffled.verdict.tolist() == whole.verdict[order].tolist()
-    alone = [hf.certify(network, X[i : i + 1], int(targets[i]), changes).verdict[0] for i in range(len(X))]
+    alone = [
+        hf.certify(network, X[i : i + 1], int(targets[i]), changes).verdict[0]
+        for i in range(len(X))
+    ]
     assert alone == whole.verdict.tolist()
     for target in set(targets.tolist()):
         rows = targets == target
-        assert hf.certify(network, X[rows], target, changes).verdict.tolist() == whole.verdict[rows].tolist()
+        assert (
+            hf.certify(network, X[rows], target, changes).verdict.tolist()
+            == whole.verdict[rows].tolist()
+        )
 
 
 @some(30)
@@ -148,7 +158,9 @@ def test_a_permutation_of_hidden_neurons_changes_nothing(table: Table):
         weights[layer], biases[layer] = weights[layer][order], biases[layer][order]
         weights[layer + 1] = weights[layer + 1][:, order]
     target = int(network.predict_index(X)[0])
-    first, second = (hf.certify(net, X, target, changes) for net in (network, hf.Network(weights, biases)))
+    first, second = (
+        hf.certify(net, X, target, changes) for net in (network, hf.Network(weights, biases))
+    )
     assert first.verdict.tolist() == second.verdict.tolist()
 
 
@@ -165,7 +177,9 @@ def test_what_is_not_robust_has_a_witness_and_what_is_robust_has_none(table: Tab
             assert inside_exactly(network, changes, witness)
             assert exact_class(witness, x) != target
         else:
-            assert search_counter_model(network, changes, x, target, restarts=16, steps=8)[0] is None
+            assert (
+                search_counter_model(network, changes, x, target, restarts=16, steps=8)[0] is None
+            )
 
 
 def test_a_long_table_is_settled_as_its_rows_are():
@@ -190,7 +204,9 @@ def test_a_time_limit_leaves_rows_unknown_and_never_calls_them_broken(time_limit
     X = random_points(rng, 3000, 5)
     targets = network.predict_index(X)
     changes = hf.PlausibleChanges(0.03)
-    limited, whole = (hf.certify(network, X, targets, changes, time_limit=limit) for limit in (time_limit, None))
+    limited, whole = (
+        hf.certify(network, X, targets, changes, time_limit=limit) for limit in (time_limit, None)
+    )
     undecided = limited.verdict == UNKNOWN
     assert UNKNOWN not in whole.verdict.tolist()
     assert limited.verdict[~undecided].tolist() == whole.verdict[~undecided].tolist()
@@ -205,7 +221,9 @@ def test_dataframe_index_is_kept_and_labels_are_the_models():
     network = random_network(rng, 3, (4, 4), 3)
     network = hf.Network(network.weights, network.biases, classes=["deny", "refer", "grant"])
     X = random_points(rng, 6, 3)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"person {i}" for i in (5, 3, 8, 1, 0, 2)])
+    frame = pd.DataFrame(
+        X, columns=["a", "b", "c"], index=[f"person {i}" for i in (5, 3, 8, 1, 0, 2)]
+    )
     targets = network.predict(X)
     changes = hf.PlausibleChanges(0.02)
     certs = hf.certify(network, frame, targets, changes)
@@ -236,7 +254,11 @@ def test_factuals_are_sound_iff_their_own_class_is_robust(table: Table):
 @given(table=tables(), per_layer=st.booleans())
 def test_a_ball_never_breaks_what_is_called_robust(norm: float, table: Table, per_layer: bool):
     network, X, changes, rng = table
-    delta = tuple(rng.uniform(0.02, 0.4, len(network.weights)).tolist()) if per_layer else float(rng.uniform(0.02, 0.6))
+    delta = (
+        tuple(rng.uniform(0.02, 0.4, len(network.weights)).tolist())
+        if per_layer
+        else float(rng.uniform(0.02, 0.6))
+    )
     ball = hf.PlausibleChanges(delta, norm=norm, biases=changes.biases)
     target = int(network.predict_index(X)[0])
     certs = hf.certify(network, X, target, ball)
@@ -256,7 +278,9 @@ def test_a_ball_never_breaks_what_is_called_robust(norm: float, table: Table, pe
 
 @pytest.mark.parametrize("norm", [*FINITE_NORMS, math.inf])
 @some(40)
-@given(table=tables(st.just([])), factor=st.sampled_from([0.3, 0.999, 0.999999, 1.000001, 1.001, 3.0]))
+@given(
+    table=tables(st.just([])), factor=st.sampled_from([0.3, 0.999, 0.999999, 1.000001, 1.001, 3.0])
+)
 def test_linear_models_are_exact_in_every_norm(norm: float, table: Table, factor: float):
     """Decided, and as the dual norm says in fractions: margin against delta * ||(x, 1)||_q, or two rows of it."""
     network, X, changes, _ = table
@@ -279,7 +303,9 @@ def test_a_ball_is_no_harder_than_its_box(norm: float, table: Table):
     network, X, _, rng = table
     delta = float(rng.uniform(0.005, 0.2))
     target = int(network.predict_index(X)[0])
-    box, ball = (hf.certify(network, X, target, hf.PlausibleChanges(delta, norm=p)) for p in (math.inf, norm))
+    box, ball = (
+        hf.certify(network, X, target, hf.PlausibleChanges(delta, norm=p)) for p in (math.inf, norm)
+    )
     assert not (box.robust & ~ball.robust).any()
 
 
@@ -308,6 +334,9 @@ def test_balls_prove_more_than_boxes(norm: float):
         network = random_network(rng, 4, (5, 4), 1)
         X = random_points(rng, 20, 4)
         target = network.predict_index(X)
-        box, ball = (hf.certify(network, X, target, hf.PlausibleChanges(0.1, norm=p)) for p in (math.inf, norm))
+        box, ball = (
+            hf.certify(network, X, target, hf.PlausibleChanges(0.1, norm=p))
+            for p in (math.inf, norm)
+        )
         gained += int((ball.robust & ~box.robust).sum())
     assert gained > 20

@@ -33,7 +33,9 @@ def table(n, seed=0, d=4):
 
 @pytest.fixture(scope="module")
 def perceptron():
-    return MLPClassifier((5, 3), max_iter=300, batch_size=64, learning_rate_init=0.02, random_state=0).fit(*table(300))
+    return MLPClassifier(
+        (5, 3), max_iter=300, batch_size=64, learning_rate_init=0.02, random_state=0
+    ).fit(*table(300))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,11 @@ def test_incremental_is_a_statistic_of_parameter_distances(perceptron, new):
     retrained = retrain(perceptron, *new, how="incremental", share=0.1, n=6, seed=3)
     today = hf.load_network(perceptron)
     distances = [hf.parameter_distance(today, network) for network in retrained.networks]
-    for statistic, expected in (("mean", np.mean(distances)), ("max", max(distances)), (0.5, sorted(distances)[3])):
+    for statistic, expected in (
+        ("mean", np.mean(distances)),
+        ("max", max(distances)),
+        (0.5, sorted(distances)[3]),
+    ):
         found = delta_incremental(perceptron, *new, n=6, seed=3, statistic=statistic)
         assert float(found) == pytest.approx(expected, rel=1e-14)
         np.testing.assert_array_equal(found.evidence["distance"], distances)
@@ -59,7 +65,9 @@ def test_incremental_is_a_statistic_of_parameter_distances(perceptron, new):
 @pytest.mark.parametrize("norm", [1.0, 2.0, math.inf])
 def test_the_largest_distance_has_every_model_inside_in_exact_arithmetic(perceptron, new, norm):
     for per_layer in (False, True):
-        found = delta_incremental(perceptron, *new, n=4, statistic="max", norm=norm, per_layer=per_layer)
+        found = delta_incremental(
+            perceptron, *new, n=4, statistic="max", norm=norm, per_layer=per_layer
+        )
         assert found.inside == 4
         layers = found.evidence.filter(like="layer_").to_numpy()
         expected = layers.max(axis=0) if per_layer else np.linalg.norm(layers, norm, axis=1).max()
@@ -69,7 +77,9 @@ def test_the_largest_distance_has_every_model_inside_in_exact_arithmetic(percept
 def test_several_shares_give_a_curve_and_delta_is_that_of_one(perceptron, new):
     found = delta_incremental(perceptron, *new, share=[0.5, 0.1, 0.2], n=3, at=0.2)
     assert found.evidence.groupby("share")["rows"].first().to_dict() == {0.1: 40, 0.2: 80, 0.5: 200}
-    assert found.curve()[0.2] == found.delta == found.evidence.query("share == 0.2")["distance"].mean()
+    assert (
+        found.curve()[0.2] == found.delta == found.evidence.query("share == 0.2")["distance"].mean()
+    )
     assert delta_incremental(perceptron, *new, share=[0.1, 0.2], n=3).share == 0.2
     assert delta_incremental(perceptron, *new, share=0.2, n=3).delta == found.delta
 
@@ -101,7 +111,9 @@ def test_torch_with_a_function():
 
 def test_sentences(perceptron, new):
     found = delta_incremental(perceptron, *new, n=4, statistic="max")
-    assert f"delta = {float(found):.3g}: the largest distance from today's of 4 models" in str(found)
+    assert f"delta = {float(found):.3g}: the largest distance from today's of 4 models" in str(
+        found
+    )
     assert "4 of them lie within it" in repr(found)
 
 
@@ -138,8 +150,13 @@ def test_a_scaler_that_is_fitted_anew_is_noticed_and_a_copy_of_it_is_not():
     same = months([StandardScaler().fit(X) for _ in range(11)])
     assert delta_calibrated(same, coverage=0.9).delta == pytest.approx(0.01)
     anew = months([StandardScaler().fit(X[i : i + 250]) for i in range(11)])
-    for refused in (lambda: delta_calibrated(anew), lambda: delta_calibrated(anew[1:], origin=anew[0])):
-        with pytest.raises(InvalidInputError, match=r"^history: .*same preprocessing.*delta_validation"):
+    for refused in (
+        lambda: delta_calibrated(anew),
+        lambda: delta_calibrated(anew[1:], origin=anew[0]),
+    ):
+        with pytest.raises(
+            InvalidInputError, match=r"^history: .*same preprocessing.*delta_validation"
+        ):
             refused()
     # The same range on other rows is the same preprocessing.
     ends = np.array([[0.0] * 4, [1.0] * 4])
@@ -155,13 +172,20 @@ def test_a_function_that_fits_the_scaler_anew_gives_models_without_a_distance(ne
     def refit(model, X, y, seed):
         return clone(model).fit(X, y)
 
-    with pytest.raises(InvalidInputError, match=r"^retrain: .*same preprocessing.*delta_validation"):
+    with pytest.raises(
+        InvalidInputError, match=r"^retrain: .*same preprocessing.*delta_validation"
+    ):
         delta_incremental(pipeline, X_new, y_new, n=2, retrain=refit)
     models = retrain(pipeline, X_new, y_new, how="incremental", share=0.5, n=9, retrain=refit)
     assert "preprocessing of their own" in repr(models)
     with pytest.raises(InvalidInputError, match="same preprocessing"):
         delta_calibrated(models, coverage=0.5)
-    assert delta_validation(pipeline, X_new[:20], retrained=models, candidates=X, coverage=0.1).n_models == 9
+    assert (
+        delta_validation(
+            pipeline, X_new[:20], retrained=models, candidates=X, coverage=0.1
+        ).n_models
+        == 9
+    )
 
 
 # ------------------------------------------------------------------ conformal
@@ -171,7 +195,10 @@ def test_draws_that_share_rows_are_said_to(perceptron, new):
     apart = retrain(perceptron, *new, how="incremental", share=0.1, n=9, disjoint=True)
     drawn = retrain(perceptron, *new, how="incremental", share=0.1, n=9)
     for confidence in (None, 0.5):
-        said = [str(delta_calibrated(one, coverage=0.8, confidence=confidence)) for one in (apart, drawn)]
+        said = [
+            str(delta_calibrated(one, coverage=0.8, confidence=confidence))
+            for one in (apart, drawn)
+        ]
         assert ["further draws from the same rows only" in one for one in said] == [False, True]
     assert "share rows" not in str(delta_calibrated(apart.distances(), coverage=0.8))
 
@@ -188,12 +215,19 @@ def test_the_rank_is_the_least_that_suffices_in_exact_fractions(n, coverage):
         assert found.guaranteed == pytest.approx(min(ranks) / (n + 1))
     else:
         least = next(m for m in range(1, 1000) if Fraction(m, m + 1) >= p)
-        with pytest.raises(InvalidInputError, match=f"at least {least} retrainings for coverage {coverage}, got {n}"):
+        with pytest.raises(
+            InvalidInputError,
+            match=f"at least {least} retrainings for coverage {coverage}, got {n}",
+        ):
             delta_calibrated(distances, coverage=float(coverage))
 
 
-@pytest.mark.parametrize(("coverage", "confidence"), [("0.5", "0.9"), ("0.9", "0.95"), ("0.8", "0.5")])
-def test_the_rank_with_confidence_is_the_least_that_suffices_in_exact_fractions(coverage, confidence):
+@pytest.mark.parametrize(
+    ("coverage", "confidence"), [("0.5", "0.9"), ("0.9", "0.95"), ("0.8", "0.5")]
+)
+def test_the_rank_with_confidence_is_the_least_that_suffices_in_exact_fractions(
+    coverage, confidence
+):
     p, c = Fraction(coverage), Fraction(confidence)
     options = {"coverage": float(coverage), "confidence": float(confidence)}
     for n in range(1, 60):
@@ -244,7 +278,10 @@ def test_per_layer_radii_are_the_shape_times_a_ranked_ratio():
     assert (found.rank, found.n_ranked) == (28, 30)
     # As much of a short history as coverage needs is ranked.
     assert delta_calibrated(layers[:10], coverage=0.9, shape="layer").n_ranked == 9
-    with pytest.raises(InvalidInputError, match=r"at least 10 retrainings for coverage 0.9, got 9; 9 support at most"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"at least 10 retrainings for coverage 0.9, got 9; 9 support at most",
+    ):
         delta_calibrated(layers[:9], coverage=0.9, shape="layer")
 
 
@@ -258,7 +295,9 @@ def test_a_layer_that_never_moves_gets_radius_zero_and_one_that_starts_to_is_ref
 
 def moved_networks(rng, n):
     """A network and `n` others: heavy tails, dependent moves, drift upwards, a bias that never moves."""
-    today = hf.Network([rng.normal(size=(2, 3)), rng.normal(size=(1, 2))], [rng.normal(size=2), np.zeros(1)])
+    today = hf.Network(
+        [rng.normal(size=(2, 3)), rng.normal(size=(1, 2))], [rng.normal(size=2), np.zeros(1)]
+    )
     networks = []
     for _ in range(n):
         common = rng.lognormal(0.0, 0.7)
@@ -339,14 +378,18 @@ def test_every_kind_of_history(perceptron, new):
     steps = [hf.parameter_distance(a, b) for a, b in pairwise(chain)]
     assert delta_calibrated(chain, coverage=0.6).delta == pytest.approx(sorted(steps)[3])
     by_layer = delta_calibrated(chain, coverage=0.6, shape="layer")
-    np.testing.assert_array_equal(by_layer.evidence.filter(like="layer_").iloc[1], layer_distances(*chain[1:3]))
+    np.testing.assert_array_equal(
+        by_layer.evidence.filter(like="layer_").iloc[1], layer_distances(*chain[1:3])
+    )
 
 
 def test_the_ranked_model_is_inside(perceptron, new):
     retrained = retrain(perceptron, *new, how="incremental", n=9)
     for shape in ("uniform", "layer", "parameter"):
         found = delta_calibrated(retrained, coverage=0.8, shape=shape)
-        inside = [found.changes.contains(retrained.today, network) for network in retrained.networks]
+        inside = [
+            found.changes.contains(retrained.today, network) for network in retrained.networks
+        ]
         # The shape comes from two of the nine, which need not lie inside.
         assert sum(inside[len(inside) - found.n_ranked :]) == found.rank
 
@@ -366,11 +409,17 @@ def test_the_least_delta_is_known_in_one_dimension():
     # Recourse is the first candidate with x >= (0.5 + delta) / (1 - delta); tomorrow's model wants x >= 0.7.
     grid = [k / 100 for k in range(1, 30)]
     expected = next(
-        delta for delta in grid if min(x for [x] in CANDIDATES if x - 0.5 >= delta * (x + 1.0) + 1e-12) >= 0.7
+        delta
+        for delta in grid
+        if min(x for [x] in CANDIDATES if x - 0.5 >= delta * (x + 1.0) + 1e-12) >= 0.7
     )
     for extra in ({"deltas": grid}, {"start": 0.01, "step": 0.01, "stop": 0.29}):
         found = delta_validation(
-            threshold(0.5), [[0.0], [0.2], [0.9]], retrained=[threshold(0.7)], candidates=CANDIDATES, **extra
+            threshold(0.5),
+            [[0.0], [0.2], [0.9]],
+            retrained=[threshold(0.7)],
+            candidates=CANDIDATES,
+            **extra,
         )
         assert found.reached
         assert float(found) == pytest.approx(expected)
@@ -378,21 +427,31 @@ def test_the_least_delta_is_known_in_one_dimension():
     assert found.evidence["enough"].tolist() == [False] * (len(found.evidence) - 1) + [True]
     assert found.changes == hf.PlausibleChanges(float(found))
     looser = delta_validation(
-        threshold(0.5), [[0.0]], retrained=[threshold(0.6), threshold(0.7)], candidates=CANDIDATES, step=0.01
+        threshold(0.5),
+        [[0.0]],
+        retrained=[threshold(0.6), threshold(0.7)],
+        candidates=CANDIDATES,
+        step=0.01,
     )
     assert looser.evidence["validity_mean"].iloc[-2] == 0.5
 
 
 def test_other_generators_and_the_opposite_target():
-    found = delta_validation(threshold(0.5), [[0.9]], retrained=[threshold(0.4)], target=0, generator=Robust(MCE()))
+    found = delta_validation(
+        threshold(0.5), [[0.9]], retrained=[threshold(0.4)], target=0, generator=Robust(MCE())
+    )
     assert found.reached
-    plain = delta_validation(threshold(0.5), [[0.1]], retrained=[threshold(0.7)], generator=NNCE(CANDIDATES))
+    plain = delta_validation(
+        threshold(0.5), [[0.1]], retrained=[threshold(0.7)], generator=NNCE(CANDIDATES)
+    )
     assert not plain.reached
     assert (plain.evidence["validity"] == 0.0).all()
 
 
 def test_no_delta_is_said_so_and_cannot_be_used():
-    found = delta_validation(threshold(0.5), [[0.0]], retrained=[threshold(2.0)], candidates=CANDIDATES)
+    found = delta_validation(
+        threshold(0.5), [[0.0]], retrained=[threshold(2.0)], candidates=CANDIDATES
+    )
     assert not found.reached
     assert math.isnan(float(found))
     assert str(found).startswith("no delta: none of ")
@@ -407,7 +466,9 @@ def test_a_delta_that_leaves_people_without_recourse_does_not_pass():
     frame = pd.DataFrame({"x": [0.0, 0.0], "cap": [1.0, 0.0]})
     today, tomorrow = (hf.Network([[[1.0, 0.0]]], [[-at]]) for at in (0.5, 0.7))
     space = hf.FeatureSpace.from_frame(
-        pd.DataFrame({"x": [0.0, 1.0], "cap": [0.0, 1.0]}), immutable=["cap"], rules=["x <= 0.6 + cap"]
+        pd.DataFrame({"x": [0.0, 1.0], "cap": [0.0, 1.0]}),
+        immutable=["cap"],
+        rules=["x <= 0.6 + cap"],
     )
     settings = {
         "retrained": [tomorrow],
@@ -428,7 +489,9 @@ def test_a_delta_that_leaves_people_without_recourse_does_not_pass():
 def test_retrained_pipelines_are_asked_in_raw_units():
     # Tomorrow's scaler differs; in its own variables today's point would be another person.
     X, y = table(200)
-    today, tomorrow = (make_pipeline(MinMaxScaler(), LogisticRegression()).fit(k * X, y) for k in (1.0, 3.0))
+    today, tomorrow = (
+        make_pipeline(MinMaxScaler(), LogisticRegression()).fit(k * X, y) for k in (1.0, 3.0)
+    )
     frame = pd.DataFrame(X, columns=list("abcd"))
     today.fit(frame, y)
     tomorrow.fit(3.0 * frame, y)
@@ -447,9 +510,13 @@ def test_the_papers_mixture_of_retrained_models(perceptron, new):
         retrain(perceptron, X, y, how="complete", X_new=new[0], y_new=new[1], n=2, epochs=30),
         retrain(perceptron, X, y, how="leave_one_out", n=2, epochs=30),
     ]
-    found = delta_validation(perceptron, X[:40], retrained=several, candidates=X, required=0.9, stop=0.3)
+    found = delta_validation(
+        perceptron, X[:40], retrained=several, candidates=X, required=0.9, stop=0.3
+    )
     assert found.n_models == 4
-    again = delta_validation(perceptron, X[:40], retrained=several, candidates=X, required=0.9, stop=0.3)
+    again = delta_validation(
+        perceptron, X[:40], retrained=several, candidates=X, required=0.9, stop=0.3
+    )
     pd.testing.assert_frame_equal(found.evidence, again.evidence)
 
 
@@ -460,10 +527,20 @@ def test_pictures(perceptron, new):
     from matplotlib import pyplot
 
     incremental = delta_incremental(perceptron, *new, share=[0.1, 0.5], n=3)
-    validation = delta_validation(threshold(0.5), [[0.0]], retrained=[threshold(0.6)], candidates=CANDIDATES)
+    validation = delta_validation(
+        threshold(0.5), [[0.0]], retrained=[threshold(0.6)], candidates=CANDIDATES
+    )
     calibrated = delta_calibrated(incremental, coverage=0.6)
     layered = delta_calibrated(incremental, coverage=0.5, shape="layer")
-    assert len(delta_calibrated(incremental, coverage=0.5, shape="parameter").plot().get_legend().get_texts()) == 1
+    assert (
+        len(
+            delta_calibrated(incremental, coverage=0.5, shape="parameter")
+            .plot()
+            .get_legend()
+            .get_texts()
+        )
+        == 1
+    )
     axes = incremental.plot(also=[validation, calibrated])
     assert any(np.allclose(line.get_ydata(), float(incremental)) for line in axes.lines)
     assert len(axes.get_legend().get_texts()) == 4
@@ -478,7 +555,9 @@ def test_results_pickle(perceptron, new):
     for found in (
         delta_incremental(perceptron, *new, n=2),
         delta_calibrated([1.0, 2.0], coverage=0.5),
-        delta_validation(threshold(0.5), [[0.0]], retrained=[threshold(0.6)], candidates=CANDIDATES),
+        delta_validation(
+            threshold(0.5), [[0.0]], retrained=[threshold(0.6)], candidates=CANDIDATES
+        ),
     ):
         again = pickle.loads(pickle.dumps(found))
         assert (again.delta, str(again)) == (found.delta, str(found))
@@ -487,23 +566,53 @@ def test_results_pickle(perceptron, new):
 X, Y = table(50)
 MODEL = LogisticRegression().fit(X, Y)
 BAD = {
-    "statistic": (lambda: delta_incremental(MODEL, X, Y, statistic="median"), "statistic: expected 'mean', 'max'"),
-    "quantile": (lambda: delta_incremental(MODEL, X, Y, statistic=1.5), "statistic: expected 'mean', 'max'"),
-    "at": (lambda: delta_incremental(MODEL, X, Y, at=0.3), r"at: expected one of the shares \[0.1\], got 0.3"),
+    "statistic": (
+        lambda: delta_incremental(MODEL, X, Y, statistic="median"),
+        "statistic: expected 'mean', 'max'",
+    ),
+    "quantile": (
+        lambda: delta_incremental(MODEL, X, Y, statistic=1.5),
+        "statistic: expected 'mean', 'max'",
+    ),
+    "at": (
+        lambda: delta_incremental(MODEL, X, Y, at=0.3),
+        r"at: expected one of the shares \[0.1\], got 0.3",
+    ),
     "share": (lambda: delta_incremental(MODEL, X, Y, share=[0.1, 2.0]), "share: expected a share"),
-    "no share": (lambda: delta_incremental(MODEL, X, Y, share=[]), "at: expected one of the shares"),
+    "no share": (
+        lambda: delta_incremental(MODEL, X, Y, share=[]),
+        "at: expected one of the shares",
+    ),
     "coverage": (lambda: delta_calibrated([1.0], coverage=1.0), "coverage: expected a share"),
-    "confidence": (lambda: delta_calibrated([1.0], coverage=0.5, confidence=1), "confidence: expected a share"),
-    "negative": (lambda: delta_calibrated([1.0, -2.0], coverage=0.5), "history: expected distances >= 0, got -2"),
-    "nan": (lambda: delta_calibrated([1.0, math.nan], coverage=0.5), "history: expected distances >= 0, got nan"),
-    "one model": (lambda: delta_calibrated([MODEL], coverage=0.5), "history: expected at least two models"),
+    "confidence": (
+        lambda: delta_calibrated([1.0], coverage=0.5, confidence=1),
+        "confidence: expected a share",
+    ),
+    "negative": (
+        lambda: delta_calibrated([1.0, -2.0], coverage=0.5),
+        "history: expected distances >= 0, got -2",
+    ),
+    "nan": (
+        lambda: delta_calibrated([1.0, math.nan], coverage=0.5),
+        "history: expected distances >= 0, got nan",
+    ),
+    "one model": (
+        lambda: delta_calibrated([MODEL], coverage=0.5),
+        "history: expected at least two models",
+    ),
     "not a history": (lambda: delta_calibrated(MODEL), "history: expected a sequence"),
-    "layers of numbers": (lambda: delta_calibrated([1.0] * 20, shape="layer"), "history: expected models, or"),
+    "layers of numbers": (
+        lambda: delta_calibrated([1.0] * 20, shape="layer"),
+        "history: expected models, or",
+    ),
     "parameters of numbers": (
         lambda: delta_calibrated([[1.0]] * 20, coverage=0.5, shape="parameter"),
         "history: expected models, for the shape 'parameter', got a distance",
     ),
-    "shape": (lambda: delta_calibrated([1.0], shape="round"), "shape: expected 'uniform', 'layer', or 'parameter'"),
+    "shape": (
+        lambda: delta_calibrated([1.0], shape="round"),
+        "shape: expected 'uniform', 'layer', or 'parameter'",
+    ),
     "shape and norm": (
         lambda: delta_calibrated([MODEL, MODEL], shape="parameter", norm=2),
         "shape: expected .* in the norm inf, got 'parameter' in the norm 2",
@@ -512,14 +621,38 @@ BAD = {
         lambda: delta_calibrated([MODEL] * 10, coverage=0.9, shape="parameter"),
         "history: expected at least 10 retrainings for coverage 0.9, got 9; 9 support at most 0.889",
     ),
-    "ragged": (lambda: delta_calibrated([[1.0], [1.0, 2.0]], coverage=0.5), "history: expected distances"),
-    "no models": (lambda: delta_validation(MODEL, X, retrained=[]), "retrained: expected at least one"),
-    "a model alone": (lambda: delta_validation(MODEL, X, retrained=MODEL), "retrained: expected several models"),
-    "required": (lambda: delta_validation(MODEL, X, retrained=[MODEL], required=0), "required: expected a share"),
-    "found": (lambda: delta_validation(MODEL, X, retrained=[MODEL], coverage=2), "coverage: expected a share"),
-    "order": (lambda: delta_validation(MODEL, X, retrained=[MODEL], deltas=[2, 1]), "deltas: expected some, in rising"),
-    "stop": (lambda: delta_validation(MODEL, X, retrained=[MODEL], start=1), "stop: expected at least start"),
-    "step": (lambda: delta_validation(MODEL, X, retrained=[MODEL], step=0), "step: expected a number > 0"),
+    "ragged": (
+        lambda: delta_calibrated([[1.0], [1.0, 2.0]], coverage=0.5),
+        "history: expected distances",
+    ),
+    "no models": (
+        lambda: delta_validation(MODEL, X, retrained=[]),
+        "retrained: expected at least one",
+    ),
+    "a model alone": (
+        lambda: delta_validation(MODEL, X, retrained=MODEL),
+        "retrained: expected several models",
+    ),
+    "required": (
+        lambda: delta_validation(MODEL, X, retrained=[MODEL], required=0),
+        "required: expected a share",
+    ),
+    "found": (
+        lambda: delta_validation(MODEL, X, retrained=[MODEL], coverage=2),
+        "coverage: expected a share",
+    ),
+    "order": (
+        lambda: delta_validation(MODEL, X, retrained=[MODEL], deltas=[2, 1]),
+        "deltas: expected some, in rising",
+    ),
+    "stop": (
+        lambda: delta_validation(MODEL, X, retrained=[MODEL], start=1),
+        "stop: expected at least start",
+    ),
+    "step": (
+        lambda: delta_validation(MODEL, X, retrained=[MODEL], step=0),
+        "step: expected a number > 0",
+    ),
     "nobody": (
         lambda: delta_validation(MODEL, X[MODEL.predict(X) == 1], retrained=[MODEL]),
         "X_validation: expected people whom the model does not give 1",

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast import checker
-from holdfast.cli.app import app
+from holdfast.cli._app import app
 from holdfast.datasets import make_loans
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises import (
@@ -39,7 +39,7 @@ from holdfast.promises import (
     write_certificates,
     write_parameters,
 )
-from holdfast.verify.verdict import Verdict
+from holdfast.verify._verdict import Verdict
 
 
 def _fitted(model, X, y):
@@ -54,9 +54,18 @@ def recourse():
     people = make_loans(400)
     X, y = people.drop(columns="accepted"), people["accepted"]
     space = hf.FeatureSpace.from_frame(X, immutable=["age"])
-    network = hf.load_network(_fitted(MLPClassifier((6, 5), max_iter=300, random_state=0), space.encode(X), y))
+    network = hf.load_network(
+        _fitted(MLPClassifier((6, 5), max_iter=300, random_state=0), space.encode(X), y)
+    )
     denied = X[network.predict(space.encode(X)) == 0].head(12)
-    return hf.explain(network, denied, target=1, changes=hf.PlausibleChanges(0.02), generator=hf.NNCE(X), space=space)
+    return hf.explain(
+        network,
+        denied,
+        target=1,
+        changes=hf.PlausibleChanges(0.02),
+        generator=hf.NNCE(X),
+        space=space,
+    )
 
 
 def test_a_folder_of_certificates_is_checked_by_the_copied_module_alone(recourse, root, tmp_path):
@@ -71,7 +80,17 @@ def test_a_folder_of_certificates_is_checked_by_the_copied_module_alone(recourse
     for model in ("model.npz", "model.json"):
         # -I -S: nothing but the standard library is there to be imported.
         files = [f"promises/{file.name}" for file in sorted((tmp_path / "promises").iterdir())]
-        command = [sys.executable, "-I", "-S", "alone.py", *files, "--model", model, "--space", "space.json"]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            "alone.py",
+            *files,
+            "--model",
+            model,
+            "--space",
+            "space.json",
+        ]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.count(": ACCEPTED: ") == len(recourse)
@@ -92,7 +111,9 @@ def test_space_and_row_are_checked_where_they_are_given(recourse):
     document = certificate(recourse, 1)
     row, space = recourse.factuals.iloc[1], recourse.space
     assert check_certificate(document, recourse.network).not_checked == ("about", "space", "row")
-    assert check_certificate(document, recourse.network, space=space, row=row).not_checked == ("about",)
+    assert check_certificate(document, recourse.network, space=space, row=row).not_checked == (
+        "about",
+    )
     other = check_certificate(document, recourse.network, row=recourse.factuals.iloc[2])
     assert not other.accepted
     assert "hashes.row" in other.reason
@@ -137,25 +158,34 @@ def test_command_line(recourse, tmp_path):
     write_certificates(recourse, tmp_path / "all.jsonl")
     recourse.network.save(tmp_path / "model.npz")
     runner = CliRunner()
-    done = runner.invoke(app, ["check", str(tmp_path / "all.jsonl"), "--model", str(tmp_path / "model.npz")])
+    done = runner.invoke(
+        app, ["check", str(tmp_path / "all.jsonl"), "--model", str(tmp_path / "model.npz")]
+    )
     assert done.exit_code == 0, done.output
     assert re.search(
-        rf"{len(recourse)} of {len(recourse)} certificates hold \(\d+ NOT_ROBUST, \d+ ROBUST\)", done.output
+        rf"{len(recourse)} of {len(recourse)} certificates hold \(\d+ NOT_ROBUST, \d+ ROBUST\)",
+        done.output,
     )
     shifted = hf.Network(recourse.network.weights, [b + 0.001 for b in recourse.network.biases])
     shifted.save(tmp_path / "other.npz")
-    done = runner.invoke(app, ["check", str(tmp_path / "all.jsonl"), "--model", str(tmp_path / "other.npz")])
+    done = runner.invoke(
+        app, ["check", str(tmp_path / "all.jsonl"), "--model", str(tmp_path / "other.npz")]
+    )
     assert done.exit_code == 3
     assert "REJECTED: hashes.model" in done.output
     (tmp_path / "empty").mkdir()
-    done = runner.invoke(app, ["check", str(tmp_path / "empty"), "--model", str(tmp_path / "model.npz")])
+    done = runner.invoke(
+        app, ["check", str(tmp_path / "empty"), "--model", str(tmp_path / "model.npz")]
+    )
     assert done.exit_code == 2
 
 
 @pytest.fixture
 def small(tmp_path):
     """A model in a file and a certificate for it in another."""
-    network = hf.Network([[[1.0, -1.0], [0.5, 0.25]], [[1.0, 1.0]]], [[0.0, 0.125], [0.25]], ["no", "yes"])
+    network = hf.Network(
+        [[[1.0, -1.0], [0.5, 0.25]], [[1.0, 1.0]]], [[0.0, 0.125], [0.25]], ["no", "yes"]
+    )
     network.save(tmp_path / "model.npz")
     certs = hf.certify(network, [[1.0, 0.5]], "yes", hf.PlausibleChanges(0.01))
     write_certificate(certificate(certs, 0), tmp_path / "good.json")
@@ -166,7 +196,9 @@ def _rezipped(path, packed=False, **parts):
     """The same archive with some parts added, or put in another's place."""
     with zipfile.ZipFile(path) as archive:
         old = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(
+        path, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+    ) as archive:
         for name, part in (old | parts).items():
             archive.writestr(name, part)
 
@@ -219,7 +251,9 @@ def test_a_small_file_that_unpacks_into_a_huge_one_is_refused_before_it_does(sma
 
 def _alone(folder, *arguments, **options):
     command = [sys.executable, "-I", "-S", checker.__file__, *arguments, "--model", "model.npz"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", **options)
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, encoding="utf-8", **options
+    )
 
 
 def test_nothing_in_a_certificate_writes_lines_of_the_answer(small, tmp_path):
@@ -232,7 +266,9 @@ def test_nothing_in_a_certificate_writes_lines_of_the_answer(small, tmp_path):
         ["forged.json", "REJECTED"], ["half.json", "REJECTED"], ["good.json", "ACCEPTED"],
     ]  # fmt: skip
     assert "\x1b" not in done.stdout
-    done = CliRunner().invoke(app, ["check", str(tmp_path / "forged.json"), "--model", str(tmp_path / "model.npz")])
+    done = CliRunner().invoke(
+        app, ["check", str(tmp_path / "forged.json"), "--model", str(tmp_path / "model.npz")]
+    )
     assert "\x1b" not in done.output
 
 
@@ -242,7 +278,16 @@ def test_a_terminal_without_greek_letters_still_gets_an_answer(small, tmp_path):
     broken["statement"] = checker.statement(broken)
     broken["id"] = checker.sha256({**broken, "id": ""})
     write_certificate(broken, tmp_path / "broken.json")
-    command = [sys.executable, "-X", "utf8=0", "-S", checker.__file__, "broken.json", "--model", "model.npz"]
+    command = [
+        sys.executable,
+        "-X",
+        "utf8=0",
+        "-S",
+        checker.__file__,
+        "broken.json",
+        "--model",
+        "model.npz",
+    ]
     environment = {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert done.returncode == 1
@@ -279,7 +324,9 @@ def test_the_preprocessing_in_a_model_file_is_named_as_not_checked(tmp_path):
     point = pipeline[0].transform(X[-1:])
     certs = hf.certify(network, point, network.predict(point), hf.PlausibleChanges(0.01))
     write_certificate(certificate(certs, 0), tmp_path / "good.json")
-    done = CliRunner().invoke(app, ["check", str(tmp_path / "good.json"), "--model", str(tmp_path / "model.skops")])
+    done = CliRunner().invoke(
+        app, ["check", str(tmp_path / "good.json"), "--model", str(tmp_path / "model.skops")]
+    )
     assert done.exit_code == 0, done.output
     assert re.search("not checked.*preprocessing", done.output)
 
@@ -293,7 +340,9 @@ def test_classes_that_are_equal_in_numpy_are_not_confused():
 
 
 def test_classes_without_a_place_in_json_get_no_certificate():
-    network = hf.Network([[[1.0, -1.0]]], [[0.0]], np.array(["2026-01-01", "2027-01-01"], dtype="datetime64[D]"))
+    network = hf.Network(
+        [[[1.0, -1.0]]], [[0.0]], np.array(["2026-01-01", "2027-01-01"], dtype="datetime64[D]")
+    )
     certs = hf.certify(network, [[1.0, 0.25]], network.classes[1], hf.PlausibleChanges(0.01))
     with pytest.raises(NoCertificateError, match="not JSON"):
         certificate(certs, 0)
@@ -321,15 +370,26 @@ def table():
 def test_scikit_learn_loads_the_witness_and_sees_the_class_flip(table, classes, kind, tmp_path):
     skops = pytest.importorskip("skops.io")
     X, y = table[0], np.array(["no", "yes", "perhaps"])[table[1] % classes]
-    classifier = LogisticRegression() if kind == "logistic" else MLPClassifier((6,), max_iter=60, random_state=0)
-    model = _fitted(make_pipeline(StandardScaler(), classifier) if kind == "pipeline" else classifier, X, y)
+    classifier = (
+        LogisticRegression()
+        if kind == "logistic"
+        else MLPClassifier((6,), max_iter=60, random_state=0)
+    )
+    model = _fitted(
+        make_pipeline(StandardScaler(), classifier) if kind == "pipeline" else classifier, X, y
+    )
     seen = model[:-1].transform(X) if kind == "pipeline" else X
     changes = hf.PlausibleChanges(0.3)
     witness, x, target = _broken(model, seen, changes)
-    saved = save_witness(witness, model, tmp_path / "witness.skops", point=x, target=target, changes=changes)
+    saved = save_witness(
+        witness, model, tmp_path / "witness.skops", point=x, target=target, changes=changes
+    )
     assert not saved.rounded
     assert saved.network == witness
-    loaded = skops.load(tmp_path / "witness.skops", trusted=skops.get_untrusted_types(file=tmp_path / "witness.skops"))
+    loaded = skops.load(
+        tmp_path / "witness.skops",
+        trusted=skops.get_untrusted_types(file=tmp_path / "witness.skops"),
+    )
     final = loaded[-1] if kind == "pipeline" else loaded
     assert final.predict(x[None, :])[0] == saved.predicted != target
     if kind == "pipeline":
@@ -343,12 +403,16 @@ def test_torch_loads_the_state_dict_and_sees_the_class_flip(outputs, double, squ
     torch = pytest.importorskip("torch")
     torch.manual_seed(3)
     end = [torch.nn.Sigmoid() if outputs == 1 else torch.nn.Softmax(dim=1)] if squash else []
-    module = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, outputs), *end).eval()
+    module = torch.nn.Sequential(
+        torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, outputs), *end
+    ).eval()
     module = module.double() if double else module
     X = np.random.default_rng(0).normal(size=(60, 4))
     changes = hf.PlausibleChanges(0.1)
     witness, x, target = _broken(module, X, changes)
-    saved = save_witness(witness, module, tmp_path / "witness.pt", point=x, target=target, changes=changes)
+    saved = save_witness(
+        witness, module, tmp_path / "witness.pt", point=x, target=target, changes=changes
+    )
     assert saved.rounded is not double
     assert changes.contains(hf.load_network(module), saved.network)
     state = torch.load(tmp_path / "witness.pt", weights_only=True)
@@ -366,7 +430,9 @@ def test_onnx_runs_the_witness_and_sees_the_class_flip(table, maker, classes, tm
     X = table[0].astype(np.float32).astype(np.float64)
     changes = hf.PlausibleChanges(0.2)
     witness, x, target = _broken(model, X, changes)
-    saved = save_witness(witness, model, tmp_path / "witness.onnx", point=x, target=target, changes=changes)
+    saved = save_witness(
+        witness, model, tmp_path / "witness.onnx", point=x, target=target, changes=changes
+    )
     network = hf.load_network(str(tmp_path / "witness.onnx"))
     assert network == saved.network
     assert changes.contains(hf.load_network(model), network)
@@ -381,19 +447,26 @@ def _onnx_model(maker, X, y):
 
         rng = np.random.default_rng(5)
         shapes = {"w0": (6, X.shape[1]), "b0": (6,), "w1": (6, y.max() + 1), "b1": (y.max() + 1,)}
-        tensors = [numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n) for n, s in shapes.items()]
+        tensors = [
+            numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n)
+            for n, s in shapes.items()
+        ]
         nodes = [
             helper.make_node("Gemm", ["x", "w0", "b0"], ["h"], transB=1),
             helper.make_node("Relu", ["h"], ["v"]),
             helper.make_node("MatMul", ["v", "w1"], ["m"]),
             helper.make_node("Add", ["m", "b1"], ["z"]),
         ]
-        ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [None, None]) for n in ("x", "z")]
+        ends = [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, [None, None]) for n in ("x", "z")
+        ]
         graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     skl2onnx = pytest.importorskip("skl2onnx")
     logistic = "logistic" in maker
-    classifier = _fitted(LogisticRegression() if logistic else MLPClassifier((6,), max_iter=5, random_state=0), X, y)
+    classifier = _fitted(
+        LogisticRegression() if logistic else MLPClassifier((6,), max_iter=5, random_state=0), X, y
+    )
     proto = skl2onnx.to_onnx(classifier, X[:1].astype(np.float32), options={"zipmap": False})
     return onnx.load_model_from_string(proto.SerializeToString())
 
@@ -408,7 +481,9 @@ def test_a_witness_that_float32_cannot_hold_is_refused(tmp_path):
     certs = hf.certify(module, [[1.0, 0.0]], 1, changes)
     assert not certs.robust[0]
     with pytest.raises(WitnessFileError, match="float64 only"):
-        save_witness(certs.witness(0), module, tmp_path / "w.pt", point=[1.0, 0.0], target=1, changes=changes)
+        save_witness(
+            certs.witness(0), module, tmp_path / "w.pt", point=[1.0, 0.0], target=1, changes=changes
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -416,9 +491,23 @@ def test_the_wrong_kind_of_file_is_refused(tmp_path):
     model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
     network = hf.load_network(model)
     with pytest.raises(InvalidInputError, match=r"ends in \.skops"):
-        save_witness(network, model, tmp_path / "w.onnx", point=[0.0], target=1, changes=hf.PlausibleChanges(0.1))
+        save_witness(
+            network,
+            model,
+            tmp_path / "w.onnx",
+            point=[0.0],
+            target=1,
+            changes=hf.PlausibleChanges(0.1),
+        )
     with pytest.raises(InvalidInputError, match="point: expected numbers"):
-        save_witness(network, model, tmp_path / "w.skops", point=["rent"], target=1, changes=hf.PlausibleChanges(0.1))
+        save_witness(
+            network,
+            model,
+            tmp_path / "w.skops",
+            point=["rent"],
+            target=1,
+            changes=hf.PlausibleChanges(0.1),
+        )
 
 
 def test_class_names_of_any_column_can_be_certified():

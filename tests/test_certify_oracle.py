@@ -48,7 +48,11 @@ def _random_case(rng: np.random.Generator, rows: int) -> Case:
     features = int(rng.integers(1, 6))
     network = random_network(rng, features, hidden, outputs)
     X = random_points(rng, rows, features)
-    target = int(network.predict_index(X)[0]) if rng.random() < 0.8 else int(rng.integers(0, max(2, outputs)))
+    target = (
+        int(network.predict_index(X)[0])
+        if rng.random() < 0.8
+        else int(rng.integers(0, max(2, outputs)))
+    )
     changes = random_changes(rng, len(network.weights))
     least = np.array([least_margins_milp(network, x, target, changes) for x in X])
     return Case(network, X, target, changes, least)
@@ -136,13 +140,17 @@ def test_the_joint_margin_proves_what_separate_ranges_cannot():
         network = random_network(rng, 3, (4, 3), 3)
         x = rng.normal(0.0, 1.0, 3)
         changes = hf.PlausibleChanges(0.05)
-        joint, separate = (f(network, x, 0, changes) for f in (least_margins_milp, separate_margin_milp))
+        joint, separate = (
+            f(network, x, 0, changes) for f in (least_margins_milp, separate_margin_milp)
+        )
         if joint - separate < 1e-3:
             continue
         gaps.append(joint - separate)
         between = shift_last_bias(network, 0, -(joint + separate) / 2)
         assert hf.certify(between, x[None], 0, changes).robust.tolist() == [True]
-        assert hf.certify(between, x[None], 0, changes, method="separate").robust.tolist() == [False]
+        assert hf.certify(between, x[None], 0, changes, method="separate").robust.tolist() == [
+            False
+        ]
     assert max(gaps) > 0.01
 
 
@@ -213,7 +221,12 @@ def test_the_frameworks_that_replay_witnesses_are_set_up_rightly():
             network = random_network(rng, 3, hidden, outputs)
             for x in random_points(rng, 5, 3):
                 expected = network.predict_index(x[None])[0]
-                assert _sklearn_class(network, x) == _torch_class(network, x) == exact_class(network, x) == expected
+                assert (
+                    _sklearn_class(network, x)
+                    == _torch_class(network, x)
+                    == exact_class(network, x)
+                    == expected
+                )
 
 
 # --- a million changed networks ---------------------------------------------------------------------------------------
@@ -254,8 +267,13 @@ def test_no_sampled_or_searched_network_breaks_a_robust_point(seed: int):
     for network, x, target, low, _ in islice(_edges(rng), POINTS // 10):
         changes = hf.PlausibleChanges(0.99 * low)
         assert hf.certify(network, x[None], target, changes).robust.tolist() == [True]
-        batches = [sample_changed(network, changes, SAMPLED // 2, rng, corners=corners) for corners in (True, False)]
-        batches += adversarial_changed(network, changes, x, target, restarts=RESTARTS, steps=STEPS, rng=rng)
+        batches = [
+            sample_changed(network, changes, SAMPLED // 2, rng, corners=corners)
+            for corners in (True, False)
+        ]
+        batches += adversarial_changed(
+            network, changes, x, target, restarts=RESTARTS, steps=STEPS, rng=rng
+        )
         for batch in batches:
             classes = batch.classify(x[None])[:, 0]
             tried += len(classes)
@@ -271,7 +289,9 @@ def test_the_same_search_breaks_points_just_beyond_their_radius():
     for network, x, target, _, high in islice(_edges(rng), 12):
         changes = hf.PlausibleChanges(1.02 * high)
         assert hf.certify(network, x[None], target, changes).robust.tolist() == [False]
-        counter_model, _ = search_counter_model(network, changes, x, target, restarts=RESTARTS, steps=STEPS)
+        counter_model, _ = search_counter_model(
+            network, changes, x, target, restarts=RESTARTS, steps=STEPS
+        )
         outcomes.append(counter_model is not None)
     assert np.mean(outcomes) >= 0.8
 
@@ -297,13 +317,17 @@ def test_margins_are_bounds_of_the_exact_fraction():
 def test_where_only_the_papers_test_fails_the_answer_is_unknown_and_not_a_claim():
     network = hf.Network([[[1.0]], [[1.0], [0.5], [0.0]]], [[1.0], [0.0, 0.0, 0.0]])
     changes = hf.PlausibleChanges((0.5, 0.0))
-    joint, separate = (hf.certify(network, [[1.0]], 0, changes, method=m) for m in ("joint", "separate"))
+    joint, separate = (
+        hf.certify(network, [[1.0]], 0, changes, method=m) for m in ("joint", "separate")
+    )
     assert joint.verdict[0] is hf.Verdict.ROBUST
     assert separate.verdict[0] is hf.Verdict.UNKNOWN
     assert separate.margin_lower[0] <= joint.margin_lower[0] <= separate.margin_upper[0]
 
 
 def test_verdicts_compare_with_their_names():
-    certs = hf.certify(hf.Network([[[-1.0, 1.0]]], [[0.0]]), [[0.7, 0.9], [0.7, 0.7]], 1, hf.PlausibleChanges(0.01))
+    certs = hf.certify(
+        hf.Network([[[-1.0, 1.0]]], [[0.0]]), [[0.7, 0.9], [0.7, 0.7]], 1, hf.PlausibleChanges(0.01)
+    )
     assert (certs.verdict == "ROBUST").tolist() == [True, False]
     assert all(verdict.meaning for verdict in hf.Verdict)

@@ -16,7 +16,7 @@ import pytest
 import holdfast as hf
 from holdfast import checker
 from holdfast.promises import NoCertificateError, certificate, check_certificate
-from holdfast.promises.certificate import checker_model
+from holdfast.promises._certificate import checker_model
 from oracle import exact_class, inside_exactly, least_margins_exact, robust_exactly
 from random_networks import random_changes, random_network, random_points
 
@@ -33,7 +33,12 @@ def bench(root):
 
 def test_the_checker_imports_the_standard_library_alone(root):
     tree = ast.parse((root / "src" / "holdfast" / "checker.py").read_text(encoding="utf-8"))
-    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     modules |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name.split(".")[0] for name in modules} <= sys.stdlib_module_names
 
@@ -73,13 +78,19 @@ def test_verdicts_and_bounds_against_exact_fractions():
             assert (document["verdict"] == "ROBUST") == robust_exactly(least, target)
             seen.add(document["verdict"])
             if document["verdict"] == "ROBUST":
-                rivals = [None] if network.n_outputs == 1 else [part["rival"] for part in document["proof"]["parts"]]
+                rivals = (
+                    [None]
+                    if network.n_outputs == 1
+                    else [part["rival"] for part in document["proof"]["parts"]]
+                )
                 for part, rival in zip(document["proof"]["parts"], rivals, strict=True):
                     assert Fraction(part["bound"]) <= least[rival]
                     if len(hidden) < 2:
                         assert np.nextafter(part["bound"], np.inf) > least[rival]
             elif document["proof"]["method"] == "witness":
-                witness = network.with_parameters(document["proof"]["weights"], document["proof"]["biases"])
+                witness = network.with_parameters(
+                    document["proof"]["weights"], document["proof"]["biases"]
+                )
                 assert inside_exactly(network, changes, witness)
                 assert exact_class(witness, x) == document["proof"]["rival"] != target
     assert seen == {"ROBUST", "NOT_ROBUST"}
@@ -87,7 +98,12 @@ def test_verdicts_and_bounds_against_exact_fractions():
 
 def _random_tree(rng, ranges):
     """Any tree with any multipliers: most prove little, and none may prove too much."""
-    open_ = [(i, j) for i, layer in enumerate(ranges) for j, (low, high) in enumerate(layer) if low < 0 < high]
+    open_ = [
+        (i, j)
+        for i, layer in enumerate(ranges)
+        for j, (low, high) in enumerate(layer)
+        if low < 0 < high
+    ]
     if open_ and rng.random() < 0.6:
         i, j = open_[rng.integers(len(open_))]
         low, high = ranges[i][j]
@@ -101,7 +117,9 @@ def _random_tree(rng, ranges):
         return {}
     unit = int(rng.choice([1, 7, 16]))
     # Some below zero: as a multiplier of L it is refused, as one of U it is as good as any other.
-    lower = [rng.integers(-(rng.random() < 0.1), 3 * unit, len(layer)).tolist() for layer in ranges[1:]]
+    lower = [
+        rng.integers(-(rng.random() < 0.1), 3 * unit, len(layer)).tolist() for layer in ranges[1:]
+    ]
     upper = [rng.integers(-3 * unit, 2 * unit, len(layer)).tolist() for layer in ranges[1:]]
     return {"lower": lower, "upper": upper, "denominator": unit}
 
@@ -145,10 +163,15 @@ def test_multipliers_are_lines_below_every_point_of_a_neuron():
         layer = question.layers[1]
         for _ in range(20):
             v = [Fraction(int(rng.integers(0, 5)), 4) for _ in low[:-1]]
-            before = [(a + (b - a) * share) / low[-1] for a, b, share in zip(low, high, [*v, 0], strict=True)]
+            before = [
+                (a + (b - a) * share) / low[-1]
+                for a, b, share in zip(low, high, [*v, 0], strict=True)
+            ]
             values = []
             for weights in zip(layer.low, layer.high, strict=True):
-                ends = [sum(w * scale * v for w, v in zip(row, before, strict=True)) for row in weights]
+                ends = [
+                    sum(w * scale * v for w, v in zip(row, before, strict=True)) for row in weights
+                ]
                 bottom, top = (max(end, Fraction(0)) for end in ends)
                 values.append(bottom + (top - bottom) * Fraction(int(rng.integers(0, 3)), 2))
             assert proven <= sum(w * scale * v for w, v in zip(row, [*values, 1], strict=True))
@@ -208,7 +231,9 @@ def example():
     X = rng.normal(size=(200, 6))
     radius = hf.certified_radius(network, X, network.predict(X)).lower
     for row in np.argsort(-radius):
-        certs = hf.certify(network, X[[row]], network.predict(X[[row]]), hf.PlausibleChanges(0.999 * radius[row]))
+        certs = hf.certify(
+            network, X[[row]], network.predict(X[[row]]), hf.PlausibleChanges(0.999 * radius[row])
+        )
         document = certificate(certs, 0)
         if "split" in document["proof"]["parts"][0]["tree"]:
             return network, document
@@ -234,13 +259,30 @@ def test_malformed_certificates_are_rejected_and_never_crash(example):
     network, document = example
     model = checker_model(network)
     rng = np.random.default_rng(1)
-    junk = [None, True, -1, 3.5, "x", [], [[]], float("nan"), float("inf"), 10**400, {"split": [1, 0]}, [1, "2"]]
+    junk = [
+        None,
+        True,
+        -1,
+        3.5,
+        "x",
+        [],
+        [[]],
+        float("nan"),
+        float("inf"),
+        10**400,
+        {"split": [1, 0]},
+        [1, "2"],
+    ]
     for _ in range(400):
         changed = copy.deepcopy(document)
         node, key = changed, str(rng.choice(list(changed)))
         while isinstance(node[key], dict | list) and len(node[key]) and rng.random() < 0.7:
             node = node[key]
-            key = int(rng.integers(len(node))) if isinstance(node, list) else str(rng.choice(list(node)))
+            key = (
+                int(rng.integers(len(node)))
+                if isinstance(node, list)
+                else str(rng.choice(list(node)))
+            )
         old = node[key]
         node[key] = junk[rng.integers(len(junk))]
         if node[key] == old or key in ("about", "id"):
@@ -256,7 +298,12 @@ def test_malformed_certificates_are_rejected_and_never_crash(example):
 
 def test_numbers_too_long_to_be_written_are_rejected(example):
     network, document = example
-    for path in (("version",), ("target", "index"), ("proof", "parts", 0, "bound"), ("about", "note")):
+    for path in (
+        ("version",),
+        ("target", "index"),
+        ("proof", "parts", 0, "bound"),
+        ("about", "note"),
+    ):
         changed = copy.deepcopy(document)
         node = changed
         for key in path[:-1]:
@@ -282,7 +329,9 @@ def test_weights_that_are_almost_zero_do_not_stop_a_proof_by_cases(example, tiny
 def test_a_proof_that_is_too_long_says_how_to_allow_more(example):
     network, document = example
     label = network.classes[document["target"]["index"]]
-    certs = hf.certify(network, [document["point"]], label, hf.PlausibleChanges(document["changes"]["delta"]))
+    certs = hf.certify(
+        network, [document["point"]], label, hf.PlausibleChanges(document["changes"]["delta"])
+    )
     with pytest.raises(NoCertificateError, match="more than 2 cases; max_cases= allows more"):
         certificate(certs, 0, max_cases=2)
 
@@ -312,8 +361,16 @@ def test_no_number_that_is_not_finite_is_read(example):
     network, document = example
     for value in (float("nan"), float("inf")):
         changed = {**document, "about": {"note": value}}
-        assert "without NaN" in checker.check(json.dumps(changed).encode(), checker_model(network)).reason
-    entry = {"weights": [[[1.0, float("nan")]]], "biases": [[0.0]], "activations": [], "classes": [0, 1]}
+        assert (
+            "without NaN"
+            in checker.check(json.dumps(changed).encode(), checker_model(network)).reason
+        )
+    entry = {
+        "weights": [[[1.0, float("nan")]]],
+        "biases": [[0.0]],
+        "activations": [],
+        "classes": [0, 1],
+    }
     with pytest.raises(checker.CheckError, match="finite"):
         checker.PlainModel.read(entry)
 
@@ -371,12 +428,17 @@ def test_every_number_is_looked_at(example, kind):
             assert not checker.check(changed, model).accepted
             changed["id"] = checker.sha256({**changed, "id": ""})
             # Other multipliers in a case with room to spare, and another witness in Δ, may prove the same.
-            assert not checker.check(changed, model).accepted or (path[0] == "proof" and free & set(path)), path
+            assert not checker.check(changed, model).accepted or (
+                path[0] == "proof" and free & set(path)
+            ), path
 
 
 def test_the_checker_is_short(root):
     """Small enough to be read by whoever relies on it."""
-    assert len((root / "src" / "holdfast" / "checker.py").read_text(encoding="utf-8").splitlines()) <= 720
+    assert (
+        len((root / "src" / "holdfast" / "checker.py").read_text(encoding="utf-8").splitlines())
+        <= 720
+    )
 
 
 def test_models_are_read_as_network_save_wrote_them(tmp_path):
@@ -391,7 +453,9 @@ def test_models_are_read_as_network_save_wrote_them(tmp_path):
     assert model.sha256 == checker_model(network).sha256
     whole = (tmp_path / "model.npz").read_bytes()
     for place in range(0, len(whole), 7):
-        (tmp_path / "broken.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        (tmp_path / "broken.npz").write_bytes(
+            whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
+        )
         try:
             damaged = checker.load_model(tmp_path / "broken.npz")
         except checker.CheckError:
@@ -413,14 +477,35 @@ TYPES = {
 
 def _faults(value, schema, root, where="$"):
     """What a value breaks of a schema; the keywords that ours uses, and an error for any other."""
-    known = {"$ref", "type", "const", "enum", "anyOf", "properties", "required", "additionalProperties", "items"}
-    known |= {"minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "pattern", "description"}
+    known = {
+        "$ref",
+        "type",
+        "const",
+        "enum",
+        "anyOf",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+    }
+    known |= {
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "pattern",
+        "description",
+    }
     assert set(schema) <= known | {"$schema", "title", "$defs"}
     if "$ref" in schema:
         yield from _faults(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root, where)
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
-    fits = [isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool)) for kind in kinds]
+    fits = [
+        isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+        for kind in kinds
+    ]
     simple = [
         (not kinds or any(fits), "type"),
         ("const" not in schema or (value == schema["const"] and type(value) is type(schema["const"])), "const"),
@@ -439,7 +524,9 @@ def _faults(value, schema, root, where="$"):
             yield from _faults(item, schema.get("items", {}), root, f"{where}[{i}]")
     if isinstance(value, dict) and kinds == ["object"]:
         properties = schema.get("properties", {})
-        yield from (f"{where}: {key} is missing" for key in schema.get("required", ()) if key not in value)
+        yield from (
+            f"{where}: {key} is missing" for key in schema.get("required", ()) if key not in value
+        )
         for key, item in value.items():
             if key in properties:
                 yield from _faults(item, properties[key], root, f"{where}.{key}")
@@ -451,17 +538,46 @@ def test_every_kind_of_certificate_obeys_the_published_schema(root, bench, examp
     schema = json.loads((root / "docs" / "certificate.schema.json").read_text(encoding="utf-8"))
     made = bench.make(200, 3, bench.Tally())
     documents = {one.kind: one.document for one in made} | {"splits": example[1]}
-    assert {"NOT_ROBUST, today", "NOT_ROBUST, witness", "ROBUST, interval", "splits"} <= set(documents)
+    assert {"NOT_ROBUST, today", "NOT_ROBUST, witness", "ROBUST, interval", "splits"} <= set(
+        documents
+    )
     for kind, document in documents.items():
         assert [*_faults(document, schema, schema)] == [], kind
     # A radius for each weight and bias, and a proof by cases.
-    part = {"rival": 0, "method": "cases", "bound": 0.5, "tree": {"split": [0, 1], "below": {}, "above": {}}}
+    part = {
+        "rival": 0,
+        "method": "cases",
+        "bound": 0.5,
+        "tree": {"split": [0, 1], "below": {}, "above": {}},
+    }
     own = {**example[1], "proof": {"parts": [part]}}
     matrices, vectors = [[[0.0, 0.5]], [[0.25]]], [[0.0], [0.5]]
     twice = [[matrix, matrix] for matrix in matrices]
-    for delta, biases in ((matrices, False), (matrices, vectors), (twice, vectors), (twice, [[v, v] for v in vectors])):
-        assert [*_faults({**own, "changes": {"delta": delta, "norm": "inf", "biases": biases}}, schema, schema)] == []
-    for delta, biases in ((matrices, [0.5]), ([[[-0.5]]], False), ([[0.5]], False), ([[[matrices]]], False)):
-        assert [*_faults({**own, "changes": {"delta": delta, "norm": "inf", "biases": biases}}, schema, schema)]
+    for delta, biases in (
+        (matrices, False),
+        (matrices, vectors),
+        (twice, vectors),
+        (twice, [[v, v] for v in vectors]),
+    ):
+        assert [
+            *_faults(
+                {**own, "changes": {"delta": delta, "norm": "inf", "biases": biases}},
+                schema,
+                schema,
+            )
+        ] == []
+    for delta, biases in (
+        (matrices, [0.5]),
+        ([[[-0.5]]], False),
+        ([[0.5]], False),
+        ([[[matrices]]], False),
+    ):
+        assert [
+            *_faults(
+                {**own, "changes": {"delta": delta, "norm": "inf", "biases": biases}},
+                schema,
+                schema,
+            )
+        ]
     broken = {**example[1], "verdict": "UNKNOWN", "extra": 1}
     assert [*_faults(broken, schema, schema)] == ["$.verdict: enum", "$: extra is unknown"]

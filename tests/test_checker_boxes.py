@@ -26,11 +26,20 @@ def _layers(model, entry):
         delta, own = entry["delta"], entry["biases"]
         if _depth(delta) < 2:
             radius = delta[i] if isinstance(delta, list) else delta
-            rows = np.full(np.shape(weights), radius).tolist(), np.full(len(biases), radius * own).tolist()
+            rows = (
+                np.full(np.shape(weights), radius).tolist(),
+                np.full(len(biases), radius * own).tolist(),
+            )
             sides = [rows, rows]
         else:
             first = delta[i] if _depth(delta) == 4 else [delta[i]] * 2
-            second = [[0.0] * len(biases)] * 2 if own is False else own[i] if _depth(own) == 3 else [own[i]] * 2
+            second = (
+                [[0.0] * len(biases)] * 2
+                if own is False
+                else own[i]
+                if _depth(own) == 3
+                else [own[i]] * 2
+            )
             sides = list(zip(first, second, strict=True))
         layer = []
         for sign, (by_weight, by_bias) in zip((-1, 1), sides, strict=True):
@@ -63,7 +72,9 @@ def _solve(rows, right):
         system[i] = [v / system[i][i] for v in system[i]]
         for k in range(len(system)):
             if k != i:
-                system[k] = [a - system[k][i] * b for a, b in zip(system[k], system[i], strict=True)]
+                system[k] = [
+                    a - system[k][i] * b for a, b in zip(system[k], system[i], strict=True)
+                ]
     return [row[-1] for row in system]
 
 
@@ -71,7 +82,10 @@ def _margin_row(layer, target, rival):
     low, high = layer
     if len(low) == 1:
         return (low[0], high[0]) if target == 1 else ([-w for w in high[0]], [-w for w in low[0]])
-    return tuple([a - b for a, b in zip(x[target], y[rival], strict=True)] for x, y in ((low, high), (high, low)))
+    return tuple(
+        [a - b for a, b in zip(x[target], y[rival], strict=True)]
+        for x, y in ((low, high), (high, low))
+    )
 
 
 def least_margin(model, entry, point, target, rival):
@@ -88,15 +102,23 @@ def least_margin(model, entry, point, target, rival):
         total = low[-1]
         for j, rows in enumerate(zip(*second, strict=True)):
             ends = _ends(*rows, v)
-            total += min(low[j] * max(z, 0) if relu[1] else min(low[j] * z, high[j] * z) for z in ends)
+            total += min(
+                low[j] * max(z, 0) if relu[1] else min(low[j] * z, high[j] * z) for z in ends
+            )
         return total
 
     least = math.inf
     for cell in itertools.product(*sides):
-        planes = [([int(i == j) for j in range(len(cell))], end) for i, ends in enumerate(cell) for end in set(ends)]
+        planes = [
+            ([int(i == j) for j in range(len(cell))], end)
+            for i, ends in enumerate(cell)
+            for end in set(ends)
+        ]
         for a, b in zip(*second, strict=True):
             for one, other in ((a, b), (b, a)):
-                normal = [x if end[1] > 0 else y for x, y, end in zip(one, other, cell, strict=False)]
+                normal = [
+                    x if end[1] > 0 else y for x, y, end in zip(one, other, cell, strict=False)
+                ]
                 planes.append((normal, -one[-1]))
         for chosen in itertools.combinations(planes, len(cell)):
             v = _solve(*zip(*chosen, strict=True))
@@ -113,7 +135,9 @@ def _model(rng, sizes, kinds):
     weights = [(rng.integers(-12, 13, (b, a)) / 8).tolist() for a, b in itertools.pairwise(sizes)]
     biases = [(rng.integers(-6, 7, b) / 8).tolist() for b in sizes[1:]]
     classes = list(range(max(2, sizes[-1])))
-    return checker.PlainModel.read({"weights": weights, "biases": biases, "activations": kinds, "classes": classes})
+    return checker.PlainModel.read(
+        {"weights": weights, "biases": biases, "activations": kinds, "classes": classes}
+    )
 
 
 def _entry(rng, model, size):
@@ -122,7 +146,11 @@ def _entry(rng, model, size):
     if form == 0:
         return {"delta": size, "norm": "inf", "biases": bool(rng.integers(2))}
     if form == 1:
-        return {"delta": [size * float(r) for r in rng.random(len(model.weights))], "norm": "inf", "biases": True}
+        return {
+            "delta": [size * float(r) for r in rng.random(len(model.weights))],
+            "norm": "inf",
+            "biases": True,
+        }
 
     def one(part):
         radii = size * rng.random(np.shape(part)) * (rng.random(np.shape(part)) < 0.8)
@@ -136,7 +164,11 @@ def _entry(rng, model, size):
 
 
 def _question(rng, depth=2):
-    sizes = [int(rng.integers(1, 4)), *rng.integers(1, 4, depth).tolist(), int(rng.choice([1, 1, 2, 3]))]
+    sizes = [
+        int(rng.integers(1, 4)),
+        *rng.integers(1, 4, depth).tolist(),
+        int(rng.choice([1, 1, 2, 3])),
+    ]
     model = _model(rng, sizes, [str(rng.choice(["relu", "identity"])) for _ in range(depth)])
     entry = _entry(rng, model, float(2.0 ** rng.integers(-6, 1)))
     point = (rng.integers(-8, 9, sizes[0]) / 8).tolist()
@@ -151,7 +183,12 @@ def _asked(model, entry, point, target):
 
 def _tree(rng, question, case, rival):
     """Any tree with any multipliers: most prove little, and none may prove too much."""
-    open_ = [(i, j) for i, layer in enumerate(case) for j, (low, high) in enumerate(layer) if low < 0 < high]
+    open_ = [
+        (i, j)
+        for i, layer in enumerate(case)
+        for j, (low, high) in enumerate(layer)
+        if low < 0 < high
+    ]
     if open_ and rng.random() < 0.7:
         i, j = open_[rng.integers(len(open_))]
         node = {"split": [i, j]}
@@ -192,7 +229,10 @@ def test_no_proof_exceeds_the_least_margin(seed):
     met = 0
     for _ in range(60):
         model, entry, point, target, rival = _question(rng)
-        question, least = _asked(model, entry, point, target), least_margin(model, entry, point, target, rival)
+        question, least = (
+            _asked(model, entry, point, target),
+            least_margin(model, entry, point, target, rival),
+        )
         assert question.bound({"rival": rival, "method": "interval"}) <= least
         for _ in range(8):
             tree = _tree(rng, question, question.ranges, rival)
@@ -207,7 +247,10 @@ def test_no_proof_exceeds_what_a_search_finds_in_deeper_networks():
     tight = 0
     for k in range(40):
         model, entry, point, target, rival = _question(rng, 3 + k % 2)
-        question, found = _asked(model, entry, point, target), _searched(rng, model, entry, point, target, rival)
+        question, found = (
+            _asked(model, entry, point, target),
+            _searched(rng, model, entry, point, target, rival),
+        )
         for _ in range(8):
             tree = _tree(rng, question, question.ranges, rival)
             bound = question.bound({"rival": rival, "method": "cases", "tree": tree})
@@ -254,12 +297,19 @@ def test_the_least_of_a_function_with_two_slopes():
 def _prove(rng, question, rival, case, budget):
     """A tree that is enough, or None: the checker's own lines, some others, and then two cases."""
     budget[0] -= 1
-    open_ = [(i, j) for i, layer in enumerate(case) for j, (low, high) in enumerate(layer) if low < 0 < high]
+    open_ = [
+        (i, j)
+        for i, layer in enumerate(case)
+        for j, (low, high) in enumerate(layer)
+        if low < 0 < high
+    ]
     # Now and then more cases than it takes, for the forger to work on.
     if not open_ or rng.random() < 0.6:
         leaves = [{}, *(_leaf(rng, question, case, rival) for _ in range(3))]
         for leaf in leaves[:: rng.choice([-1, 1])]:
-            if question.suffices(rival, min(question.tree(leaf, *question.margin(rival), case, ""))):
+            if question.suffices(
+                rival, min(question.tree(leaf, *question.margin(rival), case, ""))
+            ):
                 return leaf
     if not open_ or budget[0] < 0:
         return None
@@ -294,7 +344,10 @@ def _robust(rng):
     """A certificate with a proof by cases of a margin that is close to zero, and its model; None if none is found."""
     model, entry, point, target, _ = _question(rng)
     rivals = [c for c in range(len(model.classes)) if c != target]
-    if any(not _asked(model, STILL, point, target).bound({"rival": c, "method": "interval"}) > 0 for c in rivals):
+    if any(
+        not _asked(model, STILL, point, target).bound({"rival": c, "method": "interval"}) > 0
+        for c in rivals
+    ):
         return None
     while not all(least_margin(model, entry, point, target, c) > 0 for c in rivals):
         entry = {**entry, "delta": _scaled(entry["delta"], 0.9)}
@@ -315,13 +368,19 @@ def _scaled(value, factor):
 
 
 def _nodes(tree):
-    return [tree, *(node for key in ("below", "above") if key in tree for node in _nodes(tree[key]))]
+    return [
+        tree,
+        *(node for key in ("below", "above") if key in tree for node in _nodes(tree[key])),
+    ]
 
 
 def _radius(rng, document):
     """One radius, wherever it is, becomes larger or smaller."""
     changes = document["changes"]
-    holder, key = changes, "delta" if not isinstance(changes["biases"], list) or rng.integers(2) else "biases"
+    holder, key = (
+        changes,
+        "delta" if not isinstance(changes["biases"], list) or rng.integers(2) else "biases",
+    )
     while isinstance(holder[key], list):
         holder = holder[key]
         key = int(rng.integers(len(holder)))
@@ -363,7 +422,12 @@ def test_forgeries_are_accepted_only_where_they_are_true():
             continue
         document, model = found
         made += 1
-        trees |= {key for part in document["proof"]["parts"] for node in _nodes(part["tree"]) for key in node}
+        trees |= {
+            key
+            for part in document["proof"]["parts"]
+            for node in _nodes(part["tree"])
+            for key in node
+        }
         report = checker.check(json.dumps(document).encode(), model)
         assert report.accepted, report.reason
         for forge in (_radius, _radius, _directions, _node, _node, _node, _node):
@@ -382,7 +446,9 @@ def test_forgeries_are_accepted_only_where_they_are_true():
             if checker.check(_signed(changed), model).accepted:
                 accepted += 1
                 for part in changed["proof"]["parts"]:
-                    least = least_margin(model, changed["changes"], changed["point"], target, part["rival"])
+                    least = least_margin(
+                        model, changed["changes"], changed["point"], target, part["rival"]
+                    )
                     assert least >= Fraction(part["bound"])
                     assert question.suffices(part["rival"], least)
             else:
@@ -410,16 +476,31 @@ def test_each_parameter_moves_down_and_up_by_its_own_radius():
     # The other way up: 2 + 1.25 + (-0.5 + 0.25) = 3 at the most.
     assert _asked(MODEL, PAIRS, [2.0, 0.0], 0).bound({"rival": 1, "method": "interval"}) == -3
     # A value below zero turns a weight round: -1.25 is least with the weight as it is, 1.0, and not with 0.5.
-    assert _asked(MODEL, PAIRS, [-3.0, 0.0], 1).bound({"rival": 0, "method": "interval"}) == -3 - 1.25 - 0.75
+    assert (
+        _asked(MODEL, PAIRS, [-3.0, 0.0], 1).bound({"rival": 0, "method": "interval"})
+        == -3 - 1.25 - 0.75
+    )
 
 
 @pytest.mark.parametrize(
     ("weight", "bias", "inside"),
-    [(0.75, -0.75, True), (1.0, -0.5, True), (0.7, -0.5, False), (1.01, -0.5, False), (1.0, -0.2, False)],
+    [
+        (0.75, -0.75, True),
+        (1.0, -0.5, True),
+        (0.7, -0.5, False),
+        (1.01, -0.5, False),
+        (1.0, -0.2, False),
+    ],
 )
 def test_a_witness_lies_between_the_radii_down_and_up(weight, bias, inside):
     weights, biases = [[[weight, -2.0], [0.5, 1.0]], [[1.0, 1.0]]], [[0.0, 0.25], [bias]]
-    proof = {"rival": 1, "method": "witness", "bound": -2 * weight - 1.25 - bias, "weights": weights, "biases": biases}
+    proof = {
+        "rival": 1,
+        "method": "witness",
+        "bound": -2 * weight - 1.25 - bias,
+        "weights": weights,
+        "biases": biases,
+    }
     document = _certificate(MODEL, PAIRS, [2.0, 0.0], 0, "NOT_ROBUST", proof)
     report = checker.check(document, MODEL)
     assert report.accepted == inside
@@ -439,7 +520,10 @@ def test_a_witness_lies_between_the_radii_down_and_up(weight, bias, inside):
         ({"delta": DOWN[:1]}, "changes.delta: expected arrays"),
         ({"delta": [DOWN[0], 0.1]}, "changes.delta: expected arrays"),
         ({"delta": [0.1, DOWN[1]]}, "changes.delta: expected arrays"),
-        ({"delta": [[DOWN[0], UP[0], UP[0]], [DOWN[1], UP[1], UP[1]]]}, "changes.delta: expected arrays"),
+        (
+            {"delta": [[DOWN[0], UP[0], UP[0]], [DOWN[1], UP[1], UP[1]]]},
+            "changes.delta: expected arrays",
+        ),
         ({"delta": [[], []]}, "changes.delta: expected arrays"),
         ({"delta": []}, "not empty"),
         ({"delta": [[[0.25], [0.0]], [[0.0, 0.5]]]}, "changes.delta: expected arrays"),
@@ -460,7 +544,9 @@ def test_radii_that_do_not_fit_the_model_are_refused(changes, reason):
 
 def test_each_layer_may_have_one_radius_for_both_ways_or_two():
     mixed, pairs = (
-        checker.read_changes({"norm": "inf", "biases": SHIFTS, "delta": [first, [DOWN[1], UP[1]]]}, MODEL)
+        checker.read_changes(
+            {"norm": "inf", "biases": SHIFTS, "delta": [first, [DOWN[1], UP[1]]]}, MODEL
+        )
         for first in (DOWN[0], [DOWN[0], DOWN[0]])
     )
     assert mixed == pairs
@@ -510,7 +596,10 @@ LINES = {"lower": [[1, 1]], "upper": [[0, 0]], "denominator": 1}
         ({"split": [2, 0], "below": {}, "above": {}}, "either side of zero"),
         ({"split": [-1, 0], "below": {}, "above": {}}, "either side of zero"),
         ({"split": [0], "below": {}, "above": {}}, "either side of zero"),
-        ({"split": [0, 0], "below": {"split": [0, 0], "below": {}, "above": {}}, "above": {}}, "below.split"),
+        (
+            {"split": [0, 0], "below": {"split": [0, 0], "below": {}, "above": {}}, "above": {}},
+            "below.split",
+        ),
     ],
 )
 def test_trees_that_say_too_much_are_refused(tree, reason):

@@ -44,7 +44,9 @@ def random_case(rng, kind, size=None):
         changes = hf.PlausibleShift(size)
     elif kind == "ensemble":
         builds = [hidden if rng.random() < 0.5 or outputs == 2 else (2,) for _ in range(3)]
-        changes = hf.EnsembleShift([random_network(rng, 3, build, outputs) for build in builds], size)
+        changes = hf.EnsembleShift(
+            [random_network(rng, 3, build, outputs) for build in builds], size
+        )
     else:
         changes = hf.Ellipsoid(random_shape(rng, network.n_parameters), size)
     return network, X, network.predict(X), changes
@@ -52,7 +54,9 @@ def random_case(rng, kind, size=None):
 
 def logits_exactly(network, x):
     values = [Fraction(float(v)) for v in x]
-    for weight, bias, kind in zip(network.weights, network.biases, (*network.activations, ""), strict=True):
+    for weight, bias, kind in zip(
+        network.weights, network.biases, (*network.activations, ""), strict=True
+    ):
         values = [
             sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(b))
             for row, b in zip(weight.tolist(), bias.tolist(), strict=True)
@@ -69,7 +73,9 @@ def margins_exactly(network, x, target):
 def solved_exactly(shape, g):
     """gᵀ H⁻¹ g by Gauss and Jordan, pivots wherever they are."""
     n = len(g)
-    rows = [[Fraction(v) for v in row] + [Fraction(b)] for row, b in zip(shape.tolist(), g, strict=True)]
+    rows = [
+        [Fraction(v) for v in row] + [Fraction(b)] for row, b in zip(shape.tolist(), g, strict=True)
+    ]
     for k in range(n):
         best = max(range(k, n), key=lambda i: abs(rows[i][k]))
         rows[k], rows[best] = rows[best], rows[k]
@@ -90,8 +96,14 @@ def holds_exactly(network, x, target, changes):
     size = Fraction(changes.size)
     if isinstance(changes, hf.Ellipsoid):
         for c, margin in today.items():
-            signs = [1] if network.n_outputs == 1 else [(k == target) - (k == c) for k in range(network.n_outputs)]
-            g = [sign * Fraction(v) for sign in signs for v in x.tolist()] + [Fraction(sign) for sign in signs]
+            signs = (
+                [1]
+                if network.n_outputs == 1
+                else [(k == target) - (k == c) for k in range(network.n_outputs)]
+            )
+            g = [sign * Fraction(v) for sign in signs for v in x.tolist()] + [
+                Fraction(sign) for sign in signs
+            ]
             if margin < 0 or not wins(c, margin**2 - size**2 * solved_exactly(changes.shape, g)):
                 return False
         return True
@@ -135,11 +147,18 @@ def forged(document, network, change):
 def test_the_last_bit_and_ties_decide():
     network = hf.Network([[[1.0, 0.0]]], [[0.0]])
     above = float(np.nextafter(0.5, 1.0))
-    for x, margin, verdict in ((0.5, 0.5, "ROBUST"), (0.5, above, "NOT_ROBUST"), (above, above, "ROBUST")):
+    for x, margin, verdict in (
+        (0.5, 0.5, "ROBUST"),
+        (0.5, above, "NOT_ROBUST"),
+        (above, above, "ROBUST"),
+    ):
         document = certificate(hf.certify(network, [[x, 0.0]], 1, hf.PlausibleShift(margin)), 0)
         assert document["verdict"] == verdict
     mirrored = hf.Network([[[-1.0, 0.0]]], [[0.0]])
-    assert certificate(hf.certify(mirrored, [[0.5, 0.0]], 0, hf.PlausibleShift(0.5)), 0)["verdict"] == "NOT_ROBUST"
+    assert (
+        certificate(hf.certify(mirrored, [[0.5, 0.0]], 0, hf.PlausibleShift(0.5)), 0)["verdict"]
+        == "NOT_ROBUST"
+    )
     # The margin is 3, and the reach of (2, 1, 1) is sqrt(4 + 1 + 4).
     shape, whole, x = np.diag([1.0, 1.0, 0.25]), hf.Network([[[1.0, 1.0]]], [[0.0]]), [[2.0, 1.0]]
     document = certificate(hf.certify(whole, x, 1, hf.Ellipsoid(shape, 1.0)), 0)
@@ -180,7 +199,20 @@ def test_every_field_that_is_tampered_with_is_noticed(kind, verdict):
     report = check_certificate(document, network)
     assert report.accepted
     assert report.not_checked[-1] == "the chance, which is measured"
-    junk = [None, True, -1, 3.5, "x", [], [[]], {}, 10**400, {"kind": "shift"}, [1, "2"], ["ROBUST"]]
+    junk = [
+        None,
+        True,
+        -1,
+        3.5,
+        "x",
+        [],
+        [[]],
+        {},
+        10**400,
+        {"kind": "shift"},
+        [1, "2"],
+        ["ROBUST"],
+    ]
     for path in list(_paths(document))[1:]:
         for value in junk:
             changed = put(document, path, value)
@@ -194,7 +226,11 @@ def test_every_field_that_is_tampered_with_is_noticed(kind, verdict):
             except checker.CheckError:
                 continue
             # Numbers may be others for which the same is true: that is another true certificate.
-            number = path in set(_numbers(document)) and isinstance(value, int | float) and path[0] == "changes"
+            number = (
+                path in set(_numbers(document))
+                and isinstance(value, int | float)
+                and path[0] == "changes"
+            )
             assert not report.accepted or number, (path, value, report)
             if report.accepted:
                 still_true(network, put(document, path, value), verdict)
@@ -205,12 +241,17 @@ def still_true(network, document, verdict):
     if entry["kind"] == "shift":
         changes = hf.PlausibleShift(entry["margin"])
     elif entry["kind"] == "ensemble":
-        models = [hf.Network(m["weights"], m["biases"], activations=m["activations"]) for m in entry["models"]]
+        models = [
+            hf.Network(m["weights"], m["biases"], activations=m["activations"])
+            for m in entry["models"]
+        ]
         changes = hf.EnsembleShift(models, entry["margin"])
     else:
         changes = hf.Ellipsoid(entry["shape"], entry["radius"])
     target = document["target"]["index"]
-    assert holds_exactly(network, np.array(document["point"]), target, changes) == (verdict == "ROBUST")
+    assert holds_exactly(network, np.array(document["point"]), target, changes) == (
+        verdict == "ROBUST"
+    )
 
 
 @pytest.mark.parametrize(
@@ -237,12 +278,16 @@ def test_an_ellipsoid_of_a_network_with_hidden_layers_is_refused():
     deep = hf.Network([[[1.0]], [[1.0]]], [[0.0], [0.5]])
     certs = hf.certify(deep, [[1.0]], 1, hf.PlausibleShift(0.1))
     changes = {"kind": "ellipsoid", "radius": 0.1, "shape": np.eye(4).tolist()}
-    assert "without hidden layers" in forged(certificate(certs, 0), deep, {"changes": changes}).reason
+    assert (
+        "without hidden layers" in forged(certificate(certs, 0), deep, {"changes": changes}).reason
+    )
 
 
 def test_models_of_an_ensemble_read_what_todays_reads():
     network = hf.Network([[[1.0, 0.0]]], [[0.0]])
-    document = certificate(hf.certify(network, [[2.0, 1.0]], 1, hf.EnsembleShift([network], 0.5)), 0)
+    document = certificate(
+        hf.certify(network, [[2.0, 1.0]], 1, hf.EnsembleShift([network], 0.5)), 0
+    )
     for weights, biases in (([[[1.0]]], [[0.0]]), ([[[1.0, 0.0], [0.0, 1.0]]], [[0.0, 0.0]])):
         models = [{"weights": weights, "biases": biases, "activations": []}]
         changes = document["changes"] | {"models": models}
@@ -252,7 +297,9 @@ def test_models_of_an_ensemble_read_what_todays_reads():
 def test_a_chance_is_stated_and_not_checked(tmp_path, root):
     network = hf.Network([[[1.0, 0.0]]], [[0.0]])
     for changes in (hf.PlausibleShift(0.5), hf.PlausibleChanges(0.01)):
-        certs = hf.certify(network, [[2.0, 1.0]], 1, changes.calibrated(Chance(0.1, 20, 0.9, "each on other rows")))
+        certs = hf.certify(
+            network, [[2.0, 1.0]], 1, changes.calibrated(Chance(0.1, 20, 0.9, "each on other rows"))
+        )
         document = certificate(certs, 0)
         assert document["changes"]["chance"]["models"] == 20
         assert "chance" not in document["statement"]
@@ -269,7 +316,9 @@ def test_a_model_known_by_its_scores_has_no_certificate(tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2))
     forest = RandomForestClassifier(5, random_state=0).fit(X, X[:, 0] > 0)
     certs = hf.certify(forest, X[:3], forest.predict(X[:3]), hf.PlausibleShift(0.1))
-    with pytest.raises(NoCertificateError, match="it takes a network, whose numbers others can check"):
+    with pytest.raises(
+        NoCertificateError, match="it takes a network, whose numbers others can check"
+    ):
         certificate(certs, 0)
     table = write_certificates(certs, tmp_path / "none.jsonl")
     assert table["certificate"].isna().all()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
-from holdfast.cli.tables import read_table
+from holdfast.cli._tables import read_table
 
 runner = CliRunner()
 DELTA = 0.05
@@ -21,7 +21,8 @@ DELTA = 0.05
 def network():
     rng = np.random.default_rng(0)
     return hf.Network(
-        [rng.normal(size=(6, 3)), rng.normal(size=(5, 6)), rng.normal(size=(1, 5))], [[0.1] * 6, [0.1] * 5, [0.5]]
+        [rng.normal(size=(6, 3)), rng.normal(size=(5, 6)), rng.normal(size=(1, 5))],
+        [[0.1] * 6, [0.1] * 5, [0.5]],
     )
 
 
@@ -84,7 +85,9 @@ def test_other_formats_hold_the_same(files, name):
 @pytest.mark.parametrize("name", ["points.csv.gz", "points.parquet"])
 def test_other_formats_are_read(files, name):
     frame = read_table(files / "points.csv")
-    frame.to_parquet(files / name) if name.endswith("parquet") else frame.to_csv(files / name, index=False)
+    frame.to_parquet(files / name) if name.endswith("parquet") else frame.to_csv(
+        files / name, index=False
+    )
     first = run(files, "certify", "--delta", DELTA, *KEYS)
     second = run(files, "certify", "--delta", DELTA, *KEYS, data=name)
     assert first.output.splitlines()[:10] == second.output.splitlines()[:10]
@@ -96,7 +99,10 @@ def test_other_formats_are_read(files, name):
         (["--delta", "0.05", "--norm", "2"], hf.PlausibleChanges(0.05, 2)),
         (["--delta", "0.05", "--norm", "1"], hf.PlausibleChanges(0.05, 1)),
         (["--delta", "0.05", "--no-biases"], hf.PlausibleChanges(0.05, biases=False)),
-        (["--delta", "0.05", "--delta", "0.1", "--delta", "0"], hf.PlausibleChanges((0.05, 0.1, 0.0))),
+        (
+            ["--delta", "0.05", "--delta", "0.1", "--delta", "0"],
+            hf.PlausibleChanges((0.05, 0.1, 0.0)),
+        ),
     ],
 )
 def test_the_options_describe_delta(files, network, arguments, changes):
@@ -107,7 +113,18 @@ def test_the_options_describe_delta(files, network, arguments, changes):
 
 
 def test_rows_are_numbered_without_an_index(files):
-    run(files, "certify", "--delta", DELTA, "--drop", "person", "--drop", "label", "--out", files / "verdicts.csv")
+    run(
+        files,
+        "certify",
+        "--delta",
+        DELTA,
+        "--drop",
+        "person",
+        "--drop",
+        "label",
+        "--out",
+        files / "verdicts.csv",
+    )
     assert pd.read_csv(files / "verdicts.csv")["row"].tolist() == list(range(40))
 
 
@@ -139,7 +156,15 @@ def test_factuals_are_matched_by_key(files, network):
     frame = read_table(files / "points.csv")
     frame.sample(frac=1, random_state=0).to_csv(files / "factuals.csv", index=False)
     result = run(
-        files, "certify", "--delta", DELTA, *KEYS, "--factuals", files / "factuals.csv", "--out", files / "v.csv"
+        files,
+        "certify",
+        "--delta",
+        DELTA,
+        *KEYS,
+        "--factuals",
+        files / "factuals.csv",
+        "--out",
+        files / "v.csv",
     )
     assert result.exit_code == 0, result.output
     points = points_of(files)
@@ -152,7 +177,13 @@ def test_factuals_are_matched_by_key(files, network):
 
 @pytest.mark.parametrize(
     ("classes", "target"),
-    [([0, 1], "1"), ([0, 1], "1.0"), (["no", "yes"], "yes"), ([0.0, 1.0], "1"), ([False, True], "True")],
+    [
+        ([0, 1], "1"),
+        ([0, 1], "1.0"),
+        (["no", "yes"], "yes"),
+        ([0.0, 1.0], "1"),
+        ([False, True], "True"),
+    ],
 )
 def test_the_target_is_spelled_as_the_model_spells_it(files, network, classes, target):
     hf.Network(network.weights, network.biases, classes).save(files / "named.npz")
@@ -205,7 +236,11 @@ BAD = {
         "expected a file in an existing folder",
     ),
     "fewer factuals": ([*NAMELESS, "--factuals", "{files}/one.csv"], {}, "expected 40 rows"),
-    "factual without a key": ([*PLAIN, *KEYS, "--factuals", "{files}/one_person.csv"], {}, "got none for"),
+    "factual without a key": (
+        [*PLAIN, *KEYS, "--factuals", "{files}/one_person.csv"],
+        {},
+        "got none for",
+    ),
 }
 
 
@@ -214,7 +249,9 @@ def test_bad_input_is_one_line_and_exit_code_2(files, case):
     for name, text in UNREADABLE.items():
         (files / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     arguments, others, message = BAD[case]
-    result = run(files, "certify", *(argument.format(files=files) for argument in arguments), **others)
+    result = run(
+        files, "certify", *(argument.format(files=files) for argument in arguments), **others
+    )
     assert result.exit_code == 2, result.output
     # A usage error comes in a frame, wrapped wherever the path's length has it.
     assert message in " ".join(result.output.replace("│", " ").split())
@@ -259,8 +296,21 @@ def test_version_and_help():
 
 def test_the_installed_command(files):
     script = Path(sys.executable).with_name("holdfast")
-    arguments = ["certify", "--model", "model.npz", "--data", "points.csv", "--target", "1", "--delta", "0.05", *KEYS]
-    done = subprocess.run([script, *arguments, "--fail-if-broken"], cwd=files, capture_output=True, text=True)
+    arguments = [
+        "certify",
+        "--model",
+        "model.npz",
+        "--data",
+        "points.csv",
+        "--target",
+        "1",
+        "--delta",
+        "0.05",
+        *KEYS,
+    ]
+    done = subprocess.run(
+        [script, *arguments, "--fail-if-broken"], cwd=files, capture_output=True, text=True
+    )
     assert done.returncode == 3
     assert "rows provably keep class 1" in done.stdout
     assert done.stderr.startswith("error: ")
@@ -268,5 +318,7 @@ def test_the_installed_command(files):
 
 
 def test_python_m_holdfast():
-    done = subprocess.run([sys.executable, "-m", "holdfast", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == f"holdfast {hf.__version__}"

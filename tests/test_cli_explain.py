@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
-from holdfast.cli.demo.lender import make_promises, train_lender
-from holdfast.cli.tables import read_table
-from holdfast.generators.registry import METHODS, make_generator
+from holdfast.cli._tables import read_table
+from holdfast.cli.demo._lender import make_promises, train_lender
+from holdfast.generators._registry import METHODS, make_generator
 from recourse_cases import make_case
 
 runner = CliRunner()
@@ -20,10 +20,32 @@ SCHEMA = {
     "name": "people",
     "target": {"column": "granted", "desirable": 1},
     "columns": [
-        {"name": "a", "role": "feature", "kind": "continuous", "min": -1, "max": 1, "actionability": "increase_only"},
+        {
+            "name": "a",
+            "role": "feature",
+            "kind": "continuous",
+            "min": -1,
+            "max": 1,
+            "actionability": "increase_only",
+        },
         {"name": "b", "role": "feature", "kind": "continuous", "min": -100, "max": 100},
-        {"name": "c", "role": "feature", "kind": "continuous", "min": -5e4, "max": 5e4, "step": 10, "unit": "USD"},
-        {"name": "d", "role": "feature", "kind": "continuous", "min": -1e-3, "max": 1e-3, "actionability": "immutable"},
+        {
+            "name": "c",
+            "role": "feature",
+            "kind": "continuous",
+            "min": -5e4,
+            "max": 5e4,
+            "step": 10,
+            "unit": "USD",
+        },
+        {
+            "name": "d",
+            "role": "feature",
+            "kind": "continuous",
+            "min": -1e-3,
+            "max": 1e-3,
+            "actionability": "immutable",
+        },
         {"name": "granted", "role": "target", "kind": "binary"},
     ],
 }
@@ -72,11 +94,16 @@ def test_explain_agrees_with_the_library(files, case, method):
     )
     written = read_table(files / "recourse.csv", index="person")
     pd.testing.assert_frame_equal(
-        written[list("abcd")], expected.counterfactuals[list("abcd")], check_exact=True, check_dtype=False
+        written[list("abcd")],
+        expected.counterfactuals[list("abcd")],
+        check_exact=True,
+        check_dtype=False,
     )
     assert written["found"].tolist() == expected.found.tolist()
     assert written["reason"].fillna("").tolist() == expected.reason.tolist()
-    assert written["verdict"].dropna().tolist() == [v.name for v in expected.verdict if v is not None]
+    assert written["verdict"].dropna().tolist() == [
+        v.name for v in expected.verdict if v is not None
+    ]
     assert f"{expected.found.sum()} of 6 people can reach class 1 ({method})" in result.output
     assert f"{expected.robust.sum()} of these promises hold" in " ".join(result.output.split())
     assert "already classified as 1" in result.output
@@ -106,7 +133,9 @@ def test_rows_asks_for_the_first_who_need_it(files, case):
 
 
 def test_without_a_schema_the_models_own_variables_move(files, case):
-    result = run(files, "--drop", "granted", "--delta", DELTA, "--out", files / "recourse.csv", schema=False)
+    result = run(
+        files, "--drop", "granted", "--delta", DELTA, "--out", files / "recourse.csv", schema=False
+    )
     assert result.exit_code == 0, result.output
     written = read_table(files / "recourse.csv", index="person")
     expected = hf.explain(
@@ -125,7 +154,10 @@ BAD = {
     "unknown immutable": (["--immutable", "height"], "expected columns of the table, got 'height'"),
     "delta is zero": (["--delta", "0"], "expected delta > 0"),
     "missing column": (["--drop", "b"], "expected the column 'b'"),
-    "closest without delta": (["--method", "closest"], "--delta, --margin or --changes: expected one of them"),
+    "closest without delta": (
+        ["--method", "closest"],
+        "--delta, --margin or --changes: expected one of them",
+    ),
     "nowhere to write": (["--out", "nowhere/recourse.csv"], "existing folder"),
     "no such schema": (["--schema", "nowhere.json"], "does not exist"),
     "no such candidates": (["--candidates", "nowhere.csv"], "does not exist"),
@@ -142,7 +174,14 @@ def test_bad_input_is_one_line_and_exit_code_2(files, name):
 
 
 def test_methods_that_need_candidates_say_so(files):
-    paths = ["--model", str(files / "model.npz"), "--data", str(files / "people.csv"), "--target", "1"]
+    paths = [
+        "--model",
+        str(files / "model.npz"),
+        "--data",
+        str(files / "people.csv"),
+        "--target",
+        "1",
+    ]
     result = runner.invoke(app, ["explain", *paths, "--method", "nnce"])
     assert result.exit_code == 2
     assert "--method nnce: expected --candidates with a table of people, got none" in result.output
@@ -158,9 +197,21 @@ def test_methods_are_listed_with_what_they_are_good_for():
 
 def test_the_demos_advice_holds():
     lender = train_lender(800, seed=7)
-    people, space, changes = make_promises(lender, 20)[0].head(4), lender.space(), hf.PlausibleChanges(0.005)
+    people, space, changes = (
+        make_promises(lender, 20)[0].head(4),
+        lender.space(),
+        hf.PlausibleChanges(0.005),
+    )
     closest, neighbour = (
-        hf.explain(lender.pipeline, people, target=1, changes=changes, space=space, generator=generator, time_limit=5.0)
+        hf.explain(
+            lender.pipeline,
+            people,
+            target=1,
+            changes=changes,
+            space=space,
+            generator=generator,
+            time_limit=5.0,
+        )
         for generator in (hf.Closest(), hf.RNCE(lender.applicants, line_search=True))
     )
     for recourse in (closest, neighbour):
@@ -182,7 +233,12 @@ def test_the_schema_may_be_a_feature_space_of_ones_own(tmp_path):
     people.to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "space.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
     arguments = ["explain", "--target", "1", "--delta", "0.01", "--method", "closest"]
-    for option, name in {"model": "net.npz", "data": "people.csv", "schema": "space.json", "out": "out.csv"}.items():
+    for option, name in {
+        "model": "net.npz",
+        "data": "people.csv",
+        "schema": "space.json",
+        "out": "out.csv",
+    }.items():
         arguments += [f"--{option}", str(tmp_path / name)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
@@ -226,14 +282,26 @@ def test_certify_and_radius_read_raw_units_by_the_schema(files):
     answered = read_table(advice, index="person").query("found")
     answered.to_csv(advice)
     assert len(answered) > 0
-    shared = ["--model", files / "model.npz", "--schema", files / "schema.json", "--data", advice, "--index", "person"]
+    shared = [
+        "--model",
+        files / "model.npz",
+        "--schema",
+        files / "schema.json",
+        "--data",
+        advice,
+        "--index",
+        "person",
+    ]
     for command, more in (
         ("certify", ["--delta", DELTA, "--factuals", files / "people.csv", "--out", verdicts]),
         ("radius", ["--out", radii]),
     ):
         done = runner.invoke(app, [command, *map(str, [*shared, "--target", "1", *more])])
         assert done.exit_code == 0, done.output
-    space, told = hf.FeatureSpace.from_schema(files / "schema.json"), read_table(advice, index="person")
+    space, told = (
+        hf.FeatureSpace.from_schema(files / "schema.json"),
+        read_table(advice, index="person"),
+    )
     network = hf.Network.load(files / "model.npz")
     expected = hf.certify(network, space.encode(told), 1, hf.PlausibleChanges(DELTA))
     found = read_table(verdicts, index="person")

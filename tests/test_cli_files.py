@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
-from holdfast.cli.options import plain_errors
-from holdfast.cli.tables import read_table
-from holdfast.cli.wording import in_options
+from holdfast.cli._options import plain_errors
+from holdfast.cli._tables import read_table
+from holdfast.cli._wording import in_options
 
 JOBS = ["none", "basic", "skilled", "head"]
 COMMON = "--model model.pkl --trust-pickle --index id --schema schema.json"
@@ -28,7 +28,8 @@ ADVICE = f"{COMMON} --data people.csv --target good"
 def run(folder, line, code=0):
     """One command; names with a dot are files of the folder."""
     words = [
-        str(folder / word) if "." in word and not word.replace(".", "").isdigit() else word for word in line.split()
+        str(folder / word) if "." in word and not word.replace(".", "").isdigit() else word
+        for word in line.split()
     ]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == code, result.output
@@ -51,7 +52,11 @@ def lender():
             "sex": rng.choice(["f", "m"], n),
         }
     )
-    score = table["income"] / 3000 + 0.3 * table["job"].map(JOBS.index) + 0.4 * (table["contract"] == "permanent")
+    score = (
+        table["income"] / 3000
+        + 0.3 * table["job"].map(JOBS.index)
+        + 0.4 * (table["contract"] == "permanent")
+    )
     table["paid"] = np.where(score + rng.normal(0, 0.3, n) > 1.6, "good", "bad")
     for column in ("income", "job"):
         table.loc[rng.random(n) < 0.05, column] = np.nan
@@ -78,7 +83,9 @@ def files(tmp_path, lender):
     )
     assert "The model does not read: sex." in made
     assert "Free to change either way: income, contract" in made
-    (tmp_path / "changes.json").write_text(json.dumps(hf.PlausibleChanges(0.02, 2).to_dict()), encoding="utf-8")
+    (tmp_path / "changes.json").write_text(
+        json.dumps(hf.PlausibleChanges(0.02, 2).to_dict()), encoding="utf-8"
+    )
     return tmp_path
 
 
@@ -100,7 +107,10 @@ def test_a_schema_is_edited_by_hand(files, lender):
     before = hf.FeatureSpace.from_schema(files / "schema.json").encode(table)
     document = json.loads((files / "schema.json").read_text(encoding="utf-8"))
     columns = {column["name"]: column for column in document["columns"]}
-    columns["job"] |= {"categories": [{"value": job} for job in reversed(JOBS)], "actionability": "decrease_only"}
+    columns["job"] |= {
+        "categories": [{"value": job} for job in reversed(JOBS)],
+        "actionability": "decrease_only",
+    }
     columns["income"] |= {
         "min": 500,
         "max": 4000,
@@ -109,13 +119,24 @@ def test_a_schema_is_edited_by_hand(files, lender):
         "label": {"en": "monthly income", "de": "Monatseinkommen"},
     }
     columns["job"]["words"] = {"head": "in charge"}
-    columns["contract"] |= {"ordered": True, "actionability": "increase_only", "allowed": [["permanent", "temporary"]]}
+    columns["contract"] |= {
+        "ordered": True,
+        "actionability": "increase_only",
+        "allowed": [["permanent", "temporary"]],
+    }
     (files / "schema.json").write_text(json.dumps(document), encoding="utf-8")
     space = hf.FeatureSpace.from_schema(files / "schema.json")
     np.testing.assert_array_equal(space.encode(table), before)
     assert space["job"].categories == tuple(reversed(JOBS))
-    assert (space["income"].lower, space["income"].upper, space["income"].fillable) == (500.0, 4000.0, True)
-    assert (space.label("income"), space.label("income", "de")) == ("monthly income", "Monatseinkommen")
+    assert (space["income"].lower, space["income"].upper, space["income"].fillable) == (
+        500.0,
+        4000.0,
+        True,
+    )
+    assert (space.label("income"), space.label("income", "de")) == (
+        "monthly income",
+        "Monatseinkommen",
+    )
     assert space.notes.word("job", "head") == "in charge"
     assert not space["contract"].moves[1, 0]
 
@@ -146,14 +167,24 @@ def test_a_schema_without_encodings_knows_orders_moves_and_gaps(tmp_path):
          "actionability": "increase_only", "allowed": [["none", "basic"]], "missing": True},
     ]  # fmt: skip
     entries = [{"role": "feature", "actionability": "mutable", **column} for column in columns]
-    (tmp_path / "s.json").write_text(json.dumps({"name": "t", "columns": entries}), encoding="utf-8")
+    (tmp_path / "s.json").write_text(
+        json.dumps({"name": "t", "columns": entries}), encoding="utf-8"
+    )
     space = hf.FeatureSpace.from_schema(tmp_path / "s.json", encoding="onehot")
     people = pd.DataFrame({"income": [50.0, np.nan], "job": ["basic", None]})
-    np.testing.assert_array_equal(space.encode(people), [[0.5, 0, 1, 0, 0, 0, 0], [0.4, 0, 0, 0, 0, 1, 1]])
-    assert (space["income"].cost, space["income"].fillable, space["job"].fillable) == (2.0, True, False)
+    np.testing.assert_array_equal(
+        space.encode(people), [[0.5, 0, 1, 0, 0, 0, 0], [0.4, 0, 0, 0, 0, 1, 1]]
+    )
+    assert (space["income"].cost, space["income"].fillable, space["job"].fillable) == (
+        2.0,
+        True,
+        False,
+    )
     assert space["job"].moves[0].tolist() == [True, True, False, False]
     entries[0]["missing"] = True
-    (tmp_path / "s.json").write_text(json.dumps({"name": "t", "columns": entries}), encoding="utf-8")
+    (tmp_path / "s.json").write_text(
+        json.dumps({"name": "t", "columns": entries}), encoding="utf-8"
+    )
     with pytest.raises(hf.HoldfastError, match="what the model reads where the value is missing"):
         hf.FeatureSpace.from_schema(tmp_path / "s.json")
 
@@ -171,8 +202,12 @@ def test_order_given_later_leaves_the_encoding_as_it_is(lender):
     later = space.constrained(ordinal={"job": JOBS[::-1]}, decreasing=["job"])
     np.testing.assert_array_equal(later.encode(table), space.encode(table))
     plain = hf.FeatureSpace.from_frame(pd.DataFrame({"job": JOBS}), ordinal={"job": JOBS})
-    turned = plain.constrained(allowed={"job": [("none", "head")]}).constrained(ordinal={"job": JOBS[::-1]})
-    np.testing.assert_array_equal(turned.encode(pd.DataFrame({"job": JOBS})), plain.encode(pd.DataFrame({"job": JOBS})))
+    turned = plain.constrained(allowed={"job": [("none", "head")]}).constrained(
+        ordinal={"job": JOBS[::-1]}
+    )
+    np.testing.assert_array_equal(
+        turned.encode(pd.DataFrame({"job": JOBS})), plain.encode(pd.DataFrame({"job": JOBS}))
+    )
     assert turned["job"].moves.tolist()[-1] == [True, False, False, True]
 
 
@@ -184,7 +219,8 @@ def test_from_advice_to_certificates_and_back(files, lender):
     assert found[["income", "job"]].isna().any(axis=None), "someone with a missing value has advice"
     assert (pipeline.predict(found[["income", "age", "job", "contract"]]) == "good").all()
     assert f"{len(found)} certificates for 40 people." in run(
-        files, f"certificates advice.csv {ADVICE} --changes changes.json --out all.jsonl --table ids.csv"
+        files,
+        f"certificates advice.csv {ADVICE} --changes changes.json --out all.jsonl --table ids.csv",
     )
     assert f"{len(found)} of {len(found)} certificates hold" in run(
         files, "check all.jsonl --model model.pkl --trust-pickle"
@@ -195,10 +231,16 @@ def test_from_advice_to_certificates_and_back(files, lender):
     assert read_table(files / "ids.csv", index="id")["certificate"].notna().sum() == len(found)
     judged = f"{COMMON} --data advice.csv --target good"
     for line in (judged, judged.replace("--schema schema.json", "")):
-        shown = run(files, f"certify {line} --changes changes.json --factuals people.csv --fail-if-broken")
+        shown = run(
+            files, f"certify {line} --changes changes.json --factuals people.csv --fail-if-broken"
+        )
         assert f"{len(found)} of {len(found)} rows provably keep class good" in shown
-        assert f"{len(found)} of {len(found)} rows allow 0.02" in run(files, f"radius {line} --changes changes.json")
-    recorded = run(files, f"ledger add advice.csv --ledger p.ledger {ADVICE} --changes changes.json")
+        assert f"{len(found)} of {len(found)} rows allow 0.02" in run(
+            files, f"radius {line} --changes changes.json"
+        )
+    recorded = run(
+        files, f"ledger add advice.csv --ledger p.ledger {ADVICE} --changes changes.json"
+    )
     assert f"{len(found)} promises recorded" in recorded
     assert "chain intact" in run(files, "ledger verify --ledger p.ledger")
     run(files, "audit --ledger p.ledger --model model.pkl --trust-pickle")
@@ -207,10 +249,17 @@ def test_from_advice_to_certificates_and_back(files, lender):
 def test_advice_that_was_not_found_is_no_point(tmp_path):
     """A model that knows no names takes all columns but those that explain added, and rows with an answer."""
     hf.Network([[[2.0, -0.5]]], [[-0.5]]).save(tmp_path / "net.npz")
-    pd.DataFrame({"id": ["a", "b"], "x": [0.0, 9.0], "y": [0.0, 0.0]}).to_csv(tmp_path / "people.csv", index=False)
+    pd.DataFrame({"id": ["a", "b"], "x": [0.0, 9.0], "y": [0.0, 0.0]}).to_csv(
+        tmp_path / "people.csv", index=False
+    )
     model = "--model net.npz --index id --target 1"
-    run(tmp_path, f"explain {model} --data people.csv --delta 0.01 --method closest --out advice.csv")
-    assert "1 of 1 rows provably keep class 1" in run(tmp_path, f"certify {model} --data advice.csv --delta 0.01")
+    run(
+        tmp_path,
+        f"explain {model} --data people.csv --delta 0.01 --method closest --out advice.csv",
+    )
+    assert "1 of 1 rows provably keep class 1" in run(
+        tmp_path, f"certify {model} --data advice.csv --delta 0.01"
+    )
 
 
 def test_constraints_of_explain_are_kept(files):
@@ -232,7 +281,10 @@ def test_constraints_of_explain_are_kept(files):
 
 def test_alternatives_agree_with_the_library(files, lender):
     table, pipeline = lender
-    run(files, f"alternatives {ADVICE} --changes changes.json --candidates train.csv --rows 6 --answers 2 --out a.csv")
+    run(
+        files,
+        f"alternatives {ADVICE} --changes changes.json --candidates train.csv --rows 6 --answers 2 --out a.csv",
+    )
     written = read_table(files / "a.csv", index="id")
     space = hf.FeatureSpace.from_schema(files / "schema.json")
     people = read_table(files / "people.csv", index="id", space=space).loc[written.index.unique()]
@@ -253,18 +305,24 @@ def test_delta_by_retraining_and_from_a_history(files, lender):
     runs = hf.retrain(pipeline, X, y, how="incremental", n=4, share=0.25, disjoint=True)
     assert str(hf.delta_calibrated(runs, coverage=0.8, norm=2)).split(";")[0] in said
     assert (
-        json.loads((files / "d.json").read_text()) == hf.delta_calibrated(runs, coverage=0.8, norm=2).changes.to_dict()
+        json.loads((files / "d.json").read_text())
+        == hf.delta_calibrated(runs, coverage=0.8, norm=2).changes.to_dict()
     )
     for i, model in enumerate(runs.models):
         joblib.dump(model, files / f"m{i}.pkl")
     later = " ".join(f"m{i}.pkl" for i in range(4))
-    run(files, f"delta {later} --origin model.pkl --trust-pickle --coverage 0.8 --norm 2 --out h.json")
+    run(
+        files,
+        f"delta {later} --origin model.pkl --trust-pickle --coverage 0.8 --norm 2 --out h.json",
+    )
     assert json.loads((files / "h.json").read_text()) == json.loads((files / "d.json").read_text())
 
 
 def test_risk_gives_a_chance_that_goes_through_the_shell(files):
     asked = f"{ADVICE} --candidates train.csv"
-    said = run(files, f"risk {asked} --label paid --runs 9 --coverage 0.5 --out risk.json --evidence e.csv")
+    said = run(
+        files, f"risk {asked} --label paid --runs 9 --coverage 0.5 --out risk.json --evidence e.csv"
+    )
     assert "of such promises at most 1 in 10 is expected to be broken by the next model" in said
     assert json.loads((files / "risk.json").read_text())["chance"]["models"] == 9
     assert "Measured, not proven: of such promises at most 1 in 10" in run(
@@ -307,11 +365,20 @@ def test_errors_name_options(files, line):
     [
         ("delta", "expected model files, or --model with --data and --label, got neither"),
         ("delta model.pkl --trust-pickle", "the history: expected at least two models"),
-        ("delta --model model.pkl --trust-pickle --data train.csv", "--label: expected it beside --model"),
+        (
+            "delta --model model.pkl --trust-pickle --data train.csv",
+            "--label: expected it beside --model",
+        ),
         ("delta --model model.pkl --data train.csv --label paid", "add --trust-pickle"),
         ("delta --model net.npz --data train.csv --label paid", "expected 1 columns"),
-        ("schema --data train.csv --label gone --out s.json", "expected a column 'gone' for --label"),
-        ("schema --data train.csv --protected gone --out s.json", "--protected: expected columns of the table"),
+        (
+            "schema --data train.csv --label gone --out s.json",
+            "expected a column 'gone' for --label",
+        ),
+        (
+            "schema --data train.csv --protected gone --out s.json",
+            "--protected: expected columns of the table",
+        ),
         ("schema --data train.csv --scale big --out s.json", "--scale: expected one of"),
     ],
 )
@@ -322,7 +389,9 @@ def test_new_commands_say_what_they_need(files, line, complaint):
 
 def test_a_space_that_is_missing_is_a_schema(files):
     line = ADVICE.replace("--schema schema.json", "")
-    assert "`holdfast schema` writes one" in run(files, f"explain {line} --delta 0.1 --method closest", code=2)
+    assert "`holdfast schema` writes one" in run(
+        files, f"explain {line} --delta 0.1 --method closest", code=2
+    )
 
 
 def test_what_is_no_argument_stays_as_it_is():
@@ -337,7 +406,10 @@ def test_a_pipeline_as_onnx_is_refused_with_a_way_out_that_works(files, lender):
     columns = make_column_transformer((StandardScaler(), ["age"]), (OneHotEncoder(), ["contract"]))
     small = make_pipeline(columns, LogisticRegression()).fit(table[names], table["paid"])
     kinds = skl2onnx.common.data_types
-    inputs = [("age", kinds.FloatTensorType([None, 1])), ("contract", kinds.StringTensorType([None, 1]))]
+    inputs = [
+        ("age", kinds.FloatTensorType([None, 1])),
+        ("contract", kinds.StringTensorType([None, 1])),
+    ]
     numbers = table[["age"]].to_numpy(np.float32)
     scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(numbers, table["paid"])
     variables = pipeline[:-1].transform(table[pipeline.feature_names_in_])[:1].astype(np.float32)
@@ -347,9 +419,13 @@ def test_a_pipeline_as_onnx_is_refused_with_a_way_out_that_works(files, lender):
         "last.onnx": skl2onnx.to_onnx(pipeline[-1], variables),
     }.items():
         (files / name).write_bytes(model.SerializeToString())
-    asked = f"explain {ADVICE} --changes changes.json --candidates train.csv --out advice.csv --rows 5"
+    asked = (
+        f"explain {ADVICE} --changes changes.json --candidates train.csv --out advice.csv --rows 5"
+    )
     for name in ("several.onnx", "scaled.onnx"):
-        assert "give the scikit-learn pipeline itself" in run(files, asked.replace("model.pkl", name), code=2)
+        assert "give the scikit-learn pipeline itself" in run(
+            files, asked.replace("model.pkl", name), code=2
+        )
     run(files, asked.replace("model.pkl", "last.onnx"))
     found = read_table(files / "advice.csv", index="id").query("found")
     assert (pipeline.predict(found[pipeline.feature_names_in_]) == "good").all()
@@ -362,7 +438,9 @@ def test_a_warning_is_one_line_in_the_words_of_the_shell(capsys):
     assert capsys.readouterr().err == "warning: --method rnce keeps to rows\n"
 
 
-@pytest.mark.parametrize("command", ["schema", "delta", "risk", "explain", "alternatives", "certificates", "certify"])
+@pytest.mark.parametrize(
+    "command", ["schema", "delta", "risk", "explain", "alternatives", "certificates", "certify"]
+)
 def test_help_says_what_each_option_is(command):
     shown = CliRunner().invoke(app, [command, "--help"]).output
     assert "Usage" in shown

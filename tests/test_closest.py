@@ -12,13 +12,13 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
-from holdfast.deadline import Deadline
+from holdfast._deadline import Deadline
 from holdfast.generators import explain
-from holdfast.generators.acceptance import judge_of
-from holdfast.generators.closest import Closest
-from holdfast.generators.cutting import PROVEN
-from holdfast.milp.domain import Domain
-from holdfast.verify.engine import Engine
+from holdfast.generators._acceptance import judge_of
+from holdfast.generators._closest import Closest
+from holdfast.generators._cutting import PROVEN
+from holdfast.milp._domain import Domain
+from holdfast.verify._engine import Engine
 from odd_worlds import odd_world
 from random_networks import random_network
 from tiny_worlds import World, random_world
@@ -107,7 +107,9 @@ def test_layers_without_activation_are_not_taken_for_relus() -> None:
     points, classes = data.space.encode(data.X), data.y.to_numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = MLPClassifier((5, 5), activation="identity", random_state=0, max_iter=30).fit(points, classes)
+        model = MLPClassifier((5, 5), activation="identity", random_state=0, max_iter=30).fit(
+            points, classes
+        )
     network, changes = hf.load_network(model), hf.PlausibleChanges(0.01)
     denied = data.X[network.predict_index(points) == 0].head(4)
     options = {"target": 1, "changes": changes, "space": data.space}
@@ -143,8 +145,12 @@ def test_models_that_object_are_in_the_set(norm: float) -> None:
         plain = random_network(rng, 3, hidden, int(rng.choice([1, 3])))
         kinds = [str(rng.choice(["relu", "identity"])) for _ in hidden]
         network = hf.Network(plain.weights, plain.biases, plain.classes, kinds)
-        changes = hf.PlausibleChanges(float(10.0 ** rng.uniform(-3.0, -1.0)), norm=norm, biases=bool(rng.integers(2)))
-        space = hf.FeatureSpace.from_frame(pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc")), scale="none")
+        changes = hf.PlausibleChanges(
+            float(10.0 ** rng.uniform(-3.0, -1.0)), norm=norm, biases=bool(rng.integers(2))
+        )
+        space = hf.FeatureSpace.from_frame(
+            pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc")), scale="none"
+        )
         judge = judge_of(Engine(network, changes), int(rng.integers(len(network.classes))))
         point = rng.normal(size=3) * (rng.random(3) < 0.8)
         domain = Domain.of(space, space.rows(point[None, :]))
@@ -163,7 +169,9 @@ def _loans(seed: int = 0) -> tuple[hf.Network, hf.FeatureSpace, pd.DataFrame]:
             "job": rng.choice(["none", "part", "full"], 60),
         }
     )
-    space = hf.FeatureSpace.from_frame(people, immutable=["age"], increasing=["income"], steps={"income": 250})
+    space = hf.FeatureSpace.from_frame(
+        people, immutable=["age"], increasing=["income"], steps={"income": 250}
+    )
     return random_network(rng, space.n_variables, (8, 8), 1, awkward=False), space, people
 
 
@@ -216,7 +224,14 @@ def test_plausible_answers_lie_in_the_hull_of_robust_people() -> None:
     rejected = _rejected(network, space, people).head(4)
     changes = hf.PlausibleChanges(0.002)
     free = explain(network, rejected, target=1, changes=changes, generator=Closest(), space=space)
-    near = explain(network, rejected, target=1, changes=changes, generator=Closest(people, neighbours=3), space=space)
+    near = explain(
+        network,
+        rejected,
+        target=1,
+        changes=changes,
+        generator=Closest(people, neighbours=3),
+        space=space,
+    )
     both = free.found & near.found
     assert both.any()
     assert (near.cost_l1[both] >= free.cost_l1[both] - CLOSE).all()
@@ -233,7 +248,9 @@ def test_plausible_answers_lie_in_the_hull_of_robust_people() -> None:
 def test_time_limit_gives_an_honest_answer_soon() -> None:
     rng = np.random.default_rng(5)
     network = random_network(rng, 12, (40, 40, 40), 1, awkward=False)
-    space = hf.FeatureSpace.from_frame(pd.DataFrame(rng.uniform(0, 1, (50, 12)), columns=list("abcdefghijkl")))
+    space = hf.FeatureSpace.from_frame(
+        pd.DataFrame(rng.uniform(0, 1, (50, 12)), columns=list("abcdefghijkl"))
+    )
     points = rng.uniform(0.2, 0.8, (50, 12))
     own = points[:1]
     target = 1 - int(network.predict_index(own)[0])
@@ -258,7 +275,9 @@ def test_a_row_without_an_answer_names_what_is_in_the_way() -> None:
     changes = hf.PlausibleChanges(0.01)
     result = explain(network, person, target=1, changes=changes, generator=Closest(), space=space)
     assert not result.found[0]
-    assert result.reason[0].startswith("proven: no point within the constraints is accepted by every model in Δ")
+    assert result.reason[0].startswith(
+        "proven: no point within the constraints is accepted by every model in Δ"
+    )
     assert "age (immutable)" in result.reason[0]
     assert "savings may leave the range" in result.reason[0]
     assert np.isposinf(result.lower_bound[0]) or np.isnan(result.optimality_gap[0])
@@ -283,7 +302,14 @@ def test_linear_model_meets_the_closed_form() -> None:
     frame = pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 1.0]})
     space = hf.FeatureSpace.from_frame(frame)
     person = pd.DataFrame({"a": [0.1], "b": [0.1]})
-    result = explain(network, person, target=1, changes=hf.PlausibleChanges(0.05), generator=Closest(), space=space)
+    result = explain(
+        network,
+        person,
+        target=1,
+        changes=hf.PlausibleChanges(0.05),
+        generator=Closest(),
+        space=space,
+    )
     wanted = (1.05 - 0.95 * 0.1) / 1.95
     assert result.counterfactuals["a"].iloc[0] == pytest.approx(wanted, abs=1e-6)
     assert result.counterfactuals["b"].iloc[0] == 0.1
@@ -292,7 +318,12 @@ def test_linear_model_meets_the_closed_form() -> None:
 def test_rows_side_by_side_are_rows_one_by_one() -> None:
     network, space, people = _some_loans()
     rejected = _rejected(network, space, people).head(4)
-    options = {"target": 1, "changes": hf.PlausibleChanges(0.005), "generator": Closest(), "space": space}
+    options = {
+        "target": 1,
+        "changes": hf.PlausibleChanges(0.005),
+        "generator": Closest(),
+        "space": space,
+    }
     alone = explain(network, rejected, **options)
     together = explain(network, rejected, n_jobs=2, **options)
     np.testing.assert_array_equal(alone.points, together.points)

@@ -24,8 +24,8 @@ from typer.testing import CliRunner
 from holdfast import FeatureSpace
 from holdfast.cli import app
 from holdfast.datasets import load, make_loans, names
-from holdfast.datasets.catalogue import Download, Facts
-from holdfast.datasets.places import cache_folder, fetch
+from holdfast.datasets._catalogue import Download, Facts
+from holdfast.datasets._places import cache_folder, fetch
 from holdfast.errors import DatasetNotFoundError, DownloadError, FileFormatError, InvalidInputError
 from holdfast.features import Direction, Kind, Schema
 
@@ -63,21 +63,34 @@ def test_a_table_is_what_its_file_says(given, manifest, name):
     data = load(name)
     raw = pd.read_csv(given / f"{name}.csv.gz")
     assert data.path == given / f"{name}.csv.gz"
-    assert list(data.frame.columns) == list(Schema.load(given / f"{name}.schema.json").feature_names)
+    assert list(data.frame.columns) == list(
+        Schema.load(given / f"{name}.schema.json").feature_names
+    )
     np.testing.assert_array_equal(data.frame.to_numpy(), raw[data.frame.columns].to_numpy())
     np.testing.assert_array_equal(data.target, raw[manifest[name]["target"]])
     assert data.target.name == manifest[name]["target"]
-    assert (len(data), len(data.frame.columns)) == (manifest[name]["rows"], manifest[name]["features"])
-    assert {str(k): v for k, v in data.target.value_counts().items()} == manifest[name]["class_counts"]
+    assert (len(data), len(data.frame.columns)) == (
+        manifest[name]["rows"],
+        manifest[name]["features"],
+    )
+    assert {str(k): v for k, v in data.target.value_counts().items()} == manifest[name][
+        "class_counts"
+    ]
     assert Facts.of(name).rows == manifest[name]["rows"]
     # The dtypes are those that the space gives back, so that advice reads like the table.
-    pd.testing.assert_frame_equal(data.space.decode(data.space.encode(data.X)).head(99), data.X.head(99))
+    pd.testing.assert_frame_equal(
+        data.space.decode(data.space.encode(data.X)).head(99), data.X.head(99)
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_packaged_schema_says_what_the_benchmark_schema_says(data_dir, name):
     ours, theirs = Facts.of(name).schema, Schema.load(data_dir / f"{name}.schema.json")
-    assert (ours.target, ours.desirable, ours.classes) == (theirs.target, theirs.desirable, theirs.classes)
+    assert (ours.target, ours.desirable, ours.classes) == (
+        theirs.target,
+        theirs.desirable,
+        theirs.classes,
+    )
     for actionability in ("schema", "carla", "free") if name in CARLA else ("schema", "free"):
         for kinds in ("schema", "carla") if name in CARLA else ("schema",):
             options = {"actionability": actionability, "kinds": kinds}
@@ -142,7 +155,9 @@ def test_a_dataset_unpacks_pickles_and_speaks(given):
 def test_options_reach_the_space(given):
     carla = load("compas", actionability="carla", kinds="carla", encoding="onehot").space
     path = given / "compas.schema.json"
-    assert carla == FeatureSpace.from_schema(path, actionability="carla", kinds="carla", encoding="onehot")
+    assert carla == FeatureSpace.from_schema(
+        path, actionability="carla", kinds="carla", encoding="onehot"
+    )
     with pytest.raises(InvalidInputError, match="actionability"):
         load("compas", actionability="mine")
 
@@ -161,8 +176,14 @@ def test_options_reach_the_space(given):
 )
 def test_every_table_knows_what_carla_calls_immutable(given, name, fixed):
     space = load(name, actionability="carla", kinds="carla").space
-    assert {feature.name for feature in space.features if feature.direction is Direction.IMMUTABLE} == fixed
-    assert {feature.kind for feature in space.features} <= {Kind.CONTINUOUS, Kind.CATEGORICAL, Kind.BINARY}
+    assert {
+        feature.name for feature in space.features if feature.direction is Direction.IMMUTABLE
+    } == fixed
+    assert {feature.kind for feature in space.features} <= {
+        Kind.CONTINUOUS,
+        Kind.CATEGORICAL,
+        Kind.BINARY,
+    }
 
 
 def test_an_unknown_name_is_told_the_known_ones():
@@ -198,7 +219,9 @@ def carla_bytes(folder: Path, name: str) -> bytes:
     ratios = ["RevolvingUtilizationOfUnsecuredLines", "DebtRatio"]
     as_written = pd.read_csv(io.BytesIO(data), usecols=ratios, dtype=str)
     noisy = {column: [old_parser(text) for text in as_written[column]] for column in ratios}
-    table = table.assign(**noisy).astype({"MonthlyIncome": "float64", "NumberOfDependents": "float64"})
+    table = table.assign(**noisy).astype(
+        {"MonthlyIncome": "float64", "NumberOfDependents": "float64"}
+    )
     return table.to_csv(index=False).encode()
 
 
@@ -212,13 +235,26 @@ def carla_files(data_dir, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CARLA)
-def test_what_is_pinned_is_carla_s_file_and_gives_the_same_frame(monkeypatch, given, carla_files, manifest, name):
+def test_what_is_pinned_is_carla_s_file_and_gives_the_same_frame(
+    monkeypatch, given, carla_files, manifest, name
+):
     pinned, stated = Facts.of(name).download, manifest[name]["carla_file"]
     content = (carla_files / pinned.file).read_bytes()
-    assert hashlib.sha256(content).hexdigest() == pinned.sha256 == stated.get("sha256", pinned.sha256)
-    assert hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == stated["git_blob_sha1"]
-    source = next(entry for entry in manifest[name]["sources"] if "carla-recourse" in entry["repository"])
-    assert pinned.address.split("/")[3:] == ["carla-recourse", "cf-data", source["commit"], stated["path"]]
+    assert (
+        hashlib.sha256(content).hexdigest() == pinned.sha256 == stated.get("sha256", pinned.sha256)
+    )
+    assert (
+        hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == stated["git_blob_sha1"]
+    )
+    source = next(
+        entry for entry in manifest[name]["sources"] if "carla-recourse" in entry["repository"]
+    )
+    assert pinned.address.split("/")[3:] == [
+        "carla-recourse",
+        "cf-data",
+        source["commit"],
+        stated["path"],
+    ]
     ours = load(name)
     monkeypatch.setenv("HOLDFAST_DATA", str(carla_files))
     theirs = load(name)
@@ -288,7 +324,9 @@ def test_a_schema_in_the_folder_is_used(monkeypatch, data_dir, tmp_path):
     assert load("compas").space["priors_count"].direction is Direction.DECREASING
     priors |= {"actionability": "increase_only", "carla_immutable": True}
     (tmp_path / "compas.schema.json").write_text(json.dumps(schema), encoding="utf-8")
-    assert load("compas", actionability="carla").space["priors_count"].direction is Direction.IMMUTABLE
+    assert (
+        load("compas", actionability="carla").space["priors_count"].direction is Direction.IMMUTABLE
+    )
 
 
 @pytest.mark.parametrize(
@@ -330,7 +368,8 @@ def test_a_file_that_is_not_the_table_is_refused_by_name(monkeypatch, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("cell", "complaint"), [("", "missing"), ("young", "expected numbers in column 'age'"), ("34.5", "whole numbers")]
+    ("cell", "complaint"),
+    [("", "missing"), ("young", "expected numbers in column 'age'"), ("34.5", "whole numbers")],
 )
 def test_spoilt_cells_are_refused(monkeypatch, data_dir, tmp_path, cell, complaint):
     lines = gzip.decompress((data_dir / "compas.csv.gz").read_bytes()).decode().splitlines()
@@ -381,7 +420,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     with Server() as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread = threading.Thread(
+            target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         thread.start()
         monkeypatch.setenv("HOLDFAST_MIRROR", running.url + "/")
         yield running
@@ -391,7 +432,9 @@ def server(monkeypatch):
 
 @pytest.fixture
 def wanted(server):
-    return Download("http://nowhere.invalid/table.csv", "table.csv", hashlib.sha256(server.content).hexdigest())
+    return Download(
+        "http://nowhere.invalid/table.csv", "table.csv", hashlib.sha256(server.content).hexdigest()
+    )
 
 
 def left(folder: Path) -> set[str]:
@@ -419,11 +462,17 @@ def test_a_download_is_whole(server, wanted, tmp_path):
     assert server.asked == 1
 
 
-@pytest.mark.parametrize("instead", ["the last byte", "a page that asks for a password", "a longer file"])
+@pytest.mark.parametrize(
+    "instead", ["the last byte", "a page that asks for a password", "a longer file"]
+)
 def test_a_wrong_file_is_refused_and_removed(server, wanted, tmp_path, instead):
     whole = server.content
-    server.content = {"the last byte": whole[:-1] + b"!", "a longer file": whole + b"!"}.get(instead, instead.encode())
-    with pytest.raises(FileFormatError, match=rf"{server.url}/table.csv: expected .* SHA-256 {wanted.sha256}, got"):
+    server.content = {"the last byte": whole[:-1] + b"!", "a longer file": whole + b"!"}.get(
+        instead, instead.encode()
+    )
+    with pytest.raises(
+        FileFormatError, match=rf"{server.url}/table.csv: expected .* SHA-256 {wanted.sha256}, got"
+    ):
         fetch(wanted, tmp_path)
     assert left(tmp_path) == set()
 
@@ -506,7 +555,12 @@ def test_the_page_says_what_the_facts_say(root, name):
     page = (root / "docs" / "datasets.md").read_text(encoding="utf-8")
     section = " ".join(page.split(f"\n### {name}\n")[1].split("\n### ")[0].split())
     facts = Facts.of(name)
-    said = [facts.title, f"{facts.rows:,} rows", f"{len(facts.schema.feature_names)} features", f"class {facts.wanted}"]
+    said = [
+        facts.title,
+        f"{facts.rows:,} rows",
+        f"{len(facts.schema.feature_names)} features",
+        f"class {facts.wanted}",
+    ]
     said += [facts.source, facts.licence, facts.derivation, facts.paper, *facts.caveats]
     assert [text for text in said if text not in section] == []
 
@@ -519,7 +573,9 @@ def test_the_list(given, monkeypatch, tmp_path):
     shown = runner.invoke(app, ["datasets"], env={"COLUMNS": "120"})
     assert shown.exit_code == 0
     rows = {
-        cells[0]: cells for line in shown.output.splitlines() if len(cells := re.split(r"\s{2,}", line.strip())) > 5
+        cells[0]: cells
+        for line in shown.output.splitlines()
+        if len(cells := re.split(r"\s{2,}", line.strip())) > 5
     }
     assert set(names()) <= set(rows)
     assert rows["adult"][1:5] == ["48,832", "13", "2", "in $HOLDFAST_DATA"]

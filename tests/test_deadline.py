@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.deadline import Deadline
-from holdfast.verify.certify import certify_points
-from holdfast.verify.search import Search
+from holdfast._deadline import Deadline
+from holdfast.verify._certify import certify_points
+from holdfast.verify._search import Search
 from random_networks import random_network
 
 
@@ -31,7 +31,9 @@ def test_own_work_counts_down_to_zero():
     assert (deadline.left(), deadline.over) == (0.0, True)
 
 
-@pytest.mark.parametrize("other", [lambda: time.sleep(0.05), lambda: work(0.05)], ids=["waiting", "another thread"])
+@pytest.mark.parametrize(
+    "other", [lambda: time.sleep(0.05), lambda: work(0.05)], ids=["waiting", "another thread"]
+)
 def test_what_others_do_does_not_count(other):
     deadline = Deadline.after(0.03)
     thread = threading.Thread(target=other)
@@ -58,7 +60,12 @@ def test_a_line_search_keeps_to_the_time_limit(certified, monkeypatch):
     generator = hf.RNCE(others, certified_candidates=certified, line_search=True)
     people = [[0.7, 0.1], [0.9, 0.0]]
     result = hf.explain(
-        network, people, target=1, changes=hf.PlausibleChanges(0.05), generator=generator, time_limit=0.05
+        network,
+        people,
+        target=1,
+        changes=hf.PlausibleChanges(0.05),
+        generator=generator,
+        time_limit=0.05,
     )
     assert result.found.all()
     assert result.robust.all()
@@ -91,7 +98,9 @@ def test_the_test_on_separate_ranges_keeps_to_the_time_limit(monkeypatch):
     network, points = random_network(rng, 4, (8, 8), 3, awkward=False), rng.normal(size=(50, 4))
     targets, changes = network.predict(points), hf.PlausibleChanges(0.02)
     whole = hf.certify(network, points, targets, changes, method="separate")
-    monkeypatch.setattr(Search, "run", lambda *arguments: pytest.fail("searched after the time was up"))
+    monkeypatch.setattr(
+        Search, "run", lambda *arguments: pytest.fail("searched after the time was up")
+    )
     soon = hf.certify(network, points, targets, changes, method="separate", time_limit=1e-9)
     assert (soon.margin_lower <= whole.margin_lower).all()
     assert soon.robust.sum() < whole.robust.sum()

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
-from holdfast.cli.demo.lender import (
+from holdfast.cli.demo._lender import (
     FIXED,
     make_promises,
     pick_broken,
@@ -15,8 +15,8 @@ from holdfast.cli.demo.lender import (
     train_lender,
     watch_updates,
 )
-from holdfast.generators.stated import recourse_from
-from holdfast.presentation.report.counter import costliest_changes
+from holdfast.generators._stated import recourse_from
+from holdfast.presentation.report._counter import costliest_changes
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,12 @@ def lender():
 def promises(lender):
     before, after = make_promises(lender, 20)
     return recourse_from(
-        lender.pipeline, before, after, target=1, changes=hf.PlausibleChanges(0.02), space=lender.space()
+        lender.pipeline,
+        before,
+        after,
+        target=1,
+        changes=hf.PlausibleChanges(0.02),
+        space=lender.space(),
     )
 
 
@@ -41,7 +46,9 @@ def test_promises_are_kept_by_todays_model(lender):
 
 
 def test_promises_leave_what_nobody_can_change(promises):
-    pd.testing.assert_frame_equal(promises.factuals[list(FIXED)], promises.counterfactuals[list(FIXED)])
+    pd.testing.assert_frame_equal(
+        promises.factuals[list(FIXED)], promises.counterfactuals[list(FIXED)]
+    )
 
 
 def test_delta_is_calibrated_on_the_lenders_own_updates(lender):
@@ -81,7 +88,9 @@ def test_costliest_changes_are_first_order_effects(lender, promises):
             biases[change.layer][change.neuron] += moved
         else:
             weights[change.layer][change.neuron, change.source] += moved
-        effect = (hf.Network(weights, biases).logits(point[None]) - lender.network.logits(point[None])).item() / step
+        effect = (
+            hf.Network(weights, biases).logits(point[None]) - lender.network.logits(point[None])
+        ).item() / step
         assert effect == pytest.approx(change.effect, abs=1e-5)
 
 
@@ -97,7 +106,9 @@ def test_the_command_writes_the_picture_and_what_it_suggests_runs(tmp_path):
     assert "Advice to rejected loan applicants" in page
     assert "nearest neighbour" in page
     assert "report.html" in told.output
-    suggested = next(line for line in told.output.splitlines() if line.strip().startswith("holdfast certify"))
+    suggested = next(
+        line for line in told.output.splitlines() if line.strip().startswith("holdfast certify")
+    )
     again = runner.invoke(app, suggested.split()[1:])
     assert again.exit_code == 0, again.output
     survivors = told.output.split(" of 15 promises survive")[0].split()[-1]

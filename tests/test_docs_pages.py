@@ -10,14 +10,27 @@ import pytest
 
 import holdfast as hf
 from holdfast.datasets import make_loans
-from holdfast.verify.engine import TABLE
-from holdfast.verify.verdict import STAGES
-from pages import DIRECTIVES, INSTALLS, RUN, SHOWN, Block, Page, blocks, commands, pages, same_output
+from holdfast.verify._engine import TABLE
+from holdfast.verify._verdict import STAGES
+from pages import (
+    DIRECTIVES,
+    INSTALLS,
+    RUN,
+    SHOWN,
+    Block,
+    Page,
+    blocks,
+    commands,
+    pages,
+    same_output,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = pages(ROOT)
 TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
-WITH_CODE = [page for page, text in TEXTS.items() if RUN & {block.language for block in blocks(text)}]
+WITH_CODE = [
+    page for page, text in TEXTS.items() if RUN & {block.language for block in blocks(text)}
+]
 # docs/promises.md has a test of its own, which also checks what the page says in words.
 ELSEWHERE = {"docs/promises.md"}
 # Tables that are not ours to ship: without them the test of the page is skipped.
@@ -34,7 +47,10 @@ def test_every_block_is_run_or_is_no_code(page):
 
 
 def test_what_is_not_run_only_installs():
-    once = {page: [block for block in blocks(text) if block.mark == "once"] for page, text in TEXTS.items()}
+    once = {
+        page: [block for block in blocks(text) if block.mark == "once"]
+        for page, text in TEXTS.items()
+    }
     assert [page for page, found in once.items() if found] == ["docs/tutorial.md"]
     lines = [command for block in once["docs/tutorial.md"] for command, _ in commands(block)]
     assert lines
@@ -66,7 +82,9 @@ def files_of_the_readme():
     space = hf.FeatureSpace.from_frame(X, immutable=["age", "dependants"])
     points = space.encode(X).astype("float32")
     for name, labels in {"model.onnx": y, "new.onnx": 1 - y}.items():
-        clf = MLPClassifier((4,), learning_rate_init=0.02, max_iter=50, tol=1e-2, random_state=0).fit(points, labels)
+        clf = MLPClassifier(
+            (4,), learning_rate_init=0.02, max_iter=50, tol=1e-2, random_state=0
+        ).fit(points, labels)
         Path(name).write_bytes(to_onnx(clf, points[:1]).SerializeToString())
     for name in ("space.json", "schema.json"):
         Path(name).write_text(json.dumps(space.to_dict()), encoding="utf-8")
@@ -74,13 +92,16 @@ def files_of_the_readme():
     network.save("model.npz")
     denied = X[network.predict(space.encode(X)) == 0].head(5)
     changes = hf.PlausibleChanges(0.02)
-    advice = hf.explain(network, denied, target=1, changes=changes, generator=hf.RNCE(X), space=space)
+    advice = hf.explain(
+        network, denied, target=1, changes=changes, generator=hf.RNCE(X), space=space
+    )
     denied.to_csv("people.csv")
     advice.to_frame().to_csv("recourse.csv")
     hf.write_certificates(advice, "certificates.jsonl")
     space_points = space.encode(advice.counterfactuals)
     Path("points.csv").write_text(
-        "\n".join(",".join(map(str, row)) for row in [space.variables, *space_points.tolist()]), encoding="utf-8"
+        "\n".join(",".join(map(str, row)) for row in [space.variables, *space_points.tolist()]),
+        encoding="utf-8",
     )
 
 
@@ -88,7 +109,9 @@ def files_of_the_benchmark():
     """A table of people with its schema."""
     people = make_loans(300)
     people.to_csv("people.csv", index=False)
-    space = hf.FeatureSpace.from_frame(people.drop(columns="accepted"), immutable=["age", "dependants"])
+    space = hf.FeatureSpace.from_frame(
+        people.drop(columns="accepted"), immutable=["age", "dependants"]
+    )
     Path("schema.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
 
 
@@ -102,7 +125,14 @@ def test_the_cascade_page_has_the_table_of_stages():
     found = list(takewhile(lambda line: line.startswith("|"), lines[first:]))
     which, said = {None: "any", True: "p-norm", False: "box"}, {True: "yes", False: "no"}
     assert [tuple(line.strip("| ").split(" | ")) for line in found] == [
-        (STAGES[step.stage], which[step.ball], said[step.proves], said[step.breaks], step.budget, step.does)
+        (
+            STAGES[step.stage],
+            which[step.ball],
+            said[step.proves],
+            said[step.breaks],
+            step.budget,
+            step.does,
+        )
         for step in TABLE
     ]
 
@@ -117,7 +147,11 @@ def test_a_wrong_figure_is_seen(tmp_path):
 
 
 def test_a_command_that_fails_is_seen(tmp_path):
-    for line in ("holdfast certify --model nowhere.npz", "false", "holdfast --version   # exits with 3"):
+    for line in (
+        "holdfast certify --model nowhere.npz",
+        "false",
+        "holdfast --version   # exits with 3",
+    ):
         with pytest.raises(AssertionError, match="expected exit code"):
             Page("page", tmp_path).run([Block("sh", "", line, 1)])
     with pytest.raises(AssertionError, match="expected a target nothing"):
@@ -125,7 +159,10 @@ def test_a_command_that_fails_is_seen(tmp_path):
 
 
 def test_words_and_numbers_of_an_output():
-    assert same_output("12 rows ... head ...", "12 rows, some of them in a longer\ntext head 0af3") is False
+    assert (
+        same_output("12 rows ... head ...", "12 rows, some of them in a longer\ntext head 0af3")
+        is False
+    )
     assert same_output("12 rows, ... head ...", "12 rows, some of them in a longer\ntext head 0af3")
     assert same_output("delta = 0.00874: 1,200", "delta =  0.0088: 1,210\n")
     assert not same_output("delta = 0.00874", "delta = 0.0092")
@@ -134,6 +171,8 @@ def test_words_and_numbers_of_an_output():
 
 
 def test_indented_code_and_unknown_languages_are_found():
-    found = blocks("text\n\n    indented = 1\n\n~~~ruby\nputs 1\n~~~\n\n1. a list\n\n   ```python\n   x = 1\n   ```\n")
+    found = blocks(
+        "text\n\n    indented = 1\n\n~~~ruby\nputs 1\n~~~\n\n1. a list\n\n   ```python\n   x = 1\n   ```\n"
+    )
     assert [block.language for block in found] == ["indented", "ruby", "python"]
     assert found[2].text == "x = 1\n"

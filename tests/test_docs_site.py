@@ -12,7 +12,14 @@ import holdfast as hf
 from browser import browser  # noqa: F401  # fixture
 
 # What a browser fetches by itself when it shows a page.
-FETCHED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src", "video": "src"}
+FETCHED = {
+    "img": "src",
+    "script": "src",
+    "link": "href",
+    "source": "src",
+    "iframe": "src",
+    "video": "src",
+}
 
 
 class Reader(HTMLParser):
@@ -40,7 +47,16 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def site(root, tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-d", out / "doctrees"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "-d",
+        out / "doctrees",
+    ]
     done = subprocess.run([*command, root / "docs", out / "html"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return out / "html"
@@ -52,7 +68,9 @@ def read(site):
 
 
 def test_every_page_is_in_the_site(root, site):
-    sources = {path.relative_to(root / "docs").with_suffix("") for path in (root / "docs").rglob("*.md")}
+    sources = {
+        path.relative_to(root / "docs").with_suffix("") for path in (root / "docs").rglob("*.md")
+    }
     built = {path.relative_to(site).with_suffix("") for path in site.rglob("*.html")}
     assert sources <= built
 
@@ -66,7 +84,9 @@ def test_links_lead_to_a_page_and_to_a_place_on_it(read):
                 continue
             goal = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             ids = read[goal].ids if goal in read else None
-            if not goal.exists() or (parts.fragment and ids is not None and unquote(parts.fragment) not in ids):
+            if not goal.exists() or (
+                parts.fragment and ids is not None and unquote(parts.fragment) not in ids
+            ):
                 lost.append((page.name, link))
     assert lost == []
 
@@ -75,10 +95,16 @@ def test_nothing_is_fetched_from_elsewhere(site, read):
     fetched = [(page.name, url) for page, reader in read.items() for url in reader.fetched]
     assert fetched
     assert [
-        (page, url) for page, url in fetched if urlsplit(url).scheme not in ("", "data") or url.startswith("//")
+        (page, url)
+        for page, url in fetched
+        if urlsplit(url).scheme not in ("", "data") or url.startswith("//")
     ] == []
     imports = re.compile(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//")
-    assert [path.name for path in site.rglob("*.css") if imports.search(path.read_text(encoding="utf-8"))] == []
+    assert [
+        path.name
+        for path in site.rglob("*.css")
+        if imports.search(path.read_text(encoding="utf-8"))
+    ] == []
 
 
 def test_what_is_fetched_is_there(read):
@@ -96,23 +122,34 @@ def test_pictures_say_what_they_show(read):
 
 
 def test_every_public_name_is_in_the_reference(read):
-    ids = set().union(*(reader.ids for page, reader in read.items() if page.parent.name == "reference"))
-    assert [name for name in hf.__all__ if not {f"holdfast.{name}", f"module-holdfast.{name}"} & ids] == []
+    ids = set().union(
+        *(reader.ids for page, reader in read.items() if page.parent.name == "reference")
+    )
+    assert [
+        name for name in hf.__all__ if not {f"holdfast.{name}", f"module-holdfast.{name}"} & ids
+    ] == []
 
 
 def test_every_command_is_in_the_reference(site):
     text = (site / "reference" / "cli.html").read_text(encoding="utf-8")
-    listed = subprocess.run([sys.executable, "-m", "holdfast", "--help"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        [sys.executable, "-m", "holdfast", "--help"], capture_output=True, text=True, check=True
+    )
     names = re.findall(r"^│ ([a-z]+) ", listed.stdout, re.MULTILINE)
     assert {"certify", "explain", "ledger", "audit"} <= set(names)
     assert [name for name in names if f">holdfast {name}" not in text] == []
 
 
 def test_figures_of_the_cascade_are_those_of_the_benchmark(root):
-    page, measured = (table_rows((root / "docs" / name).read_text("utf-8")) for name in ("cascade.md", "benchmarks.md"))
+    page, measured = (
+        table_rows((root / "docs" / name).read_text("utf-8"))
+        for name in ("cascade.md", "benchmarks.md")
+    )
     quoted = [row for row in page if re.match(r"\dx\d", row[1])]
     # table, net, rows, delta, five shares, two counts, two shares; so long is only the table of times beside it.
-    decided = [row for row in measured if len(row) == 13 and "class 1" in row[2] and "/" not in row[-1]]
+    decided = [
+        row for row in measured if len(row) == 13 and "class 1" in row[2] and "/" not in row[-1]
+    ]
     known = {(table, net, delta): [*rest[:5], rest[6]] for table, net, _, delta, *rest in decided}
     assert quoted
     assert [row for row in quoted if known[row[0], row[1], row[2]] != row[3:]] == []
@@ -128,7 +165,8 @@ def test_the_tables_of_the_page_on_delta_fit_a_phone(site, browser):  # noqa: F8
     page = browser.new_page(viewport={"width": 390, "height": 900})
     page.goto((site / "delta.html").as_uri())
     beyond = (
-        "tables => tables.map(t => t.getBoundingClientRect().right - t.parentElement.getBoundingClientRect().right)"
+        "tables => tables.map(t => t.getBoundingClientRect().right "
+        "- t.parentElement.getBoundingClientRect().right)"
     )
     over = page.locator("table").evaluate_all(beyond)
     page.close()

@@ -28,10 +28,14 @@ def test_windows_are_disjoint_end_at_the_newest_model_and_count_every_step_on_th
     found = promise_expiry([0.1], models, horizon=4, confidence=0.5)
     for k in range(1, 5):
         starts = list(range(11 - k, -1, -k))
-        scores = sorted(max(np.abs(path[i + j] - path[i]).max() for j in range(1, k + 1)) for i in starts)
+        scores = sorted(
+            max(np.abs(path[i + j] - path[i]).max() for j in range(1, k + 1)) for i in starts
+        )
         assert found.windows[k - 1] == len(starts)
         rank = -(-(len(starts) + 1) // 2)
-        assert found.drift[k - 1] == pytest.approx(max(scores[rank - 1], *found.drift[: k - 1], 0.0))
+        assert found.drift[k - 1] == pytest.approx(
+            max(scores[rank - 1], *found.drift[: k - 1], 0.0)
+        )
 
 
 def test_distances_alone_add_up():
@@ -60,11 +64,22 @@ def test_a_short_history_says_how_long_it_would_have_to_be():
 
 def test_a_radius_becomes_a_date():
     found = promise_expiry(
-        [0.05, 0.5, 0.01], [0.02] * 30, horizon=3, confidence=0.9, start="2026-11-30", period="month"
+        [0.05, 0.5, 0.01],
+        [0.02] * 30,
+        horizon=3,
+        confidence=0.9,
+        start="2026-11-30",
+        period="month",
     )
     assert found.retrainings.tolist() == [2, 3, 0]
-    assert found.through == [datetime.date(2027, 1, 30), datetime.date(2027, 2, 28), datetime.date(2026, 11, 30)]
-    assert found.describe(1) == "kept through the next 3 monthly retrainings, to 2027-02-28, with 90%"
+    assert found.through == [
+        datetime.date(2027, 1, 30),
+        datetime.date(2027, 2, 28),
+        datetime.date(2026, 11, 30),
+    ]
+    assert (
+        found.describe(1) == "kept through the next 3 monthly retrainings, to 2027-02-28, with 90%"
+    )
     assert found.to_frame()["through"].tolist() == found.through
 
 
@@ -76,7 +91,9 @@ def test_the_stated_probability_holds_for_retrainings_like_those_before(k):
         path = np.cumsum(rng.standard_t(3, (n + k + 1, 8)) * 0.01, axis=0)
         models = [hf.Network([row[None, :-1]], [row[-1:]]) for row in path[: n + 1]]
         found = promise_expiry([1.0], models, horizon=k, confidence=confidence)
-        held += max(np.abs(path[n + j] - path[n]).max() for j in range(1, k + 1)) <= found.drift[k - 1]
+        held += (
+            max(np.abs(path[n + j] - path[n]).max() for j in range(1, k + 1)) <= found.drift[k - 1]
+        )
     # At least 0.8, up to three standard errors of what is counted.
     assert held / runs >= confidence - 3 * np.sqrt(0.16 / runs)
     assert k > 1 or held / runs <= confidence + 3 * np.sqrt(0.16 / runs)
@@ -93,7 +110,10 @@ def named(n, seed, orders):
     for network, order in zip(networks, orders, strict=True):
         weights = [network.weights[0][:, list(order)]]
         models.append(
-            Model(network.with_parameters(weights, network.biases), feature_names=tuple(names[i] for i in order))
+            Model(
+                network.with_parameters(weights, network.biases),
+                feature_names=tuple(names[i] for i in order),
+            )
         )
     return models, networks, path
 
@@ -101,7 +121,9 @@ def named(n, seed, orders):
 def test_columns_in_another_order_are_put_right():
     orders = [(0, 1, 2), (2, 0, 1), (0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0)]
     models, networks, _ = named(5, 0, orders)
-    right, found = (promise_expiry([0.1], history, horizon=2, confidence=0.5) for history in (networks, models))
+    right, found = (
+        promise_expiry([0.1], history, horizon=2, confidence=0.5) for history in (networks, models)
+    )
     np.testing.assert_array_equal(found.drift, right.drift)
     bare = promise_expiry([0.1], [model.network for model in models], horizon=2, confidence=0.5)
     assert (bare.drift > 1.3 * right.drift).all()
@@ -111,7 +133,9 @@ def test_columns_in_another_order_are_put_right():
 
 
 def test_models_of_other_classes_are_refused():
-    one, other = (hf.Network([[[1.0]]], [[0.0]], classes=labels) for labels in (["no", "yes"], ["yes", "no"]))
+    one, other = (
+        hf.Network([[[1.0]]], [[0.0]], classes=labels) for labels in (["no", "yes"], ["yes", "no"])
+    )
     with pytest.raises(InvalidInputError, match="history: expected models with the classes"):
         promise_expiry([0.1], [one, other, one], horizon=1, confidence=0.5)
 
@@ -119,15 +143,26 @@ def test_models_of_other_classes_are_refused():
 def test_models_that_read_something_else_are_refused():
     models, _, _ = named(2, 0, [(0, 1, 2)] * 3)
     stranger = replace(models[1], feature_names=("age", "debt", "rent"))
-    with pytest.raises(InvalidInputError, match=r"the same columns, got \['age', 'debt', 'rent'\] in number 2 and"):
+    with pytest.raises(
+        InvalidInputError, match=r"the same columns, got \['age', 'debt', 'rent'\] in number 2 and"
+    ):
         promise_expiry([0.1], [models[0], stranger, models[2]])
     rng = np.random.default_rng(0)
-    tables = [pd.DataFrame(rng.normal(size=(40, 2)) * scale, columns=["debt", "income"]) for scale in (1, 1, 3)]
-    fitted = [make_pipeline(StandardScaler(), LogisticRegression()).fit(X, X["income"] > 0) for X in tables]
+    tables = [
+        pd.DataFrame(rng.normal(size=(40, 2)) * scale, columns=["debt", "income"])
+        for scale in (1, 1, 3)
+    ]
+    fitted = [
+        make_pipeline(StandardScaler(), LogisticRegression()).fit(X, X["income"] > 0)
+        for X in tables
+    ]
     with pytest.raises(InvalidInputError, match="the same preprocessing, got another in number 1"):
         promise_expiry([0.1], fitted)
     scaler = fitted[0][0]
-    shared = [make_pipeline(scaler, LogisticRegression().fit(scaler.transform(X), X["income"] > 0)) for X in tables]
+    shared = [
+        make_pipeline(scaler, LogisticRegression().fit(scaler.transform(X), X["income"] > 0))
+        for X in tables
+    ]
     assert promise_expiry([0.1], shared, confidence=0.5).known == 2
 
 

@@ -36,7 +36,10 @@ class Fixed(Generator):
     def propose(self, task):
         n = len(task)
         return Proposals(
-            np.tile(self.point, (n, 1)).astype(float), [""] * n, np.full(n, self.gap), np.full(n, self.bound)
+            np.tile(self.point, (n, 1)).astype(float),
+            [""] * n,
+            np.full(n, self.gap),
+            np.full(n, self.bound),
         )
 
 
@@ -72,7 +75,13 @@ def test_no_point_without_a_reason_gets_one(point):
 
 
 def test_a_generator_cannot_declare_itself_robust_or_optimal():
-    result = explain(NET, [[0.0, 0.0]], target=1, changes=DELTA, generator=Fixed((0.5, 0.5001), bound=0.25, gap=0.0))
+    result = explain(
+        NET,
+        [[0.0, 0.0]],
+        target=1,
+        changes=DELTA,
+        generator=Fixed((0.5, 0.5001), bound=0.25, gap=0.0),
+    )
     assert result.verdict[0] is hf.Verdict.NOT_ROBUST
     assert result.cost_l1[0] == pytest.approx(0.50005)
     assert result.optimality_gap[0] == pytest.approx(1 - 0.25 / 0.50005)
@@ -98,7 +107,9 @@ def test_a_generator_that_answers_for_others_is_a_bug():
 
 
 def test_arrays_are_the_models_own_variables():
-    result = explain(NET, np.zeros((2, 2)), target=1, changes=DELTA, generator=NNCE(np.ones((1, 2))))
+    result = explain(
+        NET, np.zeros((2, 2)), target=1, changes=DELTA, generator=NNCE(np.ones((1, 2)))
+    )
     assert list(result.counterfactuals.columns) == ["x0", "x1"]
     np.testing.assert_array_equal(result.counterfactuals, np.ones((2, 2)))
     assert result.cost_l1.tolist() == [1.0, 1.0]
@@ -113,12 +124,24 @@ def test_arrays_with_a_space_are_raw_values():
 
 def test_a_frame_keeps_columns_order_index_and_what_the_model_does_not_read(case):
     people = case.people[case.people.columns[::-1]].assign(name=list("abcdefgh"))
-    result = explain(case.network, people, target=1, changes=DELTA, generator=RNCE(case.candidates), space=case.space)
+    result = explain(
+        case.network,
+        people,
+        target=1,
+        changes=DELTA,
+        generator=RNCE(case.candidates),
+        space=case.space,
+    )
     assert list(result.counterfactuals.columns) == list(people.columns)
     assert result.counterfactuals.index.equals(people.index)
     assert result.counterfactuals["name"].tolist() == list("abcdefgh")
     expected = explain(
-        case.network, case.people, target=1, changes=DELTA, generator=RNCE(case.candidates), space=case.space
+        case.network,
+        case.people,
+        target=1,
+        changes=DELTA,
+        generator=RNCE(case.candidates),
+        space=case.space,
     )
     np.testing.assert_array_equal(result.points, expected.points)
     np.testing.assert_array_equal(result.cost_l1, expected.cost_l1)
@@ -126,13 +149,20 @@ def test_a_frame_keeps_columns_order_index_and_what_the_model_does_not_read(case
 
 def test_dtypes_stay_where_every_row_has_an_answer(case):
     people = case.people.iloc[[0, 1, 3]]
-    result = explain(case.network, people, target=1, generator=NNCE(case.candidates), space=case.space)
+    result = explain(
+        case.network, people, target=1, generator=NNCE(case.candidates), space=case.space
+    )
     assert result.found.all()
     assert result.counterfactuals.dtypes.tolist() == case.candidates.dtypes.tolist()
 
 
 def test_rows_do_not_depend_on_each_other(case):
-    arguments = {"target": 1, "changes": DELTA, "generator": RNCE(case.candidates, True, True), "space": case.space}
+    arguments = {
+        "target": 1,
+        "changes": DELTA,
+        "generator": RNCE(case.candidates, True, True),
+        "space": case.space,
+    }
     together = explain(case.network, case.people, **arguments)
     shuffled = explain(case.network, case.people.iloc[::-1], **arguments)
     np.testing.assert_array_equal(shuffled.points[::-1], together.points)
@@ -140,10 +170,22 @@ def test_rows_do_not_depend_on_each_other(case):
 
 def test_to_frame_and_describe(case):
     result = explain(
-        case.network, case.people, target=1, changes=DELTA, generator=RNCE(case.candidates), space=case.space
+        case.network,
+        case.people,
+        target=1,
+        changes=DELTA,
+        generator=RNCE(case.candidates),
+        space=case.space,
     )
     frame = result.to_frame()
-    assert frame.columns[-6:].tolist() == ["found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason"]
+    assert frame.columns[-6:].tolist() == [
+        "found",
+        "verdict",
+        "cost_l1",
+        "optimality_gap",
+        "lower_bound",
+        "reason",
+    ]
     assert frame.index.equals(case.people.index)
     assert frame["verdict"].tolist() == [None if v is None else v.name for v in result.verdict]
     assert "8 rows" in repr(result)
@@ -165,7 +207,14 @@ def test_a_column_of_the_callers_is_not_overwritten():
 
 
 def test_progress_goes_to_stderr(case, capsys):
-    explain(case.network, case.people, target=1, generator=NNCE(case.candidates), space=case.space, progress=True)
+    explain(
+        case.network,
+        case.people,
+        target=1,
+        generator=NNCE(case.candidates),
+        space=case.space,
+        progress=True,
+    )
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "explain" in captured.err
@@ -173,7 +222,9 @@ def test_progress_goes_to_stderr(case, capsys):
 
 def test_labels_of_any_kind():
     net = hf.Network(NET.weights, NET.biases, ["no", "yes"])
-    result = explain(net, [[0.0, 0.0], [1.0, 1.0]], target="yes", changes=DELTA, generator=NNCE([[1.0, 1.0]]))
+    result = explain(
+        net, [[0.0, 0.0], [1.0, 1.0]], target="yes", changes=DELTA, generator=NNCE([[1.0, 1.0]])
+    )
     assert result.found.tolist() == [True, False]
     assert result.reason[1] == "already classified as yes"
 
@@ -184,8 +235,12 @@ def test_labels_of_any_kind():
 @pytest.fixture(scope="module")
 def pipeline():
     rng = np.random.default_rng(0)
-    people = pd.DataFrame({"income": rng.normal(30.0, 9.0, 200).round(1), "home": rng.choice(["own", "rent"], 200)})
-    encode = ColumnTransformer([("n", StandardScaler(), ["income"]), ("c", OneHotEncoder(), ["home"])])
+    people = pd.DataFrame(
+        {"income": rng.normal(30.0, 9.0, 200).round(1), "home": rng.choice(["own", "rent"], 200)}
+    )
+    encode = ColumnTransformer(
+        [("n", StandardScaler(), ["income"]), ("c", OneHotEncoder(), ["home"])]
+    )
     label = people["income"] + 5 * (people["home"] == "own") > 32
     return make_pipeline(encode, LogisticRegression()).fit(people, label.astype(int)), people
 
@@ -216,8 +271,16 @@ def test_a_pipeline_without_a_space_says_what_to_do(pipeline):
 
 def test_a_space_that_encodes_otherwise_than_the_pipeline_is_refused(pipeline):
     model, people = pipeline
-    with pytest.raises(InvalidInputError, match="encode rows as the model's own preprocessing") as error:
-        explain(model, people, target=1, generator=NNCE(people), space=hf.FeatureSpace.from_frame(people))
+    with pytest.raises(
+        InvalidInputError, match="encode rows as the model's own preprocessing"
+    ) as error:
+        explain(
+            model,
+            people,
+            target=1,
+            generator=NNCE(people),
+            space=hf.FeatureSpace.from_frame(people),
+        )
     assert "last step" not in str(error.value)
 
 
@@ -230,7 +293,9 @@ def test_a_classifier_cut_out_of_a_pipeline_is_refused_with_another_space(pipeli
         lambda: hf.certify(model[-1], denied, space=other, **arguments),
         lambda: RNCE(people).prepare(model[-1], space=other, **arguments),
     ):
-        with pytest.raises(InvalidInputError, match=r"last step of, .*FeatureSpace\.from_pipeline\(pipeline, X\)"):
+        with pytest.raises(
+            InvalidInputError, match=r"last step of, .*FeatureSpace\.from_pipeline\(pipeline, X\)"
+        ):
             call()
     own = hf.FeatureSpace.from_pipeline(model, people)
     cut = explain(model[-1], denied, generator=RNCE(people), space=own, **arguments)
@@ -269,18 +334,30 @@ BAD = {
     "a column too many": ({"X": [[0.0, 0.0, 0.0]]}, "2 columns"),
     "not a number": ({"X": [[np.nan, 0.0]]}, "expected"),
     "text": ({"X": [["a", "b"]]}, "expected numbers"),
-    "no candidates": ({"generator": NNCE(np.empty((0, 2)))}, "candidates: expected at least one row"),
-    "candidates of another width": ({"generator": RNCE(np.ones((3, 4)))}, "candidates: expected a table with 2"),
+    "no candidates": (
+        {"generator": NNCE(np.empty((0, 2)))},
+        "candidates: expected at least one row",
+    ),
+    "candidates of another width": (
+        {"generator": RNCE(np.ones((3, 4)))},
+        "candidates: expected a table with 2",
+    ),
     "candidates with nan": ({"generator": RNCE([[np.nan, 0.0]])}, "candidates: "),
     "candidates without a column": (
-        {"X": pd.DataFrame({"a": [0.0], "b": [0.0]}), "generator": NNCE(pd.DataFrame({"a": [1.0]}))},
+        {
+            "X": pd.DataFrame({"a": [0.0], "b": [0.0]}),
+            "generator": NNCE(pd.DataFrame({"a": [1.0]})),
+        },
         "candidates: expected the column 'b'",
     ),
     "a column twice": (
         {"X": pd.DataFrame([[0.0, 0.0, 1.0]], columns=["a", "b", "b"]), "space": "ab"},
         "'b' more than once",
     ),
-    "a missing column": ({"X": pd.DataFrame({"a": [0.0]}), "space": "ab"}, "expected the column 'b'"),
+    "a missing column": (
+        {"X": pd.DataFrame({"a": [0.0]}), "space": "ab"},
+        "expected the column 'b'",
+    ),
     "a space of another width": ({"space": "abc"}, "the model's 2 variables, got 3"),
 }
 
@@ -314,7 +391,9 @@ def test_a_category_never_seen_is_named(case):
 
 def test_a_factual_in_the_target_class_is_no_silent_copy(case):
     accepted = case.people.iloc[[2]]
-    result = explain(case.network, accepted, target=1, generator=NNCE(case.candidates), space=case.space)
+    result = explain(
+        case.network, accepted, target=1, generator=NNCE(case.candidates), space=case.space
+    )
     assert not result.found.any()
     assert result.counterfactuals.isna().all(axis=None)
 
@@ -322,7 +401,14 @@ def test_a_factual_in_the_target_class_is_no_silent_copy(case):
 def test_candidates_with_none_robust_say_so(case):
     everything = hf.PlausibleChanges(50.0)
     for generator in (RNCE(case.candidates), RNCE(case.candidates, True, True)):
-        result = explain(case.network, case.people, target=1, changes=everything, generator=generator, space=case.space)
+        result = explain(
+            case.network,
+            case.people,
+            target=1,
+            changes=everything,
+            generator=generator,
+            space=case.space,
+        )
         assert not result.found.any()
         assert "is proven to stay so under every plausible model" in result.reason[0]
 
@@ -364,7 +450,9 @@ def test_a_model_of_the_spaces_variables_is_taken(names):
     people, accepted = two_columns()
     space = hf.FeatureSpace.from_frame(people, scale="none")
     encoded = space.encode(people)
-    model = LogisticRegression().fit(encoded if names is None else pd.DataFrame(encoded, columns=names), accepted)
+    model = LogisticRegression().fit(
+        encoded if names is None else pd.DataFrame(encoded, columns=names), accepted
+    )
     asked = people[accepted == 0].head(3)
     result = explain(model, asked, target=1, changes=DELTA, generator=RNCE(people), space=space)
     assert result.robust.any()
@@ -375,11 +463,21 @@ def test_a_model_of_the_spaces_variables_is_taken(names):
 @pytest.mark.parametrize(
     ("names", "scale", "message"),
     [
-        (["first", "second"], "none", r"\['first', 'second'\], got \['debt', 'income'\]: 'first' is elsewhere"),
-        (["debt", "income"], "minmax", r"leaves the columns .*, as they are, got one that scales 'debt'"),
+        (
+            ["first", "second"],
+            "none",
+            r"\['first', 'second'\], got \['debt', 'income'\]: 'first' is elsewhere",
+        ),
+        (
+            ["debt", "income"],
+            "minmax",
+            r"leaves the columns .*, as they are, got one that scales 'debt'",
+        ),
     ],
 )
-def test_a_model_fitted_on_columns_that_the_space_does_not_read_so_is_refused(names, scale, message):
+def test_a_model_fitted_on_columns_that_the_space_does_not_read_so_is_refused(
+    names, scale, message
+):
     people, accepted = two_columns()
     people = 100.0 * people
     space = hf.FeatureSpace.from_frame(people, scale=scale)
@@ -395,7 +493,9 @@ def test_a_model_fitted_on_columns_that_the_space_does_not_read_so_is_refused(na
 def test_the_names_of_one_hot_variables_count_too(case):
     names = list(case.space.variables)
     model = load_model(case.network)
-    right, wrong = (Model(model.network, feature_names=tuple(order)) for order in (names, names[::-1]))
+    right, wrong = (
+        Model(model.network, feature_names=tuple(order)) for order in (names, names[::-1])
+    )
     assert len(hf.certify(right, case.people, 1, DELTA, space=case.space)) == len(case.people)
     with pytest.raises(InvalidInputError, match="expected the variables in the order"):
         hf.certify(wrong, case.people, 1, DELTA, space=case.space)

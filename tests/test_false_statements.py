@@ -19,7 +19,12 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    StandardScaler,
+)
 
 import holdfast as hf
 from fuzz import Case, Tally, at_most, check_optimum, check_radii, check_ranges, check_verdicts
@@ -27,7 +32,9 @@ from holdfast.promises import Ledger
 from reference import exact_class, inside, least_margins, robust
 
 
-def _case(network: hf.Network, points: list[list[float]], target: int, changes: hf.PlausibleChanges) -> Case:
+def _case(
+    network: hf.Network, points: list[list[float]], target: int, changes: hf.PlausibleChanges
+) -> Case:
     return Case("known", network, changes, np.array(points), np.full(len(points), target), 1e-6)
 
 
@@ -93,7 +100,8 @@ def test_small_networks_in_norms_near_one(norm: float, size: float) -> None:
         rng = np.random.default_rng([9, seed])
         sizes = [2, int(rng.integers(2, 4)), 1]
         network = hf.Network(
-            [rng.normal(size=(b, a)) for a, b in pairwise(sizes)], [rng.normal(size=b) * 0.3 for b in sizes[1:]]
+            [rng.normal(size=(b, a)) for a, b in pairwise(sizes)],
+            [rng.normal(size=b) * 0.3 for b in sizes[1:]],
         )
         points = size * rng.uniform(0.05, 0.95, (4, 2))
         changes = hf.PlausibleChanges(2.0 / size, norm=norm, biases=False)
@@ -105,7 +113,9 @@ def test_small_networks_in_norms_near_one(norm: float, size: float) -> None:
 def test_an_audit_is_not_certain_of_a_promise_that_the_new_model_breaks(tmp_path) -> None:
     network, changes = _line(1.0, 1.0, bias=0.5), hf.PlausibleChanges(1e5, norm=1.01, biases=False)
     promised = pd.DataFrame({"a": [1e-4], "b": [2e-4]})
-    space = hf.FeatureSpace.from_frame(pd.DataFrame({"a": [-1.0, 1.0], "b": [-1.0, 1.0]}), scale="none")
+    space = hf.FeatureSpace.from_frame(
+        pd.DataFrame({"a": [-1.0, 1.0], "b": [-1.0, 1.0]}), scale="none"
+    )
     new = _line(-4e4, -4e4, bias=0.5)
     assert changes.contains(network, new)
     assert new.predict(promised.to_numpy())[0] == 0
@@ -200,7 +210,9 @@ def test_hidden_values_of_any_size(inputs: float, first: float, last: float, off
     biases = [np.array(DEEP_BIASES[0]) * hidden, np.array(DEEP_BIASES[1]) * hidden, [0.0]]
     changes = hf.PlausibleChanges((1e-3 * first, 1e-3, 1e-3 * last), biases=False)
     x = [-0.892055788321591 * inputs, 0.7758718474580595 * inputs]
-    assert _false(_at_the_edge(weights, biases, x, changes, off), check_verdicts, check_ranges) == []
+    assert (
+        _false(_at_the_edge(weights, biases, x, changes, off), check_verdicts, check_ranges) == []
+    )
 
 
 # --- optima of networks with layers without activation ---------------------------------------------------------------
@@ -257,12 +269,22 @@ def test_sums_below_the_normal_range_prove_nothing() -> None:
         activations=["relu", "relu", "relu"],
     )
     changes = hf.PlausibleChanges(
-        [5.442544818788489e16, 1.3546353321475135e-49, 9.871756757336673e-86, 1.6067618409468007e-105],
+        [
+            5.442544818788489e16,
+            1.3546353321475135e-49,
+            9.871756757336673e-86,
+            1.6067618409468007e-105,
+        ],
         norm=math.inf,
         biases=False,
     )
     points, targets, _ = (
-        [[4.128615852222112e-104], [6.09218620169916e-104], [5.520063610595119e-104], [4.812075072072751e-104]],
+        [
+            [4.128615852222112e-104],
+            [6.09218620169916e-104],
+            [5.520063610595119e-104],
+            [4.812075072072751e-104],
+        ],
         [2, 2, 2, 2],
         1e-07,
     )
@@ -274,7 +296,11 @@ def test_small_multipliers_have_as_many_bits_as_large_ones() -> None:
     network = hf.Network(
         [
             [[-518823963591756.3, -868937692786053.9], [1239090543507275.2, 805784031683491.5]],
-            [[-32220143.522895906, 403571770.47774357], [0.0, -229285420.81499282], [0.0, 75491188.90317033]],
+            [
+                [-32220143.522895906, 403571770.47774357],
+                [0.0, -229285420.81499282],
+                [0.0, 75491188.90317033],
+            ],
             [
                 [-5.1261006435339484e23, 7.642389728985398e21, 3.6154142615687864e23],
                 [-4.652572472597628e23, -1.091521845980941e23, -8.770140548382243e21],
@@ -290,7 +316,9 @@ def test_small_multipliers_have_as_many_bits_as_large_ones() -> None:
         activations=["identity", "identity", "identity"],
     )
     changes = hf.PlausibleChanges(
-        [1836176358443.8696, 0.0, 2.373101271713564e22, 4.0406043755550664e-19], norm=math.inf, biases=True
+        [1836176358443.8696, 0.0, 2.373101271713564e22, 4.0406043755550664e-19],
+        norm=math.inf,
+        biases=True,
     )
     points, targets, _ = (
         [
@@ -321,7 +349,9 @@ def _random(seed: int, hidden: tuple[int, ...], rows: int = 3) -> tuple[hf.Netwo
     [((4,) * 8, 8, 3, 1), ((4,) * 8, 10, 3, 0), ((8,) * 3, 8, 4, 3), ((8,) * 3, 105, 4, 2)],
     ids=str,
 )
-def test_the_radius_of_a_deep_network_is_not_zero(hidden: tuple[int, ...], seed: int, rows: int, row: int) -> None:
+def test_the_radius_of_a_deep_network_is_not_zero(
+    hidden: tuple[int, ...], seed: int, rows: int, row: int
+) -> None:
     """What `certify` proves at 0.9 upper, the radius should know."""
     network, X = _random(seed, hidden, rows)
     x, target = X[row : row + 1], network.predict(X)[row]
@@ -353,7 +383,10 @@ def test_a_tolerance_below_the_last_bit_ends(hidden: tuple[int, ...]) -> None:
     assert radius.met.tolist() == (radius.upper - radius.lower <= 1e-25).tolist()
     assert (radius.upper - radius.lower <= 1e-6).all()
     for i, x in enumerate(X):
-        below, at = (hf.PlausibleChanges(float(delta)) for delta in (np.nextafter(radius.lower[i], 0), radius.upper[i]))
+        below, at = (
+            hf.PlausibleChanges(float(delta))
+            for delta in (np.nextafter(radius.lower[i], 0), radius.upper[i])
+        )
         assert robust(least_margins(network, x, target[i], below), target[i])
         assert not robust(least_margins(network, x, target[i], at), target[i])
     assert bounds.met.shape == bounds.lower.shape
@@ -361,7 +394,9 @@ def test_a_tolerance_below_the_last_bit_ends(hidden: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("size", [1.0, 1e4, 1e6, 1e9])
 @pytest.mark.parametrize("hidden", [(3,), (3, 3), (3, 2, 3)])
-def test_ranges_of_large_inputs_say_where_they_miss_their_tolerance(size: float, hidden: tuple[int, ...]) -> None:
+def test_ranges_of_large_inputs_say_where_they_miss_their_tolerance(
+    size: float, hidden: tuple[int, ...]
+) -> None:
     network, X = _random(5, hidden)
     case = _case(network, (size * X).tolist(), 1, hf.PlausibleChanges(0.02))
     for tol in (1e-6, 1e-7 / np.abs(network.logits(case.points)).max()):
@@ -387,7 +422,9 @@ points = [[-11736284.078803377, -2.507321409296865e18], [-166734498.53257853, 3.
 for _ in range(5):
     hf.certify(network, points, [1, 0, 1, 1], changes)
 """
-    done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", question], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -416,8 +453,12 @@ def test_a_counter_model_of_a_margin_at_the_last_bit_is_inside() -> None:
 
 def _people() -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"income": rng.gamma(3.0, 1000.0, 300).round(), "job": rng.choice(list("abc"), 300)})
-    return table, (table["income"] / 2000 + (table["job"] == "c") + rng.normal(0.0, 0.5, 300) > 2.0).to_numpy(copy=True)
+    table = pd.DataFrame(
+        {"income": rng.gamma(3.0, 1000.0, 300).round(), "job": rng.choice(list("abc"), 300)}
+    )
+    return table, (
+        table["income"] / 2000 + (table["job"] == "c") + rng.normal(0.0, 0.5, 300) > 2.0
+    ).to_numpy(copy=True)
 
 
 def _pipeline(income: Any, job: Any, table: pd.DataFrame, labels: np.ndarray) -> Pipeline:
@@ -444,7 +485,9 @@ def test_other_bins_are_another_reading(tmp_path: Path, encode: str, scaled: boo
     denied = table[~today.predict(table)].head(40)
     space = hf.FeatureSpace.from_pipeline(today, table)
     changes = hf.PlausibleChanges(0.01)
-    result = hf.explain(today, denied, target=True, changes=changes, generator=hf.NNCE(table), space=space)
+    result = hf.explain(
+        today, denied, target=True, changes=changes, generator=hf.NNCE(table), space=space
+    )
     ledger = Ledger(tmp_path / "ledger")
     ledger.add(result)
     status = hf.audit(ledger, later).to_frame()["status"].astype(str)
@@ -468,7 +511,9 @@ def test_what_is_missing_is_recorded_as_missing(tmp_path: Path, dtype: str) -> N
     denied = table[~model.predict(table)].iloc[:20].reset_index(drop=True)
     gone = denied["income"].isna().to_numpy()
     changes = hf.PlausibleShift(0.0)
-    result = hf.explain(model, denied, target=True, changes=changes, generator=hf.NNCE(table), space=space)
+    result = hf.explain(
+        model, denied, target=True, changes=changes, generator=hf.NNCE(table), space=space
+    )
     assert gone[result.found].any()
     ledger = Ledger(tmp_path / "ledger")
     ledger.add(result)
@@ -492,7 +537,12 @@ def test_nobody_is_told_to_become_what_stands_for_missing(drop: str | None) -> N
     denied = table[~model.predict(table)].head(20)
     for generator in (hf.RNCE(table), hf.Closest()):
         result = hf.explain(
-            model, denied, target=True, changes=hf.PlausibleShift(0.1), generator=generator, space=space
+            model,
+            denied,
+            target=True,
+            changes=hf.PlausibleShift(0.1),
+            generator=generator,
+            space=space,
         )
         assert set(result.counterfactuals["job"][result.found]) <= {"a", "b", "c"}
         assert model.predict(result.counterfactuals[result.found]).all()
@@ -505,7 +555,12 @@ def test_what_no_one_can_reach_behind_a_logarithm_is_said() -> None:
     space = hf.FeatureSpace.from_pipeline(model, table, immutable=["job"])
     denied = table[~model.predict(table)].head(3)
     result = hf.explain(
-        model, denied, target=True, changes=hf.PlausibleShift(50.0), generator=hf.Closest(), space=space
+        model,
+        denied,
+        target=True,
+        changes=hf.PlausibleShift(50.0),
+        generator=hf.Closest(),
+        space=space,
     )
     assert not result.found.any()
     assert not any("any one kind of constraint" in reason for reason in result.reason)

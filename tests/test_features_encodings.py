@@ -42,9 +42,13 @@ NUMBERS: dict[str, Any] = {
     "uniform ranks": lambda: QuantileTransformer(n_quantiles=20),
     "normal ranks": lambda: QuantileTransformer(n_quantiles=20, output_distribution="normal"),
     "bins": lambda: KBinsDiscretizer(encode="onehot-dense", **BINS),
-    "bin numbers": lambda: make_pipeline(KBinsDiscretizer(encode="ordinal", **BINS), MinMaxScaler()),
+    "bin numbers": lambda: make_pipeline(
+        KBinsDiscretizer(encode="ordinal", **BINS), MinMaxScaler()
+    ),
     "imputed": lambda: make_pipeline(SimpleImputer(), StandardScaler()),
-    "flagged": lambda: make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler()),
+    "flagged": lambda: make_pipeline(
+        SimpleImputer(strategy="median", add_indicator=True), StandardScaler()
+    ),
 }
 LABELS: dict[str, Any] = {
     "one-hot": lambda: OneHotEncoder(sparse_output=False),
@@ -52,7 +56,9 @@ LABELS: dict[str, Any] = {
     "rare together": lambda: OneHotEncoder(min_frequency=0.12, sparse_output=False),
     "places": OrdinalEncoder,
     "target means": TargetEncoder,
-    "imputed": lambda: make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(sparse_output=False)),
+    "imputed": lambda: make_pipeline(
+        SimpleImputer(strategy="most_frequent"), OneHotEncoder(sparse_output=False)
+    ),
 }
 
 
@@ -71,7 +77,9 @@ BRUTE = [
 ]
 
 
-def _people(rng: np.random.Generator, n: int = 200, missing: float = 0.0) -> tuple[pd.DataFrame, Any]:
+def _people(
+    rng: np.random.Generator, n: int = 200, missing: float = 0.0
+) -> tuple[pd.DataFrame, Any]:
     people = pd.DataFrame(
         {
             "income": rng.lognormal(8.0, 0.6, n).round(0),
@@ -80,7 +88,9 @@ def _people(rng: np.random.Generator, n: int = 200, missing: float = 0.0) -> tup
             "city": rng.choice(CITIES, n, p=[0.3, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02]),
         }
     )
-    score = (np.log(people["income"]) - 8.0) * 2.0 + (people["job"] == "full") - 0.01 * people["age"]
+    score = (
+        (np.log(people["income"]) - 8.0) * 2.0 + (people["job"] == "full") - 0.01 * people["age"]
+    )
     y = (score + rng.normal(0.0, 0.4, n) > 0.0).astype(int)
     if missing:
         people = people.mask(rng.random(people.shape) < missing)
@@ -89,13 +99,22 @@ def _people(rng: np.random.Generator, n: int = 200, missing: float = 0.0) -> tup
 
 def _pipeline(number: str, label: str, *, hidden: bool = False) -> Pipeline:
     steps = ColumnTransformer(
-        [("number", NUMBERS[number](), ["income", "age"]), ("label", LABELS[label](), ["job", "city"])]
+        [
+            ("number", NUMBERS[number](), ["income", "age"]),
+            ("label", LABELS[label](), ["job", "city"]),
+        ]
     )
-    end = MLPClassifier((4,), max_iter=300, random_state=0) if hidden else LogisticRegression(max_iter=500)
+    end = (
+        MLPClassifier((4,), max_iter=300, random_state=0)
+        if hidden
+        else LogisticRegression(max_iter=500)
+    )
     return make_pipeline(steps, end)
 
 
-def _check(pipeline: Pipeline, space: hf.FeatureSpace, denied: pd.DataFrame, result: hf.Recourse) -> None:
+def _check(
+    pipeline: Pipeline, space: hf.FeatureSpace, denied: pd.DataFrame, result: hf.Recourse
+) -> None:
     """What was handed out is accepted by the pipeline itself and obeys every constraint in raw units."""
     found = np.flatnonzero(result.found)
     after, before = result.counterfactuals.iloc[found], denied.iloc[found]
@@ -106,7 +125,9 @@ def _check(pipeline: Pipeline, space: hf.FeatureSpace, denied: pd.DataFrame, res
     rank = {label: i for i, label in enumerate(JOBS)}
     both = before["job"].notna()
     assert (after["job"][both].map(rank) >= before["job"][both].map(rank)).all()
-    moved = {(a, b) for a, b in zip(before["city"], after["city"], strict=True) if a == a and a != b}
+    moved = {
+        (a, b) for a, b in zip(before["city"], after["city"], strict=True) if a == a and a != b
+    }
     assert moved <= {("a", "b"), ("b", "c"), ("d", "a")}
     assert after.isna().equals(before.isna())
 
@@ -128,7 +149,13 @@ def test_rows_are_accepted_by_the_users_own_pipeline(number: str, label: str) ->
     changes = hf.PlausibleChanges(0.002)
     for generator in (hf.RNCE(people, line_search=True), hf.Closest(), hf.GCE()):
         result = hf.explain(
-            pipeline, denied, target=1, changes=changes, generator=generator, space=space, time_limit=5.0
+            pipeline,
+            denied,
+            target=1,
+            changes=changes,
+            generator=generator,
+            space=space,
+            time_limit=5.0,
         )
         assert result.found.any()
         _check(pipeline, space, denied, result)
@@ -143,7 +170,10 @@ def _reachable(
     cities = [own["city"]] if pd.isna(own["city"]) else list(space["city"].categories)
     values = [own["income"]] if pd.isna(own["income"]) else [own["income"], *incomes]
     rows = pd.DataFrame(
-        [(income, own["age"], job, city) for income, job, city in itertools.product(values, jobs, cities)],
+        [
+            (income, own["age"], job, city)
+            for income, job, city in itertools.product(values, jobs, cities)
+        ],
         columns=people.columns,
     )
     return rows[space.satisfied(rows, person)]
@@ -162,7 +192,9 @@ def test_the_cheapest_is_the_cheapest_by_brute_force(number: str, label: str) ->
     )  # fmt: skip
     denied = people[pipeline.predict(people) == 0].head(3)
     changes = hf.PlausibleChanges(0.01)
-    result = hf.explain(pipeline, denied, target=1, changes=changes, generator=hf.Closest(), space=space)
+    result = hf.explain(
+        pipeline, denied, target=1, changes=changes, generator=hf.Closest(), space=space
+    )
     incomes = [500.0 * k for k in range(25)]
     for i in range(len(denied)):
         person = denied.iloc[[i]]
@@ -177,16 +209,27 @@ def test_the_cheapest_is_the_cheapest_by_brute_force(number: str, label: str) ->
             assert result.lower_bound[i] <= costs.min() * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("selector", [SelectKBest(k=6), SelectPercentile(percentile=60), VarianceThreshold(0.02)])
+@pytest.mark.parametrize(
+    "selector", [SelectKBest(k=6), SelectPercentile(percentile=60), VarianceThreshold(0.02)]
+)
 def test_selected_variables(selector: Any) -> None:
     rng = np.random.default_rng(3)
     people, y = _people(rng)
-    steps = ColumnTransformer([("n", StandardScaler(), ["income", "age"]), ("l", LABELS["one-hot"](), ["job", "city"])])
+    steps = ColumnTransformer(
+        [("n", StandardScaler(), ["income", "age"]), ("l", LABELS["one-hot"](), ["job", "city"])]
+    )
     pipeline = make_pipeline(steps, selector, LogisticRegression()).fit(people, y)
-    space = hf.FeatureSpace.from_pipeline(pipeline, people, immutable=["age"] if "age" in _kept(pipeline) else ())
+    space = hf.FeatureSpace.from_pipeline(
+        pipeline, people, immutable=["age"] if "age" in _kept(pipeline) else ()
+    )
     denied = people[pipeline.predict(people) == 0].head(8)
     result = hf.explain(
-        pipeline, denied, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.RNCE(people), space=space
+        pipeline,
+        denied,
+        target=1,
+        changes=hf.PlausibleChanges(0.01),
+        generator=hf.RNCE(people),
+        space=space,
     )
     after = denied.copy()
     after[list(space.names)] = result.counterfactuals[list(space.names)]
@@ -202,7 +245,9 @@ def _kept(pipeline: Pipeline) -> set[str]:
 def test_what_is_missing_stays_missing_unless_it_can_be_stated() -> None:
     rng = np.random.default_rng(5)
     people, y = _people(rng, missing=0.3)
-    space = hf.FeatureSpace.from_frame(people, missing=list(people.columns), fillable=["income"], immutable=["age"])
+    space = hf.FeatureSpace.from_frame(
+        people, missing=list(people.columns), fillable=["income"], immutable=["age"]
+    )
     classifier = LogisticRegression(max_iter=1000).fit(space.encode(people), y)
     assert space.decode(space.encode(people)).isna().equals(people.isna())
     denied = people[classifier.predict(space.encode(people)) == 0].head(40)
@@ -216,12 +261,20 @@ def test_what_is_missing_stays_missing_unless_it_can_be_stated() -> None:
     row = int(np.flatnonzero(filled["income"])[0])
     assert "state income: " in result.describe(int(np.flatnonzero(result.found)[row]))
     with pytest.raises(hf.HoldfastError, match="may be filled in"):
-        hf.explain(classifier, denied[denied["income"].isna()].head(1), target=1, generator=hf.MCE(), space=space)
+        hf.explain(
+            classifier,
+            denied[denied["income"].isna()].head(1),
+            target=1,
+            generator=hf.MCE(),
+            space=space,
+        )
 
 
 def test_violations_about_missing_values_and_moves() -> None:
     people, _ = _people(np.random.default_rng(1), missing=0.2)
-    space = hf.FeatureSpace.from_frame(people, missing=list(people.columns), allowed={"city": [("a", "b")]})
+    space = hf.FeatureSpace.from_frame(
+        people, missing=list(people.columns), allowed={"city": [("a", "b")]}
+    )
     before = pd.DataFrame({"income": [np.nan], "age": [30.0], "job": ["full"], "city": ["a"]})
     after = pd.DataFrame({"income": [2000.0], "age": [np.nan], "job": ["full"], "city": ["c"]})
     assert space.violations(after, before) == [

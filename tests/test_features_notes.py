@@ -15,18 +15,21 @@ from sklearn.preprocessing import MinMaxScaler
 
 import holdfast as hf
 from holdfast import checker
-from holdfast.datasets.catalogue import Facts
+from holdfast.datasets._catalogue import Facts
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.features.notes import ReasonCode
-from holdfast.promises.audit_compare import same_encoding
-from holdfast.promises.certificate import checker_model
+from holdfast.features._notes import ReasonCode
+from holdfast.promises._audit_compare import same_encoding
+from holdfast.promises._certificate import checker_model
 
 PEOPLE = pd.DataFrame({"age": [25.0, 40.0, 61.0], "late": [3.0, 0.0, 1.0], "use": [0.5, 0.1, 0.9]})
 NOTES: dict[str, Any] = {
     "protected": ["sex", "age"],
     "labels": {"late": "number of missed payments", "sex": "sex as registered"},
-    "reasons": {"late": {"code": "38", "text": "Serious delinquency"}, "use": ("10", "Cards used too much")},
+    "reasons": {
+        "late": {"code": "38", "text": "Serious delinquency"},
+        "use": ("10", "Cards used too much"),
+    },
 }
 # Of FeatureSpace.from_frame(PEOPLE), as it was before there were notes: what is in old certificates and ledgers.
 OLD_HASH = "917af77ca828cb8152acca4497237cafd5a06f5deabdfd2c4585bb40a0317c7b"
@@ -71,7 +74,9 @@ def test_what_is_not_named_again_stays_and_what_is_named_changes() -> None:
 
 
 def test_a_column_named_by_a_number_keeps_its_notes_in_json() -> None:
-    space = FeatureSpace.from_frame(pd.DataFrame({0: [1.0, 2.0], 1: [3.0, 4.0]}), protected=0, labels={1: "income"})
+    space = FeatureSpace.from_frame(
+        pd.DataFrame({0: [1.0, 2.0], 1: [3.0, 4.0]}), protected=0, labels={1: "income"}
+    )
     again = FeatureSpace.from_dict(json.loads(json.dumps(space.to_dict())))
     assert again.protected == (0,)
     assert (again.label(0), again.label(1)) == ("0", "income")
@@ -80,7 +85,9 @@ def test_a_column_named_by_a_number_keeps_its_notes_in_json() -> None:
 def test_advice_uses_labels() -> None:
     space = FeatureSpace.from_frame(PEOPLE, **NOTES)
     after = PEOPLE.iloc[0].to_dict() | {"late": 1.0}
-    assert space.describe_change(PEOPLE.iloc[0], after) == ["lower number of missed payments from 3 to 1"]
+    assert space.describe_change(PEOPLE.iloc[0], after) == [
+        "lower number of missed payments from 3 to 1"
+    ]
 
 
 def test_a_space_without_notes_is_what_it_was() -> None:
@@ -161,7 +168,9 @@ def test_a_schema_file_says_it_column_by_column(tmp_path: Path) -> None:
         ({"label": "sex as registered"}, "a label of its own"),
     ],
 )
-def test_a_schema_with_bad_notes_is_refused(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
+def test_a_schema_with_bad_notes_is_refused(
+    tmp_path: Path, entry: dict[str, Any], message: str
+) -> None:
     columns = [SCHEMA["columns"][0] | entry, *SCHEMA["columns"][1:]]
     path = tmp_path / "loans.schema.json"
     path.write_text(json.dumps(SCHEMA | {"columns": columns}), encoding="utf-8")
@@ -172,11 +181,20 @@ def test_a_schema_with_bad_notes_is_refused(tmp_path: Path, entry: dict[str, Any
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": {"lat": "missed payments"}}, "labels: expected columns of the table, got 'lat'"),
+        (
+            {"labels": {"lat": "missed payments"}},
+            "labels: expected columns of the table, got 'lat'",
+        ),
         ({"reasons": {"lat": ("1", "x")}}, "reasons: expected columns of the table, got 'lat'"),
-        ({"labels": {"late": "use"}}, "labels: expected a label of its own for each column, got 'use' for two"),
+        (
+            {"labels": {"late": "use"}},
+            "labels: expected a label of its own for each column, got 'use' for two",
+        ),
         ({"labels": ["late"]}, "labels: expected a mapping"),
-        ({"reasons": {"late": ("1", 2)}}, r"reasons\['late'\], text: expected one line of text, got 2"),
+        (
+            {"reasons": {"late": ("1", 2)}},
+            r"reasons\['late'\], text: expected one line of text, got 2",
+        ),
         ({"protected": [1.5]}, "protected: expected column names, got 1.5"),
         ({"protected": 1.5}, "protected: expected column names, got 1.5"),
     ],
@@ -195,7 +213,9 @@ def test_a_space_file_with_bad_notes_is_refused() -> None:
             FeatureSpace.from_dict(document | {"notes": notes})
 
 
-def test_a_schema_of_ones_own_passes_its_notes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schema_of_ones_own_passes_its_notes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packaged = hf.datasets.load("loans").space
     assert FeatureSpace.from_dict(packaged.to_dict()) == packaged
     facts = Facts.of("heloc")
@@ -203,7 +223,9 @@ def test_a_schema_of_ones_own_passes_its_notes_on(tmp_path: Path, monkeypatch: p
     document = json.loads(packaged_facts.read_text(encoding="utf-8"))
     document["columns"][0]["label"] = "credit score"
     (tmp_path / "heloc.schema.json").write_text(json.dumps(document), encoding="utf-8")
-    table = pd.DataFrame([{c["name"]: c.get("median", c.get("min", 0)) for c in document["columns"]}] * facts.rows)
+    table = pd.DataFrame(
+        [{c["name"]: c.get("median", c.get("min", 0)) for c in document["columns"]}] * facts.rows
+    )
     table.to_csv(tmp_path / "heloc.csv", index=False)
     monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path))
     space = hf.datasets.load("heloc", download=False).space
@@ -225,7 +247,9 @@ HOMES = pd.DataFrame({"home": ["A151", "A152"], "rooms": [1, 2], "rent": [500.0,
 
 
 def homes(labels: dict[Any, Any]) -> FeatureSpace:
-    return FeatureSpace.from_frame(HOMES, categorical=["home", "rooms"], units={"rent": "EUR"}, labels=labels)
+    return FeatureSpace.from_frame(
+        HOMES, categorical=["home", "rooms"], units={"rent": "EUR"}, labels=labels
+    )
 
 
 def test_words_for_values_and_units_in_each_language() -> None:
@@ -239,9 +263,16 @@ def test_words_for_values_and_units_in_each_language() -> None:
             "Wohnen",
             "housing",
         ]
-        assert (notes.word("home", "A151", "de"), notes.word("home", "A152", "de")) == ("gemietet", "A152")
+        assert (notes.word("home", "A151", "de"), notes.word("home", "A152", "de")) == (
+            "gemietet",
+            "A152",
+        )
         assert (notes.word("rooms", 2), notes.word("rooms", 1)) == ("two", "1")
-        assert [notes.word("rent", "EUR", code) for code in ("de", "fr", "en")] == ["Euro", "euros", "Euro"]
+        assert [notes.word("rent", "EUR", code) for code in ("de", "fr", "en")] == [
+            "Euro",
+            "euros",
+            "Euro",
+        ]
     moved = {"home": "A152", "rooms": 2, "rent": 900.0}
     assert space.describe_change(HOMES.iloc[0], moved) == [
         "change housing from rented to A152", "change rooms from 1 to two", "raise rent from 500 to 900 Euro",
@@ -276,6 +307,8 @@ def test_a_schema_says_words_for_values(tmp_path: Path) -> None:
         ({("castle", "A151"): "rented"}, "castle"),
     ],
 )  # fmt: skip
-def test_words_that_nobody_could_tell_apart_are_refused(labels: dict[Any, Any], complaint: str) -> None:
+def test_words_that_nobody_could_tell_apart_are_refused(
+    labels: dict[Any, Any], complaint: str
+) -> None:
     with pytest.raises(InvalidInputError, match=complaint):
         homes(labels)

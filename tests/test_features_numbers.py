@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidInputError
-from holdfast.features.grid import Grid
-from holdfast.features.scaling import Scaling, hold_inward
+from holdfast.features._grid import Grid
+from holdfast.features._scaling import Scaling, hold_inward
 
 constants = st.floats(1e-3, 1e6)
 scalings = st.one_of(
@@ -35,9 +35,16 @@ def test_every_encoded_value_has_an_exact_original(scaling: Scaling, values: lis
     assert scaling.invert(scaling.apply(raw), "float64").tobytes() == raw.tobytes()
 
 
-@given(st.floats(-1e4, 1e4), st.floats(1.0, 1e4), st.lists(st.integers(-(10**9), 10**9), min_size=1), st.integers(0, 6))
+@given(
+    st.floats(-1e4, 1e4),
+    st.floats(1.0, 1e4),
+    st.lists(st.integers(-(10**9), 10**9), min_size=1),
+    st.integers(0, 6),
+)
 @settings(deadline=None, max_examples=200)
-def test_numbers_with_few_digits_come_back(shift: float, width: float, digits: list[int], decimals: int) -> None:
+def test_numbers_with_few_digits_come_back(
+    shift: float, width: float, digits: list[int], decimals: int
+) -> None:
     scaling = Scaling((("subtract", shift), ("divide", width)))
     values = np.array([float(Decimal(k).scaleb(-decimals)) for k in digits])
     assert scaling.invert(scaling.apply(values), "float64").tolist() == values.tolist()
@@ -45,7 +52,9 @@ def test_numbers_with_few_digits_come_back(shift: float, width: float, digits: l
 
 @given(scalings, st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.integers(0, 17))
 @settings(deadline=None, max_examples=400)
-def test_the_promised_digits_come_back(scaling: Scaling, values: list[float], decimals: int) -> None:
+def test_the_promised_digits_come_back(
+    scaling: Scaling, values: list[float], decimals: int
+) -> None:
     """At the promise's edge: as many decimals as are worth more than 1e-14 of the largest number on the way."""
     numbers = np.array([float(round(Decimal(value), decimals)) for value in values])
     encoded = scaling.apply(numbers)
@@ -67,9 +76,12 @@ def test_affine_is_the_inverse_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    "operations", [(("divide", 0.0),), (("multiply", -1.0),), (("sine", 2.0),), (("add", math.nan),)]
+    "operations",
+    [(("divide", 0.0),), (("multiply", -1.0),), (("sine", 2.0),), (("add", math.nan),)],
 )
-def test_scalings_that_lose_the_order_are_refused(operations: tuple[tuple[str, float], ...]) -> None:
+def test_scalings_that_lose_the_order_are_refused(
+    operations: tuple[tuple[str, float], ...],
+) -> None:
     with pytest.raises(InvalidInputError, match="scaling"):
         Scaling(operations)
 
@@ -81,7 +93,9 @@ def test_scalings_that_lose_the_order_are_refused(operations: tuple[tuple[str, f
     st.lists(st.floats(-3000, 3000), min_size=1),
 )
 @settings(deadline=None, max_examples=300)
-def test_grid_against_fractions(step: float, lower: float, width: float, values: list[float]) -> None:
+def test_grid_against_fractions(
+    step: float, lower: float, width: float, values: list[float]
+) -> None:
     try:
         grid = Grid.over(step, lower, lower + width)
     except InvalidInputError:

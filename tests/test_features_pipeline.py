@@ -65,13 +65,21 @@ MIXED = {
     ),
     "chains": ColumnTransformer(
         [
-            ("numbers", make_pipeline(SimpleImputer(), MinMaxScaler(), StandardScaler()), slice(0, 2)),
+            (
+                "numbers",
+                make_pipeline(SimpleImputer(), MinMaxScaler(), StandardScaler()),
+                slice(0, 2),
+            ),
             ("school", make_pipeline(OrdinalEncoder(), MinMaxScaler()), ["school"]),
             ("jobs", OneHotEncoder(drop=["part"], sparse_output=False), ["job"]),
         ]
     ),
     "robust and maxabs": ColumnTransformer(
-        [("a", RobustScaler(), ["income"]), ("b", MaxAbsScaler(), ["months"]), ("c", OneHotEncoder(), ["sex", "job"])],
+        [
+            ("a", RobustScaler(), ["income"]),
+            ("b", MaxAbsScaler(), ["months"]),
+            ("c", OneHotEncoder(), ["sex", "job"]),
+        ],
         verbose_feature_names_out=False,
     ),
 }
@@ -80,11 +88,15 @@ MIXED = {
 @pytest.mark.parametrize("name", list(MIXED))
 def test_the_same_bits_as_production(name: str, people: pd.DataFrame) -> None:
     transformer = MIXED[name].fit(people)
-    space = FeatureSpace.from_pipeline(transformer, people, immutable=["sex"] if name[0] != "c" else [])
+    space = FeatureSpace.from_pipeline(
+        transformer, people, immutable=["sex"] if name[0] != "c" else []
+    )
     made = transformer.transform(people)
     made = made.toarray() if hasattr(made, "toarray") else made
     np.testing.assert_array_equal(space.encode(people), made.astype(float))
-    pd.testing.assert_frame_equal(space.decode(made.astype(float), people.index), people[list(space.names)])
+    pd.testing.assert_frame_equal(
+        space.decode(made.astype(float), people.index), people[list(space.names)]
+    )
 
     rng = np.random.default_rng(1)
     points = space.project(space.encode(people) + rng.normal(size=(200, space.n_variables)), people)
@@ -97,7 +109,9 @@ def test_the_same_bits_as_production(name: str, people: pd.DataFrame) -> None:
 
 
 def test_what_the_columns_become(people: pd.DataFrame) -> None:
-    space = FeatureSpace.from_pipeline(MIXED["standard, one-hot, ordinal, rest passed on"].fit(people), people)
+    space = FeatureSpace.from_pipeline(
+        MIXED["standard, one-hot, ordinal, rest passed on"].fit(people), people
+    )
     assert space.variables == (
         "job=full", "job=none", "job=part", "income", "months", "sex=m", "school", "owner",
     )  # fmt: skip
@@ -105,13 +119,17 @@ def test_what_the_columns_become(people: pd.DataFrame) -> None:
         Kind.CONTINUOUS, Kind.INTEGER, Kind.CATEGORICAL, Kind.CATEGORICAL, Kind.ORDINAL, Kind.BINARY,
     ]  # fmt: skip
     assert [group.tolist() for group in space.groups] == [[0, 1, 2]]
-    first_dropped = FeatureSpace.from_pipeline(MIXED["minmax, first dropped, sparse"].fit(people), people)
+    first_dropped = FeatureSpace.from_pipeline(
+        MIXED["minmax, first dropped, sparse"].fit(people), people
+    )
     assert [group.tolist() for group in first_dropped.partial_groups] == [[3, 4]]
     assert first_dropped.groups == []
 
 
 def test_a_classifier_at_the_end_is_left_out(people: pd.DataFrame) -> None:
-    model = make_pipeline(MIXED["robust and maxabs"], LogisticRegression()).fit(people, people["owner"])
+    model = make_pipeline(MIXED["robust and maxabs"], LogisticRegression()).fit(
+        people, people["owner"]
+    )
     space = FeatureSpace.from_pipeline(model, people)
     np.testing.assert_array_equal(space.encode(people), model[:-1].transform(people))
 
@@ -119,7 +137,9 @@ def test_a_classifier_at_the_end_is_left_out(people: pd.DataFrame) -> None:
 def test_a_plain_scaler_fitted_on_an_array(people: pd.DataFrame) -> None:
     scaler = StandardScaler().fit(people[NUMBERS].to_numpy())
     space = FeatureSpace.from_pipeline(scaler, people[NUMBERS], steps={"income": 250})
-    np.testing.assert_array_equal(space.encode(people), scaler.transform(people[NUMBERS].to_numpy()))
+    np.testing.assert_array_equal(
+        space.encode(people), scaler.transform(people[NUMBERS].to_numpy())
+    )
     with pytest.raises(InvalidInputError, match="2 columns"):
         FeatureSpace.from_pipeline(scaler, people)
 
@@ -134,13 +154,20 @@ def test_a_plain_scaler_fitted_on_an_array(people: pd.DataFrame) -> None:
         (MinMaxScaler(clip=True), "MinMaxScaler.*clip"),
         (SimpleImputer(missing_values=0), "SimpleImputer"),
         (make_pipeline(StandardScaler(), OneHotEncoder()), "OneHotEncoder.*before"),
-        (make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler()), "StandardScaler.*one-hot"),
+        (
+            make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler()),
+            "StandardScaler.*one-hot",
+        ),
         (ColumnTransformer([("a", StandardScaler(), [0]), ("b", MinMaxScaler(), [0])]), "twice"),
     ],
 )
-def test_what_cannot_be_represented_is_named(transformer: Any, message: str, people: pd.DataFrame) -> None:
+def test_what_cannot_be_represented_is_named(
+    transformer: Any, message: str, people: pd.DataFrame
+) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        FeatureSpace.from_pipeline(transformer.fit(people[NUMBERS], people["owner"]), people[NUMBERS])
+        FeatureSpace.from_pipeline(
+            transformer.fit(people[NUMBERS], people["owner"]), people[NUMBERS]
+        )
 
 
 def test_other_refusals(people: pd.DataFrame) -> None:
@@ -152,7 +179,9 @@ def test_other_refusals(people: pd.DataFrame) -> None:
     with pytest.raises(InvalidInputError, match="float32"):
         FeatureSpace.from_pipeline(StandardScaler().fit(narrow), narrow)
     with pytest.raises(InvalidInputError, match="integer"):
-        FeatureSpace.from_pipeline(OneHotEncoder().fit(people[["job"]]), people[["job"]], integer=["job"])
+        FeatureSpace.from_pipeline(
+            OneHotEncoder().fit(people[["job"]]), people[["job"]], integer=["job"]
+        )
     with pytest.raises(InvalidInputError, match="model alone"):
         FeatureSpace.from_pipeline(Pipeline([("model", LogisticRegression())]), people)
     passed = ColumnTransformer([("all", "passthrough", ["job"])]).fit(people)

@@ -53,14 +53,27 @@ def worlds(draw: st.DrawFn) -> tuple[FeatureSpace, pd.DataFrame, np.ndarray]:
     kinds = draw(st.lists(st.sampled_from(COLUMN_KINDS), min_size=1, max_size=6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     names = [f"{kind}-{i}" for i, kind in enumerate(kinds)]
-    table = pd.DataFrame({name: column(kind, rng, 40) for name, kind in zip(names, kinds, strict=True)})
+    table = pd.DataFrame(
+        {name: column(kind, rng, 40) for name, kind in zip(names, kinds, strict=True)}
+    )
     people, factuals = table.iloc[:30], table.iloc[30:]
-    directions: dict[str, list[str]] = {"free": [], "immutable": [], "increasing": [], "decreasing": []}
+    directions: dict[str, list[str]] = {
+        "free": [],
+        "immutable": [],
+        "increasing": [],
+        "decreasing": [],
+    }
     for name, kind in zip(names, kinds, strict=True):
         ordered = kind not in ("text", "pair", "category")
-        directions[draw(st.sampled_from(list(directions) if ordered else ["free", "immutable"]))].append(name)
+        directions[
+            draw(st.sampled_from(list(directions) if ordered else ["free", "immutable"]))
+        ].append(name)
     del directions["free"]
-    spread = {name: float(table[name].max() - table[name].min()) for name in names if name.startswith("stepped")}
+    spread = {
+        name: float(table[name].max() - table[name].min())
+        for name in names
+        if name.startswith("stepped")
+    }
     space = FeatureSpace.from_frame(
         people,
         ordinal={name: LABELS for name in names if name.startswith("ordinal")},
@@ -81,7 +94,9 @@ relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[Health
 
 @given(worlds())
 @relaxed
-def test_projected_points_obey_every_constraint_exactly(world: tuple[FeatureSpace, pd.DataFrame, np.ndarray]) -> None:
+def test_projected_points_obey_every_constraint_exactly(
+    world: tuple[FeatureSpace, pd.DataFrame, np.ndarray],
+) -> None:
     space, factuals, points = world
     projected = space.project(points, factuals)
     assert space.violations(projected, factuals) == [[] for _ in range(10)]
@@ -132,10 +147,14 @@ def test_projection_is_idempotent_and_survives_the_round_trip(
 
 @given(worlds())
 @relaxed
-def test_tables_come_back_as_they_were(world: tuple[FeatureSpace, pd.DataFrame, np.ndarray]) -> None:
+def test_tables_come_back_as_they_were(
+    world: tuple[FeatureSpace, pd.DataFrame, np.ndarray],
+) -> None:
     space, factuals, _ = world
     points = space.encode(factuals)
-    pd.testing.assert_frame_equal(space.decode(points, factuals=factuals), factuals, check_exact=True)
+    pd.testing.assert_frame_equal(
+        space.decode(points, factuals=factuals), factuals, check_exact=True
+    )
     decoded = space.decode(points, factuals.index)
     assert space.encode(decoded).tobytes() == points.tobytes()
     short = [name for name in space.names if not str(name).startswith("float-")]
@@ -147,7 +166,9 @@ def test_tables_come_back_as_they_were(world: tuple[FeatureSpace, pd.DataFrame, 
 
 @given(worlds())
 @relaxed
-def test_projection_is_nearest_in_each_column(world: tuple[FeatureSpace, pd.DataFrame, np.ndarray]) -> None:
+def test_projection_is_nearest_in_each_column(
+    world: tuple[FeatureSpace, pd.DataFrame, np.ndarray],
+) -> None:
     """No other settled, allowed value of a column lies nearer than the projection by more than rounding."""
     space, factuals, points = world
     own, projected = space.encode(factuals), space.project(points, factuals)
@@ -171,7 +192,10 @@ def test_projection_is_nearest_in_each_column(world: tuple[FeatureSpace, pd.Data
 @relaxed
 def test_copies_are_equal(world: tuple[FeatureSpace, pd.DataFrame, np.ndarray]) -> None:
     space, factuals, _ = world
-    for copy in (pickle.loads(pickle.dumps(space)), FeatureSpace.from_dict(json.loads(json.dumps(space.to_dict())))):
+    for copy in (
+        pickle.loads(pickle.dumps(space)),
+        FeatureSpace.from_dict(json.loads(json.dumps(space.to_dict()))),
+    ):
         assert copy == space
         assert hash(copy) == hash(space)
         assert copy.encode(factuals).tobytes() == space.encode(factuals).tobytes()
@@ -179,13 +203,17 @@ def test_copies_are_equal(world: tuple[FeatureSpace, pd.DataFrame, np.ndarray]) 
 
 @given(worlds())
 @relaxed
-def test_grids_describe_the_settled_values(world: tuple[FeatureSpace, pd.DataFrame, np.ndarray]) -> None:
+def test_grids_describe_the_settled_values(
+    world: tuple[FeatureSpace, pd.DataFrame, np.ndarray],
+) -> None:
     space, _, points = world
     settled, _ = space.settle(points)
     for grid in space.grids:
         k = np.rint((settled[:, grid.variable] - grid.offset) / (grid.step or 1.0))
         assert ((k >= 0) & (k <= grid.n_steps)).all()
-        np.testing.assert_allclose(settled[:, grid.variable], grid.offset + k * grid.step, rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(
+            settled[:, grid.variable], grid.offset + k * grid.step, rtol=1e-12, atol=1e-9
+        )
     assert (settled >= space.lower).all()
     assert (settled <= space.upper).all()
 
@@ -194,7 +222,9 @@ def test_grids_describe_the_settled_values(world: tuple[FeatureSpace, pd.DataFra
 def test_long_fractions_at_the_last_bit(scale: str) -> None:
     """Full 53-bit values, where several share one encoding: settled points stay, range ends and factuals are kept."""
     rng = np.random.default_rng(0)
-    people = pd.DataFrame(rng.normal(10.0 ** rng.integers(-3, 6, 20), 3.0, (3000, 20))).rename(columns="c{}".format)
+    people = pd.DataFrame(rng.normal(10.0 ** rng.integers(-3, 6, 20), 3.0, (3000, 20))).rename(
+        columns="c{}".format
+    )
     space = FeatureSpace.from_frame(people, scale=scale)
     points = space.encode(people)
     settled, frame = space.settle(points)
@@ -232,9 +262,15 @@ def test_if_the_factual_obeys_the_rules_so_does_the_projection(seed: int) -> Non
         chosen = rng.choice(names, rng.integers(1, 4), replace=False)
         factors = rng.choice([-3.0, -1.0, -0.1, 0.7, 1.0, 2.0], len(chosen))
         bound = float((people[chosen] * factors).sum(axis=1).median())
-        rules.append(" + ".join(f"{f} * {name}" for f, name in zip(factors, chosen, strict=True)) + f" <= {bound!r}")
+        rules.append(
+            " + ".join(f"{f} * {name}" for f, name in zip(factors, chosen, strict=True))
+            + f" <= {bound!r}"
+        )
     directions = rng.choice(["free", "immutable", "increasing", "decreasing"], 4)
-    groups = {d: [n for n, at in zip(names, directions, strict=True) if at == d] for d in set(directions) - {"free"}}
+    groups = {
+        d: [n for n, at in zip(names, directions, strict=True) if at == d]
+        for d in set(directions) - {"free"}
+    }
     space = FeatureSpace.from_frame(people, rules=rules, steps={"d": 0.1}, **groups)
     fine = people[space.satisfied(people, people)]
     if len(fine):

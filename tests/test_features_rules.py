@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace, Rule
-from holdfast.features.rules import RuleTerms
+from holdfast.features._rules import RuleTerms
 
 
 def jobs(n: int = 60, seed: int = 0) -> pd.DataFrame:
@@ -78,7 +78,9 @@ def test_rows_are_repaired_exactly(scale: str, noise: float) -> None:
         "`card debt` <= savings + 3000 - 1000*owner",
     ]
     frame = frame[frame["card debt"] <= frame["savings"] + 2000]
-    space = FeatureSpace.from_frame(frame, rules=rules, scale=scale, steps={"savings": 0.05}, increasing=["savings"])
+    space = FeatureSpace.from_frame(
+        frame, rules=rules, scale=scale, steps={"savings": 0.05}, increasing=["savings"]
+    )
     rng = np.random.default_rng(1)
     spread = space.encode(frame).std(axis=0)
     points = space.encode(frame) + noise * spread * rng.normal(size=(len(frame), space.n_variables))
@@ -106,14 +108,20 @@ def test_a_factual_that_breaks_a_rule_is_brought_to_it_where_possible() -> None:
     space = FeatureSpace.from_frame(frame, rules="a <= b")
     assert space.satisfied(space.project(space.encode(factual), factual), factual).all()
     stuck = space.constrained(immutable=["a", "b"])
-    assert stuck.violations(stuck.project(stuck.encode(factual), factual), factual) == [["a <= b: 9 > 3"]]
+    assert stuck.violations(stuck.project(stuck.encode(factual), factual), factual) == [
+        ["a <= b: 9 > 3"]
+    ]
 
 
-@given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), min_size=1, max_size=20), st.integers(0, 10**6))
+@given(
+    st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), min_size=1, max_size=20), st.integers(0, 10**6)
+)
 @settings(deadline=None, max_examples=100)
 def test_rules_hold_in_exact_arithmetic(rows: list[tuple[float, ...]], seed: int) -> None:
     """Against fractions, at the last bit: rows are moved onto the rule's edge and one float to either side."""
-    space = FeatureSpace.from_frame(pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 1.0], "c": [0.0, 1.0]}))
+    space = FeatureSpace.from_frame(
+        pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 1.0], "c": [0.0, 1.0]})
+    )
     rule = Rule.parse("a + 0.1*b <= 3*c + 0.7")
     terms = RuleTerms(rule, space.features)
     values = np.array(rows)
@@ -121,7 +129,8 @@ def test_rules_hold_in_exact_arithmetic(rows: list[tuple[float, ...]], seed: int
     rng = np.random.default_rng(seed)
     values[:, 0] = np.nextafter(values[:, 0], rng.choice([-np.inf, np.inf], len(rows)))
     exact = [
-        Fraction(a) + Fraction(0.1) * Fraction(b) <= 3 * Fraction(c) + Fraction(0.7) for a, b, c in values.tolist()
+        Fraction(a) + Fraction(0.1) * Fraction(b) <= 3 * Fraction(c) + Fraction(0.7)
+        for a, b, c in values.tolist()
     ]
     assert terms.holds(values).tolist() == exact
     pairs = np.column_stack([values[:, 0], values[:, 0], np.nextafter(values[:, 0], np.inf)])
@@ -134,7 +143,10 @@ def test_rules_hold_in_exact_arithmetic(rows: list[tuple[float, ...]], seed: int
     ("rules", "message"),
     [
         (["months_in_job >= 1000"], "some row can obey"),
-        (["months_in_job <= months_of_history", "months_in_job >= months_of_history + 1000"], "some row can obey"),
+        (
+            ["months_in_job <= months_of_history", "months_in_job >= months_of_history + 1000"],
+            "some row can obey",
+        ),
         (["nothing <= 3"], "nothing"),
         (["sex <= 1"], "numeric"),
         (["job <= 1"], "numeric"),
@@ -148,7 +160,9 @@ def test_rules_that_cannot_be_used(rules: list[str], message: str) -> None:
 
 def test_rule_rows_in_raw_units() -> None:
     frame = jobs()
-    space = FeatureSpace.from_frame(frame, rules=["2*months_in_job - savings <= 7", "owner >= 0"], scale="none")
+    space = FeatureSpace.from_frame(
+        frame, rules=["2*months_in_job - savings <= 7", "owner >= 0"], scale="none"
+    )
     matrix, bounds = space.rule_rows()
     assert matrix.tolist() == [[2, 0, -1, 0, 0], [0, 0, 0, 0, -1]]
     assert bounds.tolist() == [7, 0]

@@ -65,7 +65,11 @@ def test_what_the_file_says() -> None:
     space = FeatureSpace.from_schema(path)
     assert space.n_variables == len(space) == 13
     education = space["education-num"]
-    assert (education.kind, education.direction, education.step) == (Kind.ORDINAL, Direction.INCREASING, 1.0)
+    assert (education.kind, education.direction, education.step) == (
+        Kind.ORDINAL,
+        Direction.INCREASING,
+        1.0,
+    )
     assert (education.lower, education.upper, education.unit) == (1.0, 16.0, "level 1-16")
     assert space["sex"].categories == ("Female", "Male")
     assert space["sex"].direction is Direction.IMMUTABLE
@@ -74,7 +78,10 @@ def test_what_the_file_says() -> None:
 
 
 def test_auxiliary_columns_and_binary_numbers() -> None:
-    assert "MedHouseVal" not in FeatureSpace.from_schema(data_folder() / "california_housing.schema.json").names
+    assert (
+        "MedHouseVal"
+        not in FeatureSpace.from_schema(data_folder() / "california_housing.schema.json").names
+    )
     recid = FeatureSpace.from_schema(data_folder() / "compas.schema.json")["two_year_recid"]
     assert recid.kind is Kind.BINARY
     assert recid.categories == (0, 1)
@@ -89,7 +96,9 @@ def test_whose_word_counts() -> None:
     assert carla["priors_count"].kind is Kind.CONTINUOUS
     own = FeatureSpace.from_schema(path)
     assert own["priors_count"].direction is Direction.INCREASING
-    free = FeatureSpace.from_schema(path, actionability="free", immutable=["age"], steps={"length_of_stay": 7})
+    free = FeatureSpace.from_schema(
+        path, actionability="free", immutable=["age"], steps={"length_of_stay": 7}
+    )
     assert [f.name for f in free.features if f.direction is not Direction.FREE] == ["age"]
     assert own.encode(data).tobytes() == carla.encode(data).tobytes() == free.encode(data).tobytes()
 
@@ -120,7 +129,11 @@ def test_a_large_table_is_quick() -> None:
     [
         {},
         {"name": "x", "target": {"column": "y"}, "columns": [{"name": "a"}]},
-        {"name": "x", "target": {"column": "y"}, "columns": [{"name": "a", "role": "feature", "kind": "odd"}]},
+        {
+            "name": "x",
+            "target": {"column": "y"},
+            "columns": [{"name": "a", "role": "feature", "kind": "odd"}],
+        },
         {"name": "x", "target": "y", "columns": []},
         [],
     ],
@@ -144,7 +157,16 @@ def test_other_refusals(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{", encoding="utf-8")
     with pytest.raises(FileFormatError, match="JSON"):
         FeatureSpace.from_schema(tmp_path / "x.json")
-    column = {"name": "a", "role": "feature", "kind": "integer", "min": 0, "max": 1, "actionability": "sometimes"}
-    (tmp_path / "x.json").write_text(json.dumps({"name": "x", "target": {"column": "y"}, "columns": [column]}))
+    column = {
+        "name": "a",
+        "role": "feature",
+        "kind": "integer",
+        "min": 0,
+        "max": 1,
+        "actionability": "sometimes",
+    }
+    (tmp_path / "x.json").write_text(
+        json.dumps({"name": "x", "target": {"column": "y"}, "columns": [column]})
+    )
     with pytest.raises(FileFormatError, match="sometimes"):
         FeatureSpace.from_schema(tmp_path / "x.json")

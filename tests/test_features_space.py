@@ -44,18 +44,33 @@ def test_kinds_and_encoding_by_hand(space: FeatureSpace, people: pd.DataFrame) -
     assert [feature.kind for feature in space.features] == [
         Kind.INTEGER, Kind.CONTINUOUS, Kind.CATEGORICAL, Kind.ORDINAL, Kind.BINARY, Kind.ORDINAL,
     ]  # fmt: skip
-    assert space.variables == ("age", "savings", "job=full", "job=none", "job=part", "school", "owner", "rating")
+    assert space.variables == (
+        "age",
+        "savings",
+        "job=full",
+        "job=none",
+        "job=part",
+        "school",
+        "owner",
+        "rating",
+    )
     assert space.encode(people).tolist() == [
         [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.5],
         [0.5, 0.24, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0],
         [1.0, 0.8, 0.0, 0.0, 1.0, 0.5, 0.0, 0.0],
     ]
-    pd.testing.assert_frame_equal(space.decode(space.encode(people), people.index), people, check_exact=True)
+    pd.testing.assert_frame_equal(
+        space.decode(space.encode(people), people.index), people, check_exact=True
+    )
     assert space.encode(people.to_numpy()).tolist() == space.encode(people).tolist()
     assert space.lower.tolist() == [0.0] * 8
     assert space.upper.tolist() == [1.0] * 8
     assert [group.tolist() for group in space.groups] == [[2, 3, 4]]
-    assert {grid.variable: (grid.offset, grid.step, grid.n_steps) for grid in space.grids}[1] == (0.0, 0.05, 20)
+    assert {grid.variable: (grid.offset, grid.step, grid.n_steps) for grid in space.grids}[1] == (
+        0.0,
+        0.05,
+        20,
+    )
     assert len(space) == 6
     assert space["age"].direction is Direction.IMMUTABLE
 
@@ -65,7 +80,13 @@ def test_an_unchanged_value_may_stay_and_a_changed_one_goes_to_the_grid(
 ) -> None:
     """1,200 is no multiple of 250: it may stay; a small push leaves it, a larger one reaches 1,250."""
     factual = people.loc[["y"]]
-    for push, expected in ((0.0, 1200.0), (10.0, 1200.0), (40.0, 1250.0), (-180.0, 1000.0), (9999.0, 5000.0)):
+    for push, expected in (
+        (0.0, 1200.0),
+        (10.0, 1200.0),
+        (40.0, 1250.0),
+        (-180.0, 1000.0),
+        (9999.0, 5000.0),
+    ):
         point = space.encode(factual)
         point[0, 1] += push / 5000
         assert space.decode(space.project(point, factual))["savings"].tolist() == [expected]
@@ -75,7 +96,9 @@ def test_an_unchanged_value_may_stay_and_a_changed_one_goes_to_the_grid(
     assert space.decode(space.project(point, rich))["savings"].tolist() == [9000.0]
     point[0, 1] -= 3500 / 5000
     assert space.decode(space.project(point, rich))["savings"].tolist() == [5000.0]
-    assert space.violations(rich.assign(savings=8000.0), rich) == [["savings has the range [0, 5000]: 9000 -> 8000"]]
+    assert space.violations(rich.assign(savings=8000.0), rich) == [
+        ["savings has the range [0, 5000]: 9000 -> 8000"]
+    ]
 
 
 def test_bounds_for_a_person(space: FeatureSpace, people: pd.DataFrame) -> None:
@@ -108,20 +131,27 @@ def test_violations_are_sentences(space: FeatureSpace, people: pd.DataFrame) -> 
     ]
     assert space.satisfied(after, factual).tolist() == [False]
     falling = space.constrained(decreasing=["owner"])
-    assert falling.violations(factual.assign(owner=True), factual) == [["owner may only decrease: False -> True"]]
+    assert falling.violations(factual.assign(owner=True), factual) == [
+        ["owner may only decrease: False -> True"]
+    ]
 
 
 def test_points_that_are_no_row_are_told_apart(space: FeatureSpace, people: pd.DataFrame) -> None:
     point = space.encode(people.loc[["y"]])
     point[0, 2:5] = [0.6, 0.4, 0.0]
     [[message]] = space.violations(point, people.loc[["y"]])
-    assert message == "job has no value with job=full = 0.6, job=none = 0.4, job=part = 0.0; the nearest is full"
+    assert (
+        message
+        == "job has no value with job=full = 0.6, job=none = 0.4, job=part = 0.0; the nearest is full"
+    )
     settled, frame = space.settle(point, people.loc[["y"]])
     assert settled[0, 2:5].tolist() == [1.0, 0.0, 0.0]
     assert frame.index.tolist() == ["y"]
 
 
-def test_a_tie_between_labels_goes_to_the_own_one(space: FeatureSpace, people: pd.DataFrame) -> None:
+def test_a_tie_between_labels_goes_to_the_own_one(
+    space: FeatureSpace, people: pd.DataFrame
+) -> None:
     point = space.encode(people.loc[["z"]])
     point[0, 2:5] = [0.4, 0.4, 0.4]
     assert space.decode(space.project(point, people.loc[["z"]]))["job"].tolist() == ["part"]
@@ -129,7 +159,10 @@ def test_a_tie_between_labels_goes_to_the_own_one(space: FeatureSpace, people: p
 
 
 def test_costs(space: FeatureSpace, people: pd.DataFrame) -> None:
-    before, after = people.loc[["y"]], people.loc[["y"]].assign(savings=2200.0, job="part", owner=True)
+    before, after = (
+        people.loc[["y"]],
+        people.loc[["y"]].assign(savings=2200.0, job="part", owner=True),
+    )
     assert space.cost_l1(after, before).tolist() == pytest.approx([(0.2 + 2.0 + 1.0) / 8])
     assert space.changed(after, before).tolist() == [3]
     weighted = space.constrained(costs={"job": 0.5, "owner": 3.0})
@@ -142,9 +175,17 @@ def test_costs(space: FeatureSpace, people: pd.DataFrame) -> None:
 def test_changes_in_words(people: pd.DataFrame) -> None:
     frame = people.assign(use=[30.0, 48.0, 0.123456789])
     space = FeatureSpace.from_frame(
-        frame, units={"savings": "USD", "use": "percent"}, ordinal={"school": ["low", "mid", "high"]}
+        frame,
+        units={"savings": "USD", "use": "percent"},
+        ordinal={"school": ["low", "mid", "high"]},
     )
-    after = frame.loc["y"].to_dict() | {"savings": 1750.0, "use": 30.0, "owner": True, "job": "part", "school": "mid"}
+    after = frame.loc["y"].to_dict() | {
+        "savings": 1750.0,
+        "use": 30.0,
+        "owner": True,
+        "job": "part",
+        "school": "mid",
+    }
     assert space.describe_change(frame.loc["y"], after) == [
         "raise savings from 1,200 to 1,750 USD",
         "change job from full to part",
@@ -152,9 +193,9 @@ def test_changes_in_words(people: pd.DataFrame) -> None:
         "change owner from no to yes",
         "lower use from 48% to 30%",
     ]
-    assert space.describe_change(frame.loc[["y"]], frame.loc["y"].to_dict() | {"use": 0.123456789}) == [
-        "lower use from 48% to about 0.123457%"
-    ]
+    assert space.describe_change(
+        frame.loc[["y"]], frame.loc["y"].to_dict() | {"use": 0.123456789}
+    ) == ["lower use from 48% to about 0.123457%"]
 
 
 def test_two_categories_as_one_variable(people: pd.DataFrame) -> None:
@@ -287,7 +328,9 @@ def test_a_damaged_description_is_refused(space: FeatureSpace) -> None:
         ({"rules": ["age <="]}, "age <="),
     ],
 )
-def test_arguments_that_make_no_sense(arguments: dict[str, Any], message: str, people: pd.DataFrame) -> None:
+def test_arguments_that_make_no_sense(
+    arguments: dict[str, Any], message: str, people: pd.DataFrame
+) -> None:
     with pytest.raises(InvalidInputError, match=message):
         FeatureSpace.from_frame(people, **arguments)
 
@@ -356,7 +399,8 @@ def test_unusual_tables(people: pd.DataFrame, space: FeatureSpace) -> None:
 
 def test_further_columns_are_left_alone(space: FeatureSpace, people: pd.DataFrame) -> None:
     assert (
-        space.encode(people.assign(label=1)[["label", *people.columns[::-1]]]).tolist() == space.encode(people).tolist()
+        space.encode(people.assign(label=1)[["label", *people.columns[::-1]]]).tolist()
+        == space.encode(people).tolist()
     )
 
 
@@ -373,7 +417,10 @@ def test_settled_points_are_those_of_settle(scale: str):
         }
     )
     space = FeatureSpace.from_frame(table, scale=scale, ranges={"amount": (-9000, 9000)})
-    for points in (space.encode(table), space.encode(table) * rng.uniform(0.5, 1.5, (300, space.n_variables))):
+    for points in (
+        space.encode(table),
+        space.encode(table) * rng.uniform(0.5, 1.5, (300, space.n_variables)),
+    ):
         assert space.settled_points(points).tobytes() == space.settle(points)[0].tobytes()
     people = space.rows(table)
     np.testing.assert_array_equal(space.project(points, people), space.project(points, table))

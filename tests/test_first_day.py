@@ -65,7 +65,13 @@ def in_python(tmp_path_factory: pytest.TempPathFactory) -> Errand:
     delta = hf.delta_calibrated(updates, coverage=0.9, norm=2)
     denied = X[MODEL.predict_proba(X)[:, 1] < THRESHOLD].head(PEOPLE)
     told = hf.explain(
-        MODEL, denied, target=1, changes=delta.changes, generator=hf.Closest(), space=space, threshold=THRESHOLD
+        MODEL,
+        denied,
+        target=1,
+        changes=delta.changes,
+        generator=hf.Closest(),
+        space=space,
+        threshold=THRESHOLD,
     )
     assert set(hf.main_reasons(told, X).index) == set(denied.index)
     assert not set(hf.main_reasons(told, X)["column"]) & set(PROTECTED)
@@ -74,7 +80,9 @@ def in_python(tmp_path_factory: pytest.TempPathFactory) -> Errand:
     with hf.Ledger(folder / "promises.ledger") as ledger:
         ledger.add(told)
         found = hf.audit(ledger, LATER)
-    (folder / "audit.json").write_text(json.dumps({"threshold": found.threshold, "totals": found.totals}))
+    (folder / "audit.json").write_text(
+        json.dumps({"threshold": found.threshold, "totals": found.totals})
+    )
     for language in ("en", "de"):
         hf.letters(told, folder / language, accepted=X, language=language)
     told.report(
@@ -101,27 +109,38 @@ def in_shell(tmp_path_factory: pytest.TempPathFactory) -> Errand:
     joblib.dump(LATER, folder / "later.pkl")
     read = "--model @model.pkl --trust-pickle --data @table.csv --index id"
     limits = [f"--immutable {name}" for name in FIXED if name not in PROTECTED]
-    limits += [f"--order {name}={','.join(order)} --increasing {name}" for name, order in ORDER.items()]
+    limits += [
+        f"--order {name}={','.join(order)} --increasing {name}" for name, order in ORDER.items()
+    ]
     limits += [f"--protected {name}" for name in PROTECTED]
     holdfast(f"schema {read} --label good --step amount=50 {' '.join(limits)} --out @schema.json")
     _say_words(folder / "schema.json")
     read += " --schema @schema.json"
-    holdfast(f"delta {read} --label good --how leave_one_out --norm 2 --coverage 0.9 --out @delta.json")
+    holdfast(
+        f"delta {read} --label good --how leave_one_out --norm 2 --coverage 0.9 --out @delta.json"
+    )
     asked = f"{read} --target 1 --threshold 0.7"
     risk = "--candidates @table.csv --label good --rows 10 --runs 9 --coverage 0.5 --out @risk.json"
     holdfast(f"risk {asked} {risk}")
     asked += " --changes @delta.json"
     holdfast(f"explain {asked} --candidates @table.csv --rows {PEOPLE} --out @recourse.csv")
-    holdfast(f"certificates @recourse.csv {asked} --out @promises.jsonl --parameters @parameters.json")
+    holdfast(
+        f"certificates @recourse.csv {asked} --out @promises.jsonl --parameters @parameters.json"
+    )
     holdfast("check @promises.jsonl --model @model.pkl --trust-pickle")
     holdfast(f"ledger add @recourse.csv {asked} --ledger @promises.ledger")
     found = hf.audit(folder / "promises.ledger", LATER, threshold=THRESHOLD)
     judge = "audit --ledger @promises.ledger --model @later.pkl --trust-pickle --json @audit.json"
     holdfast(judge, code=0 if found.kept else 3)
     for language in ("en", "de"):
-        holdfast(f"letters @recourse.csv {asked} --accepted @table.csv --language {language} --out @{language}")
+        holdfast(
+            f"letters @recourse.csv {asked} --accepted @table.csv --language {language} --out @{language}"
+        )
     beside = "--certificates @promises.jsonl --ledger @promises.ledger --letters @en --retrained @later.pkl"
-    holdfast(f"report @recourse.csv {asked} --accepted @table.csv {beside} --out @report.html --outcome", "a loan")
+    holdfast(
+        f"report @recourse.csv {asked} --accepted @table.csv {beside} --out @report.html --outcome",
+        "a loan",
+    )
     recourse = pd.read_csv(folder / "recourse.csv", index_col="id")
     assert recourse["found"].all()
     assert (recourse["verdict"] == "ROBUST").all()
@@ -134,7 +153,11 @@ def _say_words(path: Path) -> None:
     for column in schema["columns"]:
         name = column["name"]
         column["label"], column["unit"] = LABELS[name], UNITS.get(name, "")
-        column["words"] = {key[1]: said for key, said in LABELS.items() if isinstance(key, tuple) and key[0] == name}
+        column["words"] = {
+            key[1]: said
+            for key, said in LABELS.items()
+            if isinstance(key, tuple) and key[0] == name
+        }
     path.write_text(json.dumps(schema))
 
 
@@ -170,9 +193,13 @@ def test_the_threshold_is_in_ledger_certificates_and_audit(errand: Errand) -> No
     with hf.Ledger(errand.folder / "promises.ledger", create=False) as ledger:
         assert [terms.threshold for terms in ledger.terms] == [THRESHOLD]
         assert len(ledger) == PEOPLE
-    documents = [json.loads(line) for line in (errand.folder / "promises.jsonl").read_text().splitlines()]
+    documents = [
+        json.loads(line) for line in (errand.folder / "promises.jsonl").read_text().splitlines()
+    ]
     assert [document["threshold"]["probability"] for document in documents] == [THRESHOLD] * PEOPLE
-    frozen = FixedThresholdClassifier(FrozenEstimator(MODEL), threshold=THRESHOLD).fit(X, TABLE[TARGET])
+    frozen = FixedThresholdClassifier(FrozenEstimator(MODEL), threshold=THRESHOLD).fit(
+        X, TABLE[TARGET]
+    )
     for model in (MODEL, frozen):
         assert all(check_certificate(document, model).accepted for document in documents)
     found = json.loads((errand.folder / "audit.json").read_text())
@@ -182,8 +209,14 @@ def test_the_threshold_is_in_ledger_certificates_and_audit(errand: Errand) -> No
 
 
 def test_the_checker_on_its_own_accepts_every_certificate(errand: Errand) -> None:
-    given = [str(errand.folder / "promises.jsonl"), "--model", str(errand.folder / "parameters.json")]
-    done = subprocess.run([sys.executable, checker.__file__, *given], capture_output=True, text=True, check=True)
+    given = [
+        str(errand.folder / "promises.jsonl"),
+        "--model",
+        str(errand.folder / "parameters.json"),
+    ]
+    done = subprocess.run(
+        [sys.executable, checker.__file__, *given], capture_output=True, text=True, check=True
+    )
     assert f"{PEOPLE} accepted, 0 rejected" in done.stdout
 
 
@@ -197,7 +230,10 @@ def _words(language: str, names: list[str]) -> set[str]:
 def _letters(errand: Errand, language: str) -> Iterator[str]:
     pages = sorted((errand.folder / language).glob("letter-*"))
     assert len(pages) == 2 * PEOPLE
-    return (re.sub(r"<style>.*?</style>|<[^>]*>", " ", page.read_text(), flags=re.DOTALL) for page in pages)
+    return (
+        re.sub(r"<style>.*?</style>|<[^>]*>", " ", page.read_text(), flags=re.DOTALL)
+        for page in pages
+    )
 
 
 def _named(words: set[str], text: str) -> list[str]:
@@ -228,7 +264,10 @@ def test_a_german_letter_has_no_english_words_and_no_codes(errand: Errand) -> No
 
 def test_the_shell_says_what_it_did(in_shell: Errand) -> None:
     assert "Free to change either way: checking, purpose, savings, other_debtors" in in_shell.said
-    assert "of such promises at most 1 in 10 is expected to be broken by the next model" in in_shell.said
+    assert (
+        "of such promises at most 1 in 10 is expected to be broken by the next model"
+        in in_shell.said
+    )
     assert f"{PEOPLE} of {PEOPLE} certificates hold" in in_shell.said
     assert "at the threshold 0.7" in in_shell.said
     assert "of the promises by one real refit" in (in_shell.folder / "report.html").read_text()
@@ -239,16 +278,26 @@ def test_what_is_calibrated_is_calibrated_at_the_threshold() -> None:
     network, asked = hf.Network([[[1.0]]], [[0.0]]), {"target": 1, "threshold": 0.7}
     later = [hf.Network([[[1.0]]], [[move]]) for move in np.linspace(-0.4, 0.4, 20)]
     candidates = hf.RNCE(np.linspace(-3.0, 3.0, 601)[:, None])
-    risk = hf.risk_calibrated(network, [[0.3], [0.5]], retrained=later, generator=candidates, **asked)
+    risk = hf.risk_calibrated(
+        network, [[0.3], [0.5]], retrained=later, generator=candidates, **asked
+    )
     assert 0.3 < risk.changes.size < 0.5
-    delta = hf.delta_validation(network, [[0.3], [0.5]], retrained=later, generator=candidates, **asked)
+    delta = hf.delta_validation(
+        network, [[0.3], [0.5]], retrained=later, generator=candidates, **asked
+    )
     assert 0.1 < float(delta) < 0.4
 
 
 def test_whole_numbers_with_gaps_stay_whole() -> None:
-    frame = pd.DataFrame({"months": [6.0, np.nan, 12.0], "rate": [0.5, np.nan, 1.0], "score": [1.0, 2.0, 3.0]})
+    frame = pd.DataFrame(
+        {"months": [6.0, np.nan, 12.0], "rate": [0.5, np.nan, 1.0], "score": [1.0, 2.0, 3.0]}
+    )
     space = hf.FeatureSpace.from_frame(frame, missing=["months", "rate"])
-    assert [str(feature.kind) for feature in space.features] == ["integer", "continuous", "continuous"]
+    assert [str(feature.kind) for feature in space.features] == [
+        "integer",
+        "continuous",
+        "continuous",
+    ]
 
 
 @pytest.mark.parametrize("width", [1280, 390])

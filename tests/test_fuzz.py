@@ -19,12 +19,17 @@ from reference import Radii, Scaled, exact_logits, inside, least_logit, least_ro
 def test_nothing_false(seed: int) -> None:
     """Where one stage or one verdict had everything, the others would go unchecked: enough of each is met as well."""
     tally = run(seed, 900)
-    assert not tally.false, f"{len(tally.false)} of {tally.statements}:\n" + "\n\n".join(tally.false[:3])
+    assert not tally.false, f"{len(tally.false)} of {tally.statements}:\n" + "\n\n".join(
+        tally.false[:3]
+    )
     for kind in ("verdict", "witness", "margin", "radius", "range", "certificate", "optimum"):
         assert tally.count(kind) >= 4, (kind, tally.answers)
     verdicts = {answer: n for (kind, answer), n in tally.answers.items() if kind == "verdict"}
     assert sum(n for answer, n in verdicts.items() if answer.startswith("ROBUST")) >= 25, verdicts
-    assert sum(n for a, n in verdicts.items() if a.startswith("NOT_ROBUST") and "forward" not in a) >= 15, verdicts
+    assert (
+        sum(n for a, n in verdicts.items() if a.startswith("NOT_ROBUST") and "forward" not in a)
+        >= 15
+    ), verdicts
     assert len(verdicts) >= 6, verdicts
     assert min(tally.answers["radius", "met"], tally.answers["range", "met"]) >= 10, tally.answers
     assert tally.notes["unknown", "ordinary, box"] <= 2
@@ -41,14 +46,22 @@ def test_the_reference_agrees_with_the_corners_of_an_identity_network() -> None:
         sizes = [*rng.integers(1, 3, int(rng.integers(2, 5))).tolist(), 1]
         weights = [rng.normal(size=(b, a)) for a, b in itertools.pairwise(sizes)]
         network = hf.Network(
-            weights, [rng.normal(size=b) for b in sizes[1:]], activations=["identity"] * (len(sizes) - 2)
+            weights,
+            [rng.normal(size=b) for b in sizes[1:]],
+            activations=["identity"] * (len(sizes) - 2),
         )
         x, moving = rng.normal(size=sizes[0]), [rng.random(w.shape) < 0.4 for w in weights]
         places = [(i, tuple(place)) for i, mask in enumerate(moving) for place in np.argwhere(mask)]
-        ends = [rng.uniform(0.0, 1.0, (2, *w.shape)) * mask for w, mask in zip(weights, moving, strict=True)]
+        ends = [
+            rng.uniform(0.0, 1.0, (2, *w.shape)) * mask
+            for w, mask in zip(weights, moving, strict=True)
+        ]
         if len(places) > 8:
             continue
-        radii = [Radii((end[0], end[1]), (b * 0.0, b * 0.0)) for end, b in zip(ends, network.biases, strict=True)]
+        radii = [
+            Radii((end[0], end[1]), (b * 0.0, b * 0.0))
+            for end, b in zip(ends, network.biases, strict=True)
+        ]
         scaled = Scaled.of(network, x, radii)
         exact = scaled.fraction(least_row(scaled, scaled.layers[-1][0]))
         corners = []
@@ -56,7 +69,9 @@ def test_the_reference_agrees_with_the_corners_of_an_identity_network() -> None:
             moved = [w.copy() for w in weights]
             for (i, place), side in zip(places, sides, strict=True):
                 moved[i][place] += (2 * side - 1) * ends[i][side][place]
-            corners.append(float(exact_logits(network.with_parameters(moved, network.biases), x)[0]))
+            corners.append(
+                float(exact_logits(network.with_parameters(moved, network.biases), x)[0])
+            )
         assert float(exact) == pytest.approx(min(corners), rel=1e-9, abs=1e-9)
         compared += 1
     assert compared >= 20
@@ -72,13 +87,17 @@ def test_the_closed_form_is_reached_and_not_passed(norm: float) -> None:
         low, high = least_logit(network, x, 0, 1, changes)
         assert low <= high
         one = np.array([*x, 1.0])
-        shape = np.abs(one / np.abs(one).max()) ** (0.0 if norm == math.inf else 1.0 / max(norm - 1.0, 1e-9))
+        shape = np.abs(one / np.abs(one).max()) ** (
+            0.0 if norm == math.inf else 1.0 / max(norm - 1.0, 1e-9)
+        )
         length = 1.0 if norm == math.inf else (shape**norm).sum() ** (1.0 / norm)
         step = -0.25 * (1.0 - 1e-12) * np.sign(one) * shape / length
         moved = hf.Network([network.weights[0] + step[:3]], [network.biases[0] + step[3:]])
         assert inside(network, changes, moved)
         assert float(exact_logits(moved, x)[0]) == pytest.approx(float(low), rel=1e-9, abs=1e-9)
-        beyond = hf.Network([network.weights[0] + 1.001 * step[:3]], [network.biases[0] + 1.001 * step[3:]])
+        beyond = hf.Network(
+            [network.weights[0] + 1.001 * step[:3]], [network.biases[0] + 1.001 * step[3:]]
+        )
         assert not inside(network, changes, beyond)
 
 

@@ -8,7 +8,20 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from holdfast.generators import GCE, MCE, NNCE, PROTO, RBR, RNCE, ROAR, STCE, Closest, Generator, Robust, explain
+from holdfast.generators import (
+    GCE,
+    MCE,
+    NNCE,
+    PROTO,
+    RBR,
+    RNCE,
+    ROAR,
+    STCE,
+    Closest,
+    Generator,
+    Robust,
+    explain,
+)
 from recourse_cases import NETWORKS, SPACES, Case, make_case
 
 # name: how to make it from a case, and whether what it finds is always robust
@@ -17,7 +30,10 @@ GENERATORS = {
     "RNCE": (lambda case: RNCE(case.candidates), True),
     "RNCE certified": (lambda case: RNCE(case.candidates, certified_candidates=True), True),
     "RNCE line": (lambda case: RNCE(case.candidates, line_search=True), True),
-    "RNCE certified line": (lambda case: RNCE(case.candidates, certified_candidates=True, line_search=True), True),
+    "RNCE certified line": (
+        lambda case: RNCE(case.candidates, certified_candidates=True, line_search=True),
+        True,
+    ),
     "Robust(NNCE)": (lambda case: Robust(NNCE(case.candidates), max_rounds=5), False),
     "MCE": (lambda case: MCE(), False),
     "Robust(MCE)": (lambda case: Robust(MCE(raise_by=0.3), max_rounds=6), False),
@@ -25,14 +41,21 @@ GENERATORS = {
     "GCE": (lambda case: GCE(), False),
     "Robust(GCE)": (lambda case: Robust(GCE(raise_by=0.3), max_rounds=6), False),
     "PROTO": (lambda case: PROTO(case.candidates), False),
-    "Robust(PROTO)": (lambda case: Robust(PROTO(case.candidates, raise_by=0.3), max_rounds=6), False),
+    "Robust(PROTO)": (
+        lambda case: Robust(PROTO(case.candidates, raise_by=0.3), max_rounds=6),
+        False,
+    ),
     "ROAR": (lambda case: ROAR(), False),
     "STCE": (lambda case: STCE(case.candidates, k=64, tau=0.3), False),
     "RBR": (lambda case: RBR(case.candidates, steps=30), False),
 }
 
 
-@pytest.fixture(scope="module", params=[(network, space) for network in NETWORKS for space in SPACES], ids=" ".join)
+@pytest.fixture(
+    scope="module",
+    params=[(network, space) for network in NETWORKS for space in SPACES],
+    ids=" ".join,
+)
 def case(request) -> Case:
     return make_case(*request.param, n_people=5)
 
@@ -76,7 +99,9 @@ def test_what_is_handed_out_is_true(case, generator, request):
 
 def test_the_same_seed_finds_the_same_and_pickles(case, generator):
     few = replace(case, people=case.people.head(3))
-    first, second = (ask(few, copy, seed=3) for copy in (generator, pickle.loads(pickle.dumps(generator))))
+    first, second = (
+        ask(few, copy, seed=3) for copy in (generator, pickle.loads(pickle.dumps(generator)))
+    )
     frames = [result.to_frame().drop(columns="reason") for result in (first, second)]
     pd.testing.assert_frame_equal(*frames, check_exact=True)
     # What else would have to give, after the first sentence, is looked for as long as there is time.
@@ -87,9 +112,13 @@ def test_the_same_seed_finds_the_same_and_pickles(case, generator):
 def test_without_changes_there_are_no_verdicts(case, generator):
     if isinstance(generator, Robust | Closest):
         with pytest.raises(hf.HoldfastError, match="expected PlausibleChanges"):
-            explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
+            explain(
+                case.network, case.people, target=case.target, generator=generator, space=case.space
+            )
         return
-    result = explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
+    result = explain(
+        case.network, case.people, target=case.target, generator=generator, space=case.space
+    )
     assert result.certificates is None
     assert result.verdict.tolist() == [None] * len(result)
     assert result.found.any()
@@ -98,7 +127,14 @@ def test_without_changes_there_are_no_verdicts(case, generator):
 def test_nothing_is_found_where_nothing_may_move(case, generator):
     fixed = case.space.constrained(immutable=case.space.names)
     result = explain(
-        case.network, case.people, target=case.target, changes=case.changes, generator=generator, space=fixed
+        case.network,
+        case.people,
+        target=case.target,
+        changes=case.changes,
+        generator=generator,
+        space=fixed,
     )
     assert not result.found.any()
-    assert all(reason.startswith("proven: nothing may change") for reason in np.delete(result.reason, 2))
+    assert all(
+        reason.startswith("proven: nothing may change") for reason in np.delete(result.reason, 2)
+    )

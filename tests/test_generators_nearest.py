@@ -9,8 +9,9 @@ import pytest
 import holdfast as hf
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators import NNCE, RNCE, Robust, explain, rnce
-from holdfast.generators.candidates import Candidates
+from holdfast.generators import NNCE, RNCE, Robust, explain
+from holdfast.generators import _rnce as rnce
+from holdfast.generators._candidates import Candidates
 from recourse_cases import NETWORKS, SPACES, make_case
 
 CASES = [(network, space) for network in NETWORKS for space in SPACES]
@@ -20,7 +21,12 @@ cases = pytest.mark.parametrize(("network", "space"), CASES)
 
 def ask(case, generator, space=None, changes=None):
     return explain(
-        case.network, case.people, target=case.target, changes=changes, generator=generator, space=space or case.space
+        case.network,
+        case.people,
+        target=case.target,
+        changes=changes,
+        generator=generator,
+        space=space or case.space,
     )
 
 
@@ -45,7 +51,10 @@ def test_rnce_is_the_nearest_robust_candidate(network, space, delta):
     # On a coarse grid, and where rules move other columns, a neighbour's distance is not yet what it costs.
     free = case.space.constrained(steps={"income": 100} if space == "mixed" else {}, rules=())
     changes = None if delta is None else hf.PlausibleChanges(delta)
-    results = [ask(case, RNCE(case.candidates), free, changes), ask(case, NNCE(case.candidates), free)]
+    results = [
+        ask(case, RNCE(case.candidates), free, changes),
+        ask(case, NNCE(case.candidates), free),
+    ]
     for result, held_against in zip(results, [changes, None], strict=True):
         for row in (0, 1, 3):
             least = brute_force(case, free, row, held_against)
@@ -87,7 +96,9 @@ def test_line_search_is_never_dearer_and_often_cheaper(network, space):
 def test_rnce_without_changes_is_nnce(network, space, certified):
     case = make_case(network, space)
     nearest = ask(case, NNCE(case.candidates)).to_frame()
-    pd.testing.assert_frame_equal(ask(case, RNCE(case.candidates, certified)).to_frame(), nearest, check_exact=True)
+    pd.testing.assert_frame_equal(
+        ask(case, RNCE(case.candidates, certified)).to_frame(), nearest, check_exact=True
+    )
 
 
 def test_certified_candidates_answer_as_the_others_where_everything_may_move():
@@ -95,19 +106,38 @@ def test_certified_candidates_answer_as_the_others_where_everything_may_move():
     free = case.space.constrained(free=case.space.names)
     for delta in (0.01, 0.05):
         changes = hf.PlausibleChanges(delta)
-        results = [ask(case, RNCE(case.candidates, certified), free, changes) for certified in (False, True)]
-        pd.testing.assert_frame_equal(results[0].to_frame(), results[1].to_frame(), check_exact=True)
+        results = [
+            ask(case, RNCE(case.candidates, certified), free, changes)
+            for certified in (False, True)
+        ]
+        pd.testing.assert_frame_equal(
+            results[0].to_frame(), results[1].to_frame(), check_exact=True
+        )
 
 
 def test_rnce_chooses_by_itself_and_answers_the_same(monkeypatch: pytest.MonkeyPatch):
     """Free columns: the table is certified as soon as that is less work; constraints: each candidate as it is met."""
     rng = np.random.default_rng(3)
-    table = pd.DataFrame({"a": rng.integers(0, 40, 900), "b": rng.random(900).round(2), "c": rng.random(900).round(2)})
-    network = hf.Network([rng.normal(size=(6, 3)), rng.normal(size=(1, 6))], [rng.normal(size=6), [-0.3]])
+    table = pd.DataFrame(
+        {
+            "a": rng.integers(0, 40, 900),
+            "b": rng.random(900).round(2),
+            "c": rng.random(900).round(2),
+        }
+    )
+    network = hf.Network(
+        [rng.normal(size=(6, 3)), rng.normal(size=(1, 6))], [rng.normal(size=6), [-0.3]]
+    )
     asked = []
     real = rnce.certify_points
-    monkeypatch.setattr(rnce, "certify_points", lambda *a, **k: asked.append(len(a[1])) or real(*a, **k))
-    for constraints, delta in (({}, 0.005), ({}, 0.02), ({"increasing": ["b"], "immutable": ["a"]}, 0.02)):
+    monkeypatch.setattr(
+        rnce, "certify_points", lambda *a, **k: asked.append(len(a[1])) or real(*a, **k)
+    )
+    for constraints, delta in (
+        ({}, 0.005),
+        ({}, 0.02),
+        ({"increasing": ["b"], "immutable": ["a"]}, 0.02),
+    ):
         space = FeatureSpace.from_frame(table, **constraints)
         people = table[network.predict(space.encode(table)) == 0].head(250)
         accepted = int((network.predict(space.encode(table)) == 1).sum())
@@ -115,7 +145,9 @@ def test_rnce_chooses_by_itself_and_answers_the_same(monkeypatch: pytest.MonkeyP
         asked.clear()
         chosen = hf.explain(network, people, generator=RNCE(table), **question)
         assert asked == ([] if constraints else [accepted])
-        one_by_one = hf.explain(network, people, generator=RNCE(table, certified_candidates=False), **question)
+        one_by_one = hf.explain(
+            network, people, generator=RNCE(table, certified_candidates=False), **question
+        )
         assert asked == ([] if constraints else [accepted])
         assert chosen.found.sum() > 0
         pd.testing.assert_frame_equal(chosen.to_frame(), one_by_one.to_frame())
@@ -123,7 +155,10 @@ def test_rnce_chooses_by_itself_and_answers_the_same(monkeypatch: pytest.MonkeyP
 
 def test_a_candidate_without_a_value_is_not_handed_out_as_it_is():
     table = pd.DataFrame({"a": [0.0, 1.0, np.nan], "b": [0.0, 1.0, 0.5]})
-    free, gaps = FeatureSpace.from_frame(table[["b"]]), FeatureSpace.from_frame(table, missing=["a"])
+    free, gaps = (
+        FeatureSpace.from_frame(table[["b"]]),
+        FeatureSpace.from_frame(table, missing=["a"]),
+    )
     assert Candidates.of(free.encode(table[["b"]]), free).handed_out_as_they_are
     assert not Candidates.of(gaps.encode(table), gaps).handed_out_as_they_are
 
@@ -137,17 +172,26 @@ def test_certified_candidates_are_kept_and_reused():
     result = ask(case, RNCE(kept), changes=case.changes)
     pd.testing.assert_frame_equal(result.to_frame(), expected.to_frame(), check_exact=True)
     # They know their space.
-    alone = explain(case.network, case.people, target=case.target, changes=case.changes, generator=RNCE(kept))
+    alone = explain(
+        case.network, case.people, target=case.target, changes=case.changes, generator=RNCE(kept)
+    )
     pd.testing.assert_frame_equal(alone.to_frame(), expected.to_frame(), check_exact=True)
     points = case.space.encode(case.candidates)
     accepted = points[case.network.predict(points) == case.target]
-    robust = hf.certify(case.network, case.space.settle(accepted)[0], case.target, case.changes).robust
-    assert repr(kept) == f"CertifiedCandidates(300 rows; 1: {len(accepted)} accepted, {robust.sum()} robust)"
+    robust = hf.certify(
+        case.network, case.space.settle(accepted)[0], case.target, case.changes
+    ).robust
+    assert (
+        repr(kept)
+        == f"CertifiedCandidates(300 rows; 1: {len(accepted)} accepted, {robust.sum()} robust)"
+    )
 
 
 def test_certified_candidates_refuse_another_question():
     case = make_case("two layers", "mixed")
-    kept = RNCE(case.candidates).prepare(case.network, target=1, changes=case.changes, space=case.space)
+    kept = RNCE(case.candidates).prepare(
+        case.network, target=1, changes=case.changes, space=case.space
+    )
     other = case.space.constrained(immutable=["income"])
     with pytest.raises(InvalidInputError, match="certified for this changes"):
         ask(case, RNCE(kept), changes=hf.PlausibleChanges(0.02))
@@ -165,7 +209,12 @@ def test_targets_row_by_row():
     targets = (classes + np.array([1, 2, 0] * 3)) % 3
     for generator in (NNCE(case.candidates), RNCE(case.candidates, True, True)):
         result = explain(
-            case.network, case.people, target=targets, changes=case.changes, generator=generator, space=case.space
+            case.network,
+            case.people,
+            target=targets,
+            changes=case.changes,
+            generator=generator,
+            space=case.space,
         )
         assert not result.found[[2, 5, 8]].any()
         found = np.flatnonzero(result.found)
@@ -217,7 +266,9 @@ def test_the_first_neighbours_are_those_of_the_whole_order(decimals: int, n_peop
     space = hf.FeatureSpace.from_frame(table, costs={"b": 3.0}, immutable=["c"])
     candidates = Candidates.of(space.encode(table), space)
     factuals = candidates.points(slice(n_people))
-    for quick, slow in zip(candidates.first(factuals, 90), candidates.first(factuals, len(table)), strict=True):
+    for quick, slow in zip(
+        candidates.first(factuals, 90), candidates.first(factuals, len(table)), strict=True
+    ):
         np.testing.assert_array_equal(quick, slow[:90])
     # A tree is worth building for many people only.
     assert ("_tree" in candidates.__dict__) == (n_people == 300)
@@ -244,10 +295,17 @@ def test_line_search_gives_categories_back():
 def test_a_table_is_read_once_and_as_it_was_when_it_was_given(monkeypatch):
     case = make_case("two layers", "mixed")
     read, encode = [], hf.FeatureSpace.encode
-    monkeypatch.setattr(hf.FeatureSpace, "encode", lambda space, X: read.append(len(X)) or encode(space, X))
+    monkeypatch.setattr(
+        hf.FeatureSpace, "encode", lambda space, X: read.append(len(X)) or encode(space, X)
+    )
     table = case.candidates.copy()
     generator = RNCE(table)
-    asked = {"target": case.target, "changes": case.changes, "generator": generator, "space": case.space}
+    asked = {
+        "target": case.target,
+        "changes": case.changes,
+        "generator": generator,
+        "space": case.space,
+    }
     first = explain(case.network, case.people, **asked)
     table[:] = table.iloc[[0] * len(table)].to_numpy()
     second = explain(case.network, case.people, **asked)

@@ -10,11 +10,11 @@ from scipy.spatial.distance import cdist
 
 import holdfast as hf
 from holdfast.generators import GCE, PROTO, RBR, ROAR, STCE, Closest, Robust, explain
-from holdfast.generators.candidates import Candidates
-from holdfast.generators.gradient import RelaxedSpace, hinge_loss, logistic_loss
-from holdfast.generators.proto import nearest_means
-from holdfast.generators.reading import read_question
-from holdfast.verify.margins import least_margins, margin_slopes
+from holdfast.generators._candidates import Candidates
+from holdfast.generators._gradient import RelaxedSpace, hinge_loss, logistic_loss
+from holdfast.generators._proto import nearest_means
+from holdfast.generators._reading import read_question
+from holdfast.verify._margins import least_margins, margin_slopes
 from random_networks import random_network
 from recourse_cases import make_case
 
@@ -25,8 +25,12 @@ def linear_case(seed, outputs=1, n_people=6):
     """A linear model that accepts few, columns of different cost, and people who do not have the last class."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(rng.uniform(-1.0, 1.0, (400, N_COLUMNS)), columns=list("abcde"))
-    space = hf.FeatureSpace.from_frame(table, costs={"b": 2.0, "c": 0.5}, immutable=["e"], scale="none")
-    network = hf.Network([rng.normal(0.0, 2.0, (outputs, N_COLUMNS))], [rng.normal(-1.0, 0.3, outputs)])
+    space = hf.FeatureSpace.from_frame(
+        table, costs={"b": 2.0, "c": 0.5}, immutable=["e"], scale="none"
+    )
+    network = hf.Network(
+        [rng.normal(0.0, 2.0, (outputs, N_COLUMNS))], [rng.normal(-1.0, 0.3, outputs)]
+    )
     target = max(1, outputs - 1)
     people = table[network.predict(space.encode(table)) != target].head(n_people)
     return network, space, people, target
@@ -37,9 +41,9 @@ def half_planes(network, target):
     if network.n_outputs == 1:
         return network.weights[0], network.biases[0]
     rivals = np.delete(np.arange(network.n_outputs), target)
-    return network.weights[0][target] - network.weights[0][rivals], network.biases[0][target] - network.biases[0][
-        rivals
-    ]
+    return network.weights[0][target] - network.weights[0][rivals], network.biases[0][
+        target
+    ] - network.biases[0][rivals]
 
 
 def cheapest_by_linear_program(network, space, own, target, delta=0.0):
@@ -54,7 +58,13 @@ def cheapest_by_linear_program(network, space, own, target, delta=0.0):
     blank = np.zeros(rows.shape)
     solved = linprog(
         np.concatenate([np.zeros(2 * d), space.weights, space.weights]),
-        A_ub=np.block([[both - rows, both + rows, blank, blank], [eye, -eye, none, none], [-eye, eye, none, none]]),
+        A_ub=np.block(
+            [
+                [both - rows, both + rows, blank, blank],
+                [eye, -eye, none, none],
+                [-eye, eye, none, none],
+            ]
+        ),
         b_ub=np.concatenate([offsets - both, upper, -lower]),
         A_eq=np.block([eye, -eye, -eye, eye]),
         b_eq=own,
@@ -111,8 +121,12 @@ def test_more_margin_costs_more():
     costs, least = [], []
     for step in (0, 3, 6):
         generator = GCE(raise_by=0.1).harder(step)
-        result = explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
-        reached = least_margins(case.network, result.targets[result.found], result.points[result.found])
+        result = explain(
+            case.network, case.people, target=case.target, generator=generator, space=case.space
+        )
+        reached = least_margins(
+            case.network, result.targets[result.found], result.points[result.found]
+        )
         assert (reached >= generator.margin).all()
         costs.append(result.cost_l1)
         least.append(generator.margin)
@@ -127,7 +141,9 @@ def test_categories_alone_find_the_cheapest_combination():
     everything = pd.DataFrame(list(product(*labels)), columns=case.space.names)
     points = case.space.encode(everything)
     accepted = points[case.network.predict(points) == case.target]
-    result = explain(case.network, case.people, target=case.target, generator=GCE(), space=case.space)
+    result = explain(
+        case.network, case.people, target=case.target, generator=GCE(), space=case.space
+    )
     for i, own in enumerate(case.space.encode(case.people)):
         if i == 2:
             continue
@@ -141,12 +157,18 @@ def test_where_there_is_no_slope_an_answer_is_found_nevertheless():
     table = pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 1.0]})
     space = hf.FeatureSpace.from_frame(table)
     for generator in (GCE(), PROTO(), ROAR(delta_max=0.0)):
-        result = explain(network, pd.DataFrame({"a": [0.2], "b": [0.3]}), target=1, generator=generator, space=space)
+        result = explain(
+            network,
+            pd.DataFrame({"a": [0.2], "b": [0.3]}),
+            target=1,
+            generator=generator,
+            space=space,
+        )
         assert result.found[0]
         assert result.counterfactuals["a"].iloc[0] >= 0.6
-    assert explain(network, table.head(1), target=1, generator=GCE(), space=space).points[0] == pytest.approx(
-        [0.6, 0.0]
-    )
+    assert explain(network, table.head(1), target=1, generator=GCE(), space=space).points[
+        0
+    ] == pytest.approx([0.6, 0.0])
 
 
 @pytest.mark.parametrize("base", [GCE(raise_by=0.3), PROTO(raise_by=0.3)], ids=["GCE", "PROTO"])
@@ -154,7 +176,12 @@ def test_robust_makes_the_answers_robust(base):
     case = make_case("three layers", "mixed", n_people=8)
     plain, robust = (
         explain(
-            case.network, case.people, target=case.target, changes=case.changes, generator=generator, space=case.space
+            case.network,
+            case.people,
+            target=case.target,
+            changes=case.changes,
+            generator=generator,
+            space=case.space,
         ).robust.sum()
         for generator in (base, Robust(base, max_rounds=12))
     )
@@ -174,7 +201,11 @@ def elastic_optimum(own, prototype, normal, offset, weights, lower, upper, beta,
     def point(mu):
         # The slope at `own` without the kink, and how far it carries beyond the kink.
         slope = mu * normal - 2.0 * theta * (own - prototype)
-        change = np.sign(slope) * np.maximum(np.abs(slope) - beta * weights, 0.0) / (2.0 * (weights + theta))
+        change = (
+            np.sign(slope)
+            * np.maximum(np.abs(slope) - beta * weights, 0.0)
+            / (2.0 * (weights + theta))
+        )
         return np.clip(own + change, lower, upper)
 
     def margin(mu):
@@ -187,7 +218,9 @@ def elastic_optimum(own, prototype, normal, offset, weights, lower, upper, beta,
 @pytest.mark.parametrize("seed", range(3))
 def test_proto_on_a_linear_model_meets_the_optimality_conditions(seed, theta):
     network, space, people, _ = linear_case(seed)
-    candidates = pd.DataFrame(np.random.default_rng(seed).uniform(-1, 1, (300, N_COLUMNS)), columns=list("abcde"))
+    candidates = pd.DataFrame(
+        np.random.default_rng(seed).uniform(-1, 1, (300, N_COLUMNS)), columns=list("abcde")
+    )
     beta, kappa = 0.05, 0.2
     generator = PROTO(candidates, kappa=kappa, beta=beta, theta=theta, neighbours=3)
     result = explain(network, people, target=1, generator=generator, space=space)
@@ -222,7 +255,9 @@ def test_a_strong_pull_leads_to_the_prototype():
     assert len(denied) >= 1
     generator = PROTO(prototype, theta=1e5, neighbours=4)
     result = explain(network, denied, target=1, generator=generator, space=free)
-    np.testing.assert_allclose(result.points, np.repeat(prototype.to_numpy(), len(denied), axis=0), atol=1e-3)
+    np.testing.assert_allclose(
+        result.points, np.repeat(prototype.to_numpy(), len(denied), axis=0), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -230,18 +265,28 @@ def test_a_strong_pull_leads_to_the_prototype():
 def test_prototypes_are_the_means_of_the_nearest(n_candidates, k):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.uniform(0, 1, (n_candidates, 3)), columns=list("abc"))
-    space = hf.FeatureSpace.from_frame(table, costs={"b": 3.0}, ranges=dict.fromkeys("abc", (0.0, 1.0)))
+    space = hf.FeatureSpace.from_frame(
+        table, costs={"b": 3.0}, ranges=dict.fromkeys("abc", (0.0, 1.0))
+    )
     owns = rng.uniform(0, 1, (7, 3))
     distances = cdist(owns * space.weights, table.to_numpy() * space.weights, metric="cityblock")
     expected = [table.to_numpy()[np.argsort(row)[:k]].mean(axis=0) for row in distances]
-    np.testing.assert_allclose(nearest_means(Candidates.of(table.to_numpy(), space), owns, k), expected)
+    np.testing.assert_allclose(
+        nearest_means(Candidates.of(table.to_numpy(), space), owns, k), expected
+    )
 
 
 def test_without_candidates_there_is_no_pull():
     case = make_case("two layers", "continuous", n_people=5)
     results = [
-        explain(case.network, case.people, target=case.target, generator=generator, space=case.space).points
-        for generator in (PROTO(), PROTO(case.candidates, theta=0.0), PROTO(case.candidates, theta=5.0))
+        explain(
+            case.network, case.people, target=case.target, generator=generator, space=case.space
+        ).points
+        for generator in (
+            PROTO(),
+            PROTO(case.candidates, theta=0.0),
+            PROTO(case.candidates, theta=5.0),
+        )
     ]
     np.testing.assert_array_equal(results[0], results[1])
     assert not np.array_equal(results[0], results[2], equal_nan=True)
@@ -255,16 +300,24 @@ def test_without_candidates_there_is_no_pull():
 def test_roar_on_a_linear_model_is_robust_at_almost_the_least_price(seed, outputs):
     delta = 0.1
     generator = ROAR(delta_max=delta, cost_weight=1e4)
-    result = compare_with_linear_program(generator, seed, outputs, tolerance=0.2 if outputs > 1 else 1e-3, delta=delta)
+    result = compare_with_linear_program(
+        generator, seed, outputs, tolerance=0.2 if outputs > 1 else 1e-3, delta=delta
+    )
     found = result.points[result.found]
-    assert hf.certify(result.network, found, result.targets[0], hf.PlausibleChanges(delta)).robust.all()
-    assert not hf.certify(result.network, found, result.targets[0], hf.PlausibleChanges(delta * 1.1)).robust.any()
+    assert hf.certify(
+        result.network, found, result.targets[0], hf.PlausibleChanges(delta)
+    ).robust.all()
+    assert not hf.certify(
+        result.network, found, result.targets[0], hf.PlausibleChanges(delta * 1.1)
+    ).robust.any()
 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0, 3.0])
 def test_roar_in_other_norms_is_at_the_dual_norms_edge(norm):
     network, space, people, _ = linear_case(3)
-    result = explain(network, people, target=1, generator=ROAR(0.1, cost_weight=1e4, norm=norm), space=space)
+    result = explain(
+        network, people, target=1, generator=ROAR(0.1, cost_weight=1e4, norm=norm), space=space
+    )
     assert result.found.sum() >= 3
     for x in result.points[result.found]:
         worst = network.logits(x[None, :])[0, 0] - 0.1 * np.linalg.norm(
@@ -277,8 +330,12 @@ def test_roar_goes_further_the_less_distance_weighs_and_the_larger_the_change():
     case = make_case("two layers", "mixed", n_people=6)
 
     def mean_margin(generator):
-        result = explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
-        return least_margins(case.network, result.targets[result.found], result.points[result.found]).mean()
+        result = explain(
+            case.network, case.people, target=case.target, generator=generator, space=case.space
+        )
+        return least_margins(
+            case.network, result.targets[result.found], result.points[result.found]
+        ).mean()
 
     by_weight = [mean_margin(ROAR(cost_weight=weight)) for weight in (100.0, 1.0, 0.01)]
     assert by_weight == sorted(by_weight)
@@ -304,7 +361,9 @@ def test_margin_slopes_agree_with_differences(outputs):
     step = 1e-6
     for column in range(4):
         moved = step * np.eye(4)[column]
-        difference = least_margins(network, targets, points + moved) - least_margins(network, targets, points - moved)
+        difference = least_margins(network, targets, points + moved) - least_margins(
+            network, targets, points - moved
+        )
         agrees = np.abs(difference / (2 * step) - slopes[:, column]) < 1e-5
         # A kink within the step is rare.
         assert agrees.mean() > 0.95
@@ -343,14 +402,21 @@ def test_relaxed_points_are_the_nearest_within_reach():
         assert (block >= 0.0).all()
         # No other weights are nearer.
         for other in rng.dirichlet(np.ones(group.size), 200):
-            assert (((block - wish) ** 2).sum(axis=1) <= ((other - wish) ** 2).sum(axis=1) + 1e-12).all()
+            assert (
+                ((block - wish) ** 2).sum(axis=1) <= ((other - wish) ** 2).sum(axis=1) + 1e-12
+            ).all()
 
 
 @pytest.mark.parametrize("generator", [GCE(), PROTO(), ROAR()], ids=["GCE", "PROTO", "ROAR"])
 def test_out_of_time_is_said_and_no_error(generator):
     case = make_case("two layers", "continuous", n_people=6)
     result = explain(
-        case.network, case.people, target=case.target, generator=generator, space=case.space, time_limit=1e-6
+        case.network,
+        case.people,
+        target=case.target,
+        generator=generator,
+        space=case.space,
+        time_limit=1e-6,
     )
     assert len(result) == 6
     missing = ~result.found & (result.reason != f"already classified as {case.target}")
@@ -361,20 +427,50 @@ BAD = {
     "GCE margin": (lambda: GCE(margin=-1.0), "margin: expected a number >= 0, got -1.0"),
     "GCE raise_by": (lambda: GCE(raise_by=0.0), "raise_by: expected a number > 0, got 0.0"),
     "GCE margin in words": (lambda: GCE(margin="a"), "^margin: expected a number >= 0, got 'a'$"),
-    "GCE margin as text": (lambda: GCE(margin="1.0"), "^margin: expected a number >= 0, got '1.0'$"),
+    "GCE margin as text": (
+        lambda: GCE(margin="1.0"),
+        "^margin: expected a number >= 0, got '1.0'$",
+    ),
     "GCE nothing": (lambda: GCE(raise_by=None), "^raise_by: expected a number > 0, got None$"),
-    "PROTO in words": (lambda: PROTO(neighbours="many"), "^neighbours: expected a whole number >= 1, got 'many'$"),
-    "PROTO half a neighbour": (lambda: PROTO(neighbours=1.5), "^neighbours: expected a whole number >= 1, got 1.5$"),
-    "ROAR in words": (lambda: ROAR(cost_weight="low"), "^cost_weight: expected a number > 0, got 'low'$"),
-    "RBR in words": (lambda: RBR([[0.0]], sigma="wide"), "^sigma: expected a number > 0, got 'wide'$"),
-    "STCE in words": (lambda: STCE([[0.0]], tau="high"), "^tau: expected a number below 1, got 'high'$"),
-    "Robust in words": (lambda: Robust(GCE(), max_rounds="many"), "^max_rounds: expected a whole number >= 1"),
-    "Closest in words": (lambda: Closest(neighbours="all"), "^neighbours: expected a whole number >= 1, got 'all'$"),
+    "PROTO in words": (
+        lambda: PROTO(neighbours="many"),
+        "^neighbours: expected a whole number >= 1, got 'many'$",
+    ),
+    "PROTO half a neighbour": (
+        lambda: PROTO(neighbours=1.5),
+        "^neighbours: expected a whole number >= 1, got 1.5$",
+    ),
+    "ROAR in words": (
+        lambda: ROAR(cost_weight="low"),
+        "^cost_weight: expected a number > 0, got 'low'$",
+    ),
+    "RBR in words": (
+        lambda: RBR([[0.0]], sigma="wide"),
+        "^sigma: expected a number > 0, got 'wide'$",
+    ),
+    "STCE in words": (
+        lambda: STCE([[0.0]], tau="high"),
+        "^tau: expected a number below 1, got 'high'$",
+    ),
+    "Robust in words": (
+        lambda: Robust(GCE(), max_rounds="many"),
+        "^max_rounds: expected a whole number >= 1",
+    ),
+    "Closest in words": (
+        lambda: Closest(neighbours="all"),
+        "^neighbours: expected a whole number >= 1, got 'all'$",
+    ),
     "PROTO theta": (lambda: PROTO(theta=np.nan), "theta: expected a number >= 0, got nan"),
-    "PROTO neighbours": (lambda: PROTO(neighbours=0), "neighbours: expected a whole number >= 1, got 0"),
+    "PROTO neighbours": (
+        lambda: PROTO(neighbours=0),
+        "neighbours: expected a whole number >= 1, got 0",
+    ),
     "PROTO candidates": (lambda: PROTO([1.0, 2.0]), "candidates: expected a table"),
     "ROAR delta_max": (lambda: ROAR(delta_max=-0.1), "delta_max: expected a number >= 0, got -0.1"),
-    "ROAR cost_weight": (lambda: ROAR(cost_weight=0.0), "cost_weight: expected a number > 0, got 0.0"),
+    "ROAR cost_weight": (
+        lambda: ROAR(cost_weight=0.0),
+        "cost_weight: expected a number > 0, got 0.0",
+    ),
     "ROAR norm": (lambda: ROAR(norm=0.5), "expected a norm p >= 1"),
 }
 

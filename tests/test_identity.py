@@ -31,7 +31,9 @@ def test_a_scikit_learn_identity_perceptron_is_imported(hidden: tuple[int, ...],
     rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 4))
     y = np.argmax(X[:, :n_classes], axis=1)
-    clf = MLPClassifier(hidden, activation="identity", max_iter=20, tol=1e3, n_iter_no_change=50, random_state=0)
+    clf = MLPClassifier(
+        hidden, activation="identity", max_iter=20, tol=1e3, n_iter_no_change=50, random_state=0
+    )
     with pytest.warns(Warning, match="Maximum iterations"):
         clf.fit(X, y)
     network = hf.load_network(clf)
@@ -42,7 +44,9 @@ def test_a_scikit_learn_identity_perceptron_is_imported(hidden: tuple[int, ...],
         np.testing.assert_allclose(probabilities, clf.predict_proba(X)[:, 1], atol=1e-9)
     else:
         shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-        np.testing.assert_allclose(shifted / shifted.sum(axis=1, keepdims=True), clf.predict_proba(X), atol=1e-9)
+        np.testing.assert_allclose(
+            shifted / shifted.sum(axis=1, keepdims=True), clf.predict_proba(X), atol=1e-9
+        )
     np.testing.assert_array_equal(network.predict(X), clf.predict(X))
 
 
@@ -51,11 +55,15 @@ def test_two_torch_layers_in_a_row_stay_two_layers():
     network = hf.load_network(module)
     assert network.activations == ("identity",)
     X = np.random.default_rng(0).normal(size=(20, 3))
-    np.testing.assert_allclose(network.logits(X), module(torch.from_numpy(X)).detach().numpy(), atol=1e-12)
+    np.testing.assert_allclose(
+        network.logits(X), module(torch.from_numpy(X)).detach().numpy(), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("sizes", "activations"), SHAPES)
-def test_no_sampled_change_leaves_the_bounds_or_breaks_a_robust_point(sizes: list[int], activations: list[str]):
+def test_no_sampled_change_leaves_the_bounds_or_breaks_a_robust_point(
+    sizes: list[int], activations: list[str]
+):
     rng = np.random.default_rng(7)
     network = _network(rng, sizes, activations)
     changes = hf.PlausibleChanges(0.03)
@@ -125,7 +133,9 @@ def test_the_radius_is_where_certify_changes_its_mind(sizes: list[int], activati
     assert radius.met.all()
     for x, label, low, high in zip(X, classes, radius.lower, radius.upper, strict=True):
         assert low > 0.0
-        assert hf.certify(network, x[None], label, hf.PlausibleChanges(float(low) * (1.0 - 1e-6))).robust[0]
+        assert hf.certify(
+            network, x[None], label, hf.PlausibleChanges(float(low) * (1.0 - 1e-6))
+        ).robust[0]
         changes = hf.PlausibleChanges(float(high) * (1.0 + 1e-6))
         witness = hf.certify(network, x[None], label, changes).witness(0)
         assert changes.contains(network, witness)

@@ -50,7 +50,9 @@ class TestSavedNetworks:
 
     def test_arrays_of_another_program(self, tmp_path):
         np.savez(tmp_path / "arrays.npz", a=np.zeros(3))
-        with pytest.raises(FileFormatError, match=r"arrays\.npz: expected a network saved by holdfast"):
+        with pytest.raises(
+            FileFormatError, match=r"arrays\.npz: expected a network saved by holdfast"
+        ):
             read_model(tmp_path / "arrays.npz")
 
     def test_a_header_without_its_parts(self, tmp_path):
@@ -78,19 +80,25 @@ class TestSavedNetworks:
 
 
 class TestSkops:
-    @pytest.mark.parametrize("classifier", [LogisticRegression(), MLPClassifier((3,), max_iter=400, tol=0.1)], ids=str)
+    @pytest.mark.parametrize(
+        "classifier", [LogisticRegression(), MLPClassifier((3,), max_iter=400, tol=0.1)], ids=str
+    )
     def test_a_pipeline_comes_back_whole(self, tmp_path, classifier):
         fitted = pipeline(classifier)
         skops.io.dump(fitted, tmp_path / "model.skops")
         model = load_model(tmp_path / "model.skops")
         assert model.feature_names == ("income", "job")
-        np.testing.assert_array_equal(model.network.predict(model.variables(FRAME)), fitted.predict(FRAME))
+        np.testing.assert_array_equal(
+            model.network.predict(model.variables(FRAME)), fitted.predict(FRAME)
+        )
 
     def test_other_types_are_refused_by_name(self, tmp_path):
         model = make_pipeline(FunctionTransformer(os.path.basename), LogisticRegression())
         model.steps[-1][1].fit(FRAME[["income"]], LABELS)
         skops.io.dump(model, tmp_path / "model.skops")
-        with pytest.raises(UntrustedFileError, match=r"scikit-learn and numpy types only, got posixpath\.basename"):
+        with pytest.raises(
+            UntrustedFileError, match=r"scikit-learn and numpy types only, got posixpath\.basename"
+        ):
             read_model(tmp_path / "model.skops")
 
     def test_functions_of_trusted_packages_are_no_types(self, tmp_path):
@@ -127,20 +135,25 @@ class TestPickles:
     def test_nothing_is_opened_without_trust(self, tmp_path, name):
         (tmp_path / name).write_bytes(pickle.dumps(Mischief(tmp_path / "trace")))
         with pytest.raises(
-            UntrustedFileError, match=r"runs whatever code.*trust_pickle=True \(--trust-pickle.*\.skops"
+            UntrustedFileError,
+            match=r"runs whatever code.*trust_pickle=True \(--trust-pickle.*\.skops",
         ):
             read_model(tmp_path / name)
         with pytest.raises(UntrustedFileError):
             load_model(tmp_path / name)
         assert not (tmp_path / "trace").exists()
 
-    @pytest.mark.parametrize("dump", [joblib.dump, lambda thing, path: path.write_bytes(pickle.dumps(thing))])
+    @pytest.mark.parametrize(
+        "dump", [joblib.dump, lambda thing, path: path.write_bytes(pickle.dumps(thing))]
+    )
     @pytest.mark.parametrize("name", ["m.pkl", "m.joblib"])
     def test_scikit_learn_on_trust(self, tmp_path, name, dump):
         fitted = pipeline(LogisticRegression())
         dump(fitted, tmp_path / name)
         model = read_model(tmp_path / name, trust_pickle=True)
-        np.testing.assert_array_equal(model.network.predict(model.variables(FRAME)), fitted.predict(FRAME))
+        np.testing.assert_array_equal(
+            model.network.predict(model.variables(FRAME)), fitted.predict(FRAME)
+        )
 
     def test_torch_on_trust(self, tmp_path):
         module = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
@@ -148,9 +161,13 @@ class TestPickles:
         assert read_model(tmp_path / "m.pt", trust_pickle=True).network == load_network(module)
 
     def test_a_state_dict_does_not_say_its_activations(self, tmp_path):
-        torch.save(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).state_dict(), tmp_path / "m.pt")
+        torch.save(
+            nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).state_dict(),
+            tmp_path / "m.pt",
+        )
         with pytest.raises(
-            UnsupportedModelError, match=r"whole torch module, got a dictionary .*'0\.weight'.*activations"
+            UnsupportedModelError,
+            match=r"whole torch module, got a dictionary .*'0\.weight'.*activations",
         ):
             read_model(tmp_path / "m.pt", trust_pickle=True)
 
@@ -160,7 +177,9 @@ class TestPickles:
             read_model(tmp_path / "m.joblib", trust_pickle=True)
 
     @pytest.mark.parametrize("name", ["m.pkl", "m.joblib", "m.pt"])
-    @pytest.mark.parametrize("content", [b"", b"no pickle", b"\x80\x04."], ids=["empty", "text", "cut"])
+    @pytest.mark.parametrize(
+        "content", [b"", b"no pickle", b"\x80\x04."], ids=["empty", "text", "cut"]
+    )
     def test_a_damaged_pickle(self, tmp_path, name, content):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FileFormatError, match="got a file that cannot be loaded"):
@@ -170,7 +189,8 @@ class TestPickles:
 class TestPaths:
     def test_no_such_file(self, tmp_path):
         with pytest.raises(
-            InvalidInputError, match=r"missing\.onnx: expected the path of a model file, got no such file"
+            InvalidInputError,
+            match=r"missing\.onnx: expected the path of a model file, got no such file",
         ):
             read_model(tmp_path / "missing.onnx")
 
@@ -181,7 +201,9 @@ class TestPaths:
     @pytest.mark.parametrize("name", ["model.h5", "model", "model.json"])
     def test_an_unknown_ending(self, tmp_path, name):
         (tmp_path / name).write_text("{}")
-        with pytest.raises(FileFormatError, match=r"expected a file named \.onnx, \.npz.*\.skops.*, got"):
+        with pytest.raises(
+            FileFormatError, match=r"expected a file named \.onnx, \.npz.*\.skops.*, got"
+        ):
             read_model(tmp_path / name)
 
     @pytest.mark.parametrize(
@@ -193,7 +215,9 @@ class TestPaths:
             ("model.hfn", "saved by holdfast"),
         ],
     )
-    @pytest.mark.parametrize("content", [b"", b"some text", b"PK\x03\x04 cut"], ids=["empty", "text", "zip"])
+    @pytest.mark.parametrize(
+        "content", [b"", b"some text", b"PK\x03\x04 cut"], ids=["empty", "text", "zip"]
+    )
     def test_another_content_than_the_name_says(self, tmp_path, name, expected, content):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FileFormatError, match=expected):

@@ -28,18 +28,24 @@ SEVERAL = np.array(["high", "low", "middle"])[np.digitize(POINTS[:, 0] + POINTS[
 
 
 def run(proto, points=POINTS):
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return session.run(None, {session.get_inputs()[0].name: points})
 
 
 def close(actual, expected):
     """Agreement up to the float32 that onnxruntime computes in."""
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6 * max(1.0, float(np.abs(expected).max())) * 10)
+    np.testing.assert_allclose(
+        actual, expected, rtol=0, atol=1e-6 * max(1.0, float(np.abs(expected).max())) * 10
+    )
 
 
 def probabilities(logits):
     """One column for each class; a single logit is that of the second class against 0."""
-    return softmax(np.column_stack([np.zeros(len(logits)), logits]) if logits.shape[1] == 1 else logits, axis=1)
+    return softmax(
+        np.column_stack([np.zeros(len(logits)), logits]) if logits.shape[1] == 1 else logits, axis=1
+    )
 
 
 def as_columns(results):
@@ -62,23 +68,31 @@ class TestTorchExports:
         with warnings.catch_warnings():
             # Both exporters go through interfaces that torch itself has deprecated.
             warnings.simplefilter("ignore")
-            torch.onnx.export(module.eval(), (torch.from_numpy(points),), path, verbose=False, **options)
+            torch.onnx.export(
+                module.eval(), (torch.from_numpy(points),), path, verbose=False, **options
+            )
         return path
 
     @pytest.mark.parametrize("dynamic", [True, False], ids=["any rows", "fixed rows"])
     @pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
     def test_a_sequential(self, tmp_path, dynamo, dynamic):
         # 40 neurons: weights of this size the dynamo exporter writes to a second file.
-        module = nn.Sequential(nn.Flatten(), nn.Linear(4, 40), nn.ReLU(), nn.Dropout(), nn.Linear(40, 3))
+        module = nn.Sequential(
+            nn.Flatten(), nn.Linear(4, 40), nn.ReLU(), nn.Dropout(), nn.Linear(40, 3)
+        )
         path = self.export(module, tmp_path, dynamo=dynamo, dynamic=dynamic)
         network = load_network(path)
         assert network.hidden == (40,)
-        np.testing.assert_array_equal(network.weights[0], module[1].weight.detach().numpy().astype(np.float64))
+        np.testing.assert_array_equal(
+            network.weights[0], module[1].weight.detach().numpy().astype(np.float64)
+        )
         close(network.logits(POINTS), module(torch.from_numpy(POINTS)).detach().numpy())
 
     @pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
     @pytest.mark.parametrize(
-        ("last", "n_outputs"), [(nn.Sigmoid(), 1), (nn.Softmax(1), 3), (nn.LogSoftmax(-1), 2)], ids=repr
+        ("last", "n_outputs"),
+        [(nn.Sigmoid(), 1), (nn.Softmax(1), 3), (nn.LogSoftmax(-1), 2)],
+        ids=repr,
     )
     def test_a_squashing_last_layer(self, tmp_path, dynamo, last, n_outputs):
         module = nn.Sequential(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, n_outputs))
@@ -98,7 +112,10 @@ class TestTorchExports:
 
         module = Viewed()
         path = self.export(module, tmp_path, dynamo=dynamo, dynamic=dynamic)
-        close(load_network(path).logits(POINTS), module.body(torch.from_numpy(POINTS)).detach().numpy())
+        close(
+            load_network(path).logits(POINTS),
+            module.body(torch.from_numpy(POINTS)).detach().numpy(),
+        )
 
     def test_weights_beside_the_file(self, tmp_path):
         module = nn.Sequential(nn.Linear(4, 40), nn.ReLU(), nn.Linear(40, 1))
@@ -142,9 +159,12 @@ class TestSklearnExports:
             estimator.fit(POINTS, labels)
         return to_onnx(estimator, POINTS[:1], options={id(estimator): options})
 
-    ZIPMAPS = pytest.mark.parametrize("zipmap", [True, False, "columns"], ids=["zipmap", "array", "columns"])
+    ZIPMAPS = pytest.mark.parametrize(
+        "zipmap", [True, False, "columns"], ids=["zipmap", "array", "columns"]
+    )
     LABELS = pytest.mark.parametrize(
-        "labels", [BINARY, np.where(BINARY, "yes", "no"), SEVERAL, 10 * np.digitize(POINTS[:, 0], [-1, 1])]
+        "labels",
+        [BINARY, np.where(BINARY, "yes", "no"), SEVERAL, 10 * np.digitize(POINTS[:, 0], [-1, 1])],
     )
 
     @ZIPMAPS
@@ -168,7 +188,9 @@ class TestSklearnExports:
     def test_raw_scores(self, labels):
         proto = self.export(LogisticRegression(), labels, zipmap=False, raw_scores=True)
         scores = run(proto)[1]
-        close(load_network(proto).logits(POINTS), scores[:, -1:] if scores.shape[1] == 2 else scores)
+        close(
+            load_network(proto).logits(POINTS), scores[:, -1:] if scores.shape[1] == 2 else scores
+        )
 
     def test_class_labels_as_an_output(self):
         proto = self.export(LogisticRegression(), SEVERAL, zipmap=False, output_class_labels=True)
@@ -197,7 +219,9 @@ class TestSklearnExports:
 
     def test_preprocessing_is_refused_by_the_name_of_its_operator(self):
         pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(POINTS, BINARY)
-        with pytest.raises(UnsupportedModelError, match=r"Scaler \(node 'Scaler'\).*scikit-learn pipeline itself"):
+        with pytest.raises(
+            UnsupportedModelError, match=r"Scaler \(node 'Scaler'\).*scikit-learn pipeline itself"
+        ):
             load_network(to_onnx(pipeline, POINTS[:1]))
 
 
@@ -208,13 +232,34 @@ def tensor(name, values, dtype=np.float32):
 WEIGHTS = RNG.normal(size=(3, 4))
 
 
-def model(nodes, constants=(), *, inputs=("x",), shape=(None, 4), output_type=TensorProto.FLOAT, outputs=("y",)):
+def model(
+    nodes,
+    constants=(),
+    *,
+    inputs=("x",),
+    shape=(None, 4),
+    output_type=TensorProto.FLOAT,
+    outputs=("y",),
+):
     """A graph of the given (operator, inputs, output, attributes) over the input x."""
-    output_shape = (None, None) if output_type in (TensorProto.FLOAT, TensorProto.DOUBLE) else (None,)
-    domains = {"LinearClassifier": "ai.onnx.ml", "TreeEnsembleClassifier": "ai.onnx.ml", "Own": "my.domain"}
+    output_shape = (
+        (None, None) if output_type in (TensorProto.FLOAT, TensorProto.DOUBLE) else (None,)
+    )
+    domains = {
+        "LinearClassifier": "ai.onnx.ml",
+        "TreeEnsembleClassifier": "ai.onnx.ml",
+        "Own": "my.domain",
+    }
     graph = helper.make_graph(
         [
-            helper.make_node(kind, ins, outs.split(), name=f"{kind}_{i}", domain=domains.get(kind, ""), **attributes)
+            helper.make_node(
+                kind,
+                ins,
+                outs.split(),
+                name=f"{kind}_{i}",
+                domain=domains.get(kind, ""),
+                **attributes,
+            )
             for i, (kind, ins, outs, attributes) in enumerate(nodes)
         ],
         "graph",
@@ -222,12 +267,19 @@ def model(nodes, constants=(), *, inputs=("x",), shape=(None, 4), output_type=Te
         [helper.make_tensor_value_info(name, output_type, output_shape) for name in outputs],
         list(constants),
     )
-    versions = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("my.domain", 1)]
+    versions = [
+        helper.make_opsetid("", 18),
+        helper.make_opsetid("ai.onnx.ml", 3),
+        helper.make_opsetid("my.domain", 1),
+    ]
     return helper.make_model(graph, opset_imports=versions, ir_version=9)
 
 
 def gemm_model():
-    return model([("Gemm", ["x", "w", "b"], "y", {"transB": 1})], [tensor("w", WEIGHTS), tensor("b", [1, 2, 3])])
+    return model(
+        [("Gemm", ["x", "w", "b"], "y", {"transB": 1})],
+        [tensor("w", WEIGHTS), tensor("b", [1, 2, 3])],
+    )
 
 
 W, B, ONE = tensor("w", WEIGHTS.T), tensor("b", [1, 2, 3]), tensor("one", [[0.3], [0.1], [-0.4]])
@@ -258,8 +310,14 @@ def test_one_layer_written_in_many_ways(proto):
 
 
 def test_one_row_of_coefficients_for_two_classes():
-    attributes = {"coefficients": WEIGHTS[0].tolist(), "intercepts": [0.1], "classlabels_strings": ["no", "yes"]}
-    proto = model([("LinearClassifier", ["x"], "y scores", attributes)], output_type=TensorProto.STRING)
+    attributes = {
+        "coefficients": WEIGHTS[0].tolist(),
+        "intercepts": [0.1],
+        "classlabels_strings": ["no", "yes"],
+    }
+    proto = model(
+        [("LinearClassifier", ["x"], "y scores", attributes)], output_type=TensorProto.STRING
+    )
     np.testing.assert_array_equal(load_network(proto).predict(POINTS), run(proto)[0])
 
 
@@ -270,7 +328,9 @@ def test_the_index_of_the_highest_score():
 
 
 def test_an_image_is_flattened_first():
-    proto = model([("Flatten", ["x"], "f", {}), ("MatMul", ["f", "w"], "y", {})], [W], shape=(None, 1, 2, 2))
+    proto = model(
+        [("Flatten", ["x"], "f", {}), ("MatMul", ["f", "w"], "y", {})], [W], shape=(None, 1, 2, 2)
+    )
     close(load_network(proto).logits(POINTS), run(proto, POINTS.reshape(-1, 1, 2, 2))[0])
 
 
@@ -284,12 +344,20 @@ def test_constants_written_as_attributes():
     proto = model(nodes, [W])
     close(load_network(proto).logits(POINTS), run(proto)[0])
     with pytest.raises(UnsupportedModelError, match=r"expected numbers, got \['value_string'\]"):
-        load_network(model([("Constant", [], "w", {"value_string": "w"}), ("MatMul", ["x", "w"], "y", {})]))
+        load_network(
+            model([("Constant", [], "w", {"value_string": "w"}), ("MatMul", ["x", "w"], "y", {})])
+        )
 
 
 def test_labels_that_are_no_text():
-    attributes = {"coefficients": WEIGHTS[0].tolist(), "intercepts": [0.1], "classlabels_strings": [b"\xff", b"yes"]}
-    proto = model([("LinearClassifier", ["x"], "y scores", attributes)], output_type=TensorProto.STRING)
+    attributes = {
+        "coefficients": WEIGHTS[0].tolist(),
+        "intercepts": [0.1],
+        "classlabels_strings": [b"\xff", b"yes"],
+    }
+    proto = model(
+        [("LinearClassifier", ["x"], "y scores", attributes)], output_type=TensorProto.STRING
+    )
     with pytest.raises(FileFormatError, match="UTF-8"):
         load_network(proto)
 
@@ -307,38 +375,89 @@ SCORES = [("Gemm", ["x", "w", "b"], "z", {})]
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ([*SCORES, ("Tanh", ["z"], "y", {})], r"Tanh \(node 'Tanh_1'\) cannot be represented exactly"),
+        (
+            [*SCORES, ("Tanh", ["z"], "y", {})],
+            r"Tanh \(node 'Tanh_1'\) cannot be represented exactly",
+        ),
         ([("Conv", ["x", "w"], "y", {})], r"Conv \(node 'Conv_0'\)"),
         ([("Own", ["x"], "y", {})], r"my\.domain::Own \(node 'Own_0'\)"),
         ([("TreeEnsembleClassifier", ["x"], "l y", {})], "TreeEnsembleClassifier"),
         ([*SCORES, ("Add", ["z", "z"], "y", {})], r"Add \(node 'Add_1'\).*two computed values"),
         ([*SCORES, ("Add", ["z", "b"], "y", {})], r"Add \(node 'Add_1'\).*only as the bias"),
         ([("Add", ["x", "four"], "y", {})], r"Add \(node 'Add_0'\).*only as the bias"),
-        ([("MatMul", ["w", "x"], "y", {})], r"MatMul \(node 'MatMul_0'\): expected its first input"),
+        (
+            [("MatMul", ["w", "x"], "y", {})],
+            r"MatMul \(node 'MatMul_0'\): expected its first input",
+        ),
         ([("MatMul", ["x", "x"], "y", {})], "stored in the graph, got a computed value"),
         ([("Gemm", ["x", "w"], "y", {"transA": 1})], "transA=0"),
-        ([*SCORES, ("Relu", ["z"], "y", {})], r"Relu \(node 'Relu_1'\) has no affine layer after it"),
+        (
+            [*SCORES, ("Relu", ["z"], "y", {})],
+            r"Relu \(node 'Relu_1'\) has no affine layer after it",
+        ),
         ([("Relu", ["x"], "y", {})], "applied to the input"),
         ([*SCORES, ("Softmax", ["z"], "y", {"axis": 0})], "got axis 0"),
-        ([*SCORES, ("Softmax", ["z"], "p", {}), ("MatMul", ["p", "one"], "y", {})], r"Softmax .*last .*MatMul_2"),
+        (
+            [*SCORES, ("Softmax", ["z"], "p", {}), ("MatMul", ["p", "one"], "y", {})],
+            r"Softmax .*last .*MatMul_2",
+        ),
         ([*SCORES, ("Sigmoid", ["z"], "y", {})], "sigmoid of 3 outputs"),
-        ([*TWICE, ("MatMul", ["r", "one"], "z", {}), ("Sub", ["four", "z"], "y", {})], "only as 1 - p"),
+        (
+            [*TWICE, ("MatMul", ["r", "one"], "z", {}), ("Sub", ["four", "z"], "y", {})],
+            "only as 1 - p",
+        ),
         ([*SCORES, ("Concat", ["z", "z"], "y", {"axis": 1})], "joining values"),
         ([*SCORES, ("Reshape", ["z", "seven"], "y", {})], "rows to stay rows"),
-        ([("Dropout", ["x", "", "true"], "d", {}), ("MatMul", ["d", "w"], "y", {})], "training_mode=1"),
-        ([("Cast", ["x"], "c", {"to": TensorProto.INT64}), ("MatMul", ["c", "w"], "y", {})], "cast to a float type"),
+        (
+            [("Dropout", ["x", "", "true"], "d", {}), ("MatMul", ["d", "w"], "y", {})],
+            "training_mode=1",
+        ),
+        (
+            [("Cast", ["x"], "c", {"to": TensorProto.INT64}), ("MatMul", ["c", "w"], "y", {})],
+            "cast to a float type",
+        ),
         ([("Identity", ["x"], "y", {})], "at least one affine layer"),
         ([("Shape", ["x"], "y", {})], "expected an output of labels, probabilities or logits"),
-        ([("LinearClassifier", ["x"], "l y", {"coefficients": [1.0], "post_transform": "PROBIT"})], "got PROBIT"),
-        ([("LinearClassifier", ["x"], "l y", {"coefficients": [1.0] * 5, "intercepts": [0.0] * 2})], "5 for 2"),
+        (
+            [
+                (
+                    "LinearClassifier",
+                    ["x"],
+                    "l y",
+                    {"coefficients": [1.0], "post_transform": "PROBIT"},
+                )
+            ],
+            "got PROBIT",
+        ),
+        (
+            [
+                (
+                    "LinearClassifier",
+                    ["x"],
+                    "l y",
+                    {"coefficients": [1.0] * 5, "intercepts": [0.0] * 2},
+                )
+            ],
+            "5 for 2",
+        ),
         ([*SCORES, ("Normalizer", ["z"], "y", {})], "Normalizer"),
-        ([*TWICE, ("MatMul", ["r", "one"], "z", {}), ("ArgMax", ["z"], "y", {"axis": 1})], "for each class"),
+        (
+            [*TWICE, ("MatMul", ["r", "one"], "z", {}), ("ArgMax", ["z"], "y", {"axis": 1})],
+            "for each class",
+        ),
     ],
 )
 def test_what_cannot_be_said_exactly_is_refused_by_name(nodes, message, monkeypatch):
     # Some of these graphs are not valid either; what is asked here is what the reader makes of them.
     monkeypatch.setattr(onnx.checker, "check_model", lambda proto: None)
-    constants = [W, B, ONE, tensor("four", [4.0]), tensor("seven", [7, -1], np.int64), tensor("true", True, bool)]
+    constants = [
+        W,
+        B,
+        ONE,
+        tensor("four", [4.0]),
+        tensor("seven", [7, -1], np.int64),
+        tensor("true", True, bool),
+    ]
     with pytest.raises(UnsupportedModelError, match=message):
         load_network(model(nodes, constants))
 
@@ -371,7 +490,9 @@ def test_an_invalid_graph():
 
 
 def test_other_onnx_objects():
-    with pytest.raises(UnsupportedModelError, match=r"expected an onnx\.ModelProto, got .*GraphProto"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"expected an onnx\.ModelProto, got .*GraphProto"
+    ):
         load_network(gemm_model().graph)
 
 
@@ -397,6 +518,6 @@ def test_a_missing_package_names_its_install_command(tmp_path, monkeypatch):
     path = tmp_path / "model.onnx"
     path.write_bytes(gemm_model().SerializeToString())
     monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.delitem(sys.modules, "holdfast.importers.onnx", raising=False)
+    monkeypatch.delitem(sys.modules, "holdfast.importers._onnx", raising=False)
     with pytest.raises(MissingExtraError, match=r"pip install 'holdfast\[onnx\]'"):
         read_model(path)

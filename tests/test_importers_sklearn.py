@@ -37,7 +37,9 @@ def fitted(estimator, features, labels):
 
 
 def perceptron(**options):
-    return MLPClassifier(**{"hidden_layer_sizes": (6, 5), "max_iter": 30, "random_state": 0} | options)
+    return MLPClassifier(
+        **{"hidden_layer_sizes": (6, 5), "max_iter": 30, "random_state": 0} | options
+    )
 
 
 def logit(probabilities):
@@ -50,7 +52,9 @@ def logit(probabilities):
     [
         LogisticRegression(),
         LogisticRegression(fit_intercept=False),
-        LogisticRegressionCV(Cs=2, cv=2, l1_ratios=(0.0,), use_legacy_attributes=False, scoring="accuracy"),
+        LogisticRegressionCV(
+            Cs=2, cv=2, l1_ratios=(0.0,), use_legacy_attributes=False, scoring="accuracy"
+        ),
     ],
     ids=["plain", "no intercept", "cv"],
 )
@@ -65,7 +69,9 @@ def test_logistic_regression_scores(estimator, labels):
 def test_sparsified_coefficients():
     estimator = LogisticRegression().fit(X, BINARY)
     scores = estimator.decision_function(NEW)
-    np.testing.assert_allclose(load_network(estimator.sparsify()).logits(NEW)[:, 0], scores, atol=1e-9)
+    np.testing.assert_allclose(
+        load_network(estimator.sparsify()).logits(NEW)[:, 0], scores, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5), (4, 3, 2)], ids=str)
@@ -73,7 +79,9 @@ def test_perceptron_with_two_classes(hidden):
     estimator = fitted(perceptron(hidden_layer_sizes=hidden), X, BINARY)
     network = load_network(estimator)
     assert network.hidden == hidden
-    np.testing.assert_allclose(network.logits(NEW)[:, 0], logit(estimator.predict_proba(NEW)), atol=1e-6)
+    np.testing.assert_allclose(
+        network.logits(NEW)[:, 0], logit(estimator.predict_proba(NEW)), atol=1e-6
+    )
     np.testing.assert_array_equal(network.predict(NEW), estimator.predict(NEW))
 
 
@@ -90,7 +98,9 @@ def test_perceptron_with_several_classes():
 def test_float32_parameters_are_kept_exactly():
     estimator = fitted(perceptron(), X.astype(np.float32), BINARY)
     assert estimator.coefs_[0].dtype == np.float32
-    np.testing.assert_array_equal(load_network(estimator).weights[0], estimator.coefs_[0].T.astype(np.float64))
+    np.testing.assert_array_equal(
+        load_network(estimator).weights[0], estimator.coefs_[0].T.astype(np.float64)
+    )
 
 
 def test_an_identity_perceptron_without_hidden_layers_is_linear():
@@ -101,7 +111,9 @@ def test_an_identity_perceptron_without_hidden_layers_is_linear():
 @pytest.mark.parametrize("activation", ["tanh", "logistic"])
 def test_smooth_activations_are_refused(activation):
     estimator = fitted(perceptron(activation=activation), X, BINARY)
-    with pytest.raises(UnsupportedModelError, match=rf"hidden layer 1 \(activation='{activation}'\).*'relu'"):
+    with pytest.raises(
+        UnsupportedModelError, match=rf"hidden layer 1 \(activation='{activation}'\).*'relu'"
+    ):
         load_network(estimator)
 
 
@@ -124,7 +136,10 @@ def test_multi_label_is_refused():
 def test_other_estimators_are_refused_by_name(estimator):
     estimator.fit(X, BINARY)
     name = "SVC" if isinstance(estimator, Pipeline) else type(estimator).__name__
-    with pytest.raises(UnsupportedModelError, match=rf"{name} is not supported: expected LogisticRegression.*Pipeline"):
+    with pytest.raises(
+        UnsupportedModelError,
+        match=rf"{name} is not supported: expected LogisticRegression.*Pipeline",
+    ):
         load_network(estimator)
 
 
@@ -162,25 +177,50 @@ class TestPipelines:
         [
             Pipeline([("classifier", LogisticRegression())]),
             Pipeline([("nothing", "passthrough"), ("classifier", LogisticRegression())]),
-            Pipeline([("nothing", None), ("scale", StandardScaler()), ("classifier", LogisticRegression())]),
+            Pipeline(
+                [
+                    ("nothing", None),
+                    ("scale", StandardScaler()),
+                    ("classifier", LogisticRegression()),
+                ]
+            ),
             make_pipeline(StandardScaler(), make_pipeline(PCA(2), LogisticRegression())),
             make_pipeline(make_pipeline(StandardScaler(), PCA(2)), LogisticRegression()),
-            GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2),
-            make_pipeline(StandardScaler(), RandomizedSearchCV(LogisticRegression(), {"C": [1.0]}, n_iter=1, cv=2)),
+            GridSearchCV(
+                make_pipeline(StandardScaler(), LogisticRegression()),
+                {"logisticregression__C": [1.0]},
+                cv=2,
+            ),
+            make_pipeline(
+                StandardScaler(),
+                RandomizedSearchCV(LogisticRegression(), {"C": [1.0]}, n_iter=1, cv=2),
+            ),
         ],
-        ids=["alone", "passthrough", "none", "nested at the end", "nested at the start", "searched", "search inside"],
+        ids=[
+            "alone",
+            "passthrough",
+            "none",
+            "nested at the end",
+            "nested at the start",
+            "searched",
+            "search inside",
+        ],
     )
     def test_shapes_of_pipelines(self, pipeline):
         frame, new = (pd.DataFrame(values, columns=list("abcd")) for values in (X, NEW))
         pipeline.fit(frame, BINARY)
         model = load_model(pipeline)
         assert model.feature_names == ("a", "b", "c", "d")
-        np.testing.assert_array_equal(model.network.predict(model.variables(new)), pipeline.predict(new))
+        np.testing.assert_array_equal(
+            model.network.predict(model.variables(new)), pipeline.predict(new)
+        )
         np.testing.assert_array_equal(model.variables(new[list("dbca")]), model.variables(new))
         np.testing.assert_array_equal(model.variables(NEW), model.variables(new))
 
     def test_without_earlier_steps_there_is_no_preprocessing(self):
-        pipeline = Pipeline([("nothing", "passthrough"), ("classifier", LogisticRegression())]).fit(X, BINARY)
+        pipeline = Pipeline([("nothing", "passthrough"), ("classifier", LogisticRegression())]).fit(
+            X, BINARY
+        )
         assert load_model(pipeline).preprocess is None
 
     def test_a_search_without_refit(self):
@@ -190,7 +230,9 @@ class TestPipelines:
 
 
 class TestColumnTransformer:
-    frame = pd.DataFrame({"income": [1.0, 2.0, 3.0, 4.0], "job": ["a", "b", "a", "c"], "age": [30, 40, 50, 60]})
+    frame = pd.DataFrame(
+        {"income": [1.0, 2.0, 3.0, 4.0], "job": ["a", "b", "a", "c"], "age": [30, 40, 50, 60]}
+    )
 
     @pytest.fixture(params=[True, False], ids=["sparse", "dense"])
     def pipeline(self, request):
@@ -199,7 +241,9 @@ class TestColumnTransformer:
             (OneHotEncoder(sparse_output=request.param), ["job"]),
             sparse_threshold=1.0,
         )
-        return make_pipeline(columns, LogisticRegression()).fit(self.frame, ["no", "no", "yes", "yes"])
+        return make_pipeline(columns, LogisticRegression()).fit(
+            self.frame, ["no", "no", "yes", "yes"]
+        )
 
     def test_a_frame_goes_in_and_dense_variables_come_out(self, pipeline):
         model = load_model(pipeline)
@@ -207,8 +251,12 @@ class TestColumnTransformer:
         assert isinstance(variables, np.ndarray)
         assert variables.shape == (4, 5)
         assert variables.dtype == np.float64
-        np.testing.assert_array_equal(model.network.predict(variables), pipeline.predict(self.frame))
-        np.testing.assert_array_equal(model.variables(self.frame[["age", "job", "income"]]), variables)
+        np.testing.assert_array_equal(
+            model.network.predict(variables), pipeline.predict(self.frame)
+        )
+        np.testing.assert_array_equal(
+            model.variables(self.frame[["age", "job", "income"]]), variables
+        )
         np.testing.assert_array_equal(model.variables(self.frame.to_numpy()), variables)
 
     def test_columns_are_checked_by_name(self, pipeline):
@@ -224,7 +272,9 @@ class TestColumnTransformer:
         model = load_model(pipeline)
         with pytest.raises(InvalidInputError, match=r"preprocessing accepts.*unknown categor"):
             model.variables(self.frame.assign(job="unheard of"))
-        with pytest.raises(InvalidInputError, match=r"expected a table with the columns .* got shape \(4, 2\)"):
+        with pytest.raises(
+            InvalidInputError, match=r"expected a table with the columns .* got shape \(4, 2\)"
+        ):
             model.variables(np.zeros((4, 2)))
 
     def test_it_pickles(self, pipeline):
@@ -284,11 +334,17 @@ class TestDispatch:
         assert load_model(model) is model
         assert load_network(model) is network
 
-    @pytest.mark.parametrize("thing", [3, None, {"weight": [1.0]}, np.zeros(3)], ids=lambda x: type(x).__name__)
+    @pytest.mark.parametrize(
+        "thing", [3, None, {"weight": [1.0]}, np.zeros(3)], ids=lambda x: type(x).__name__
+    )
     def test_other_objects_are_refused_by_class(self, thing):
-        with pytest.raises(UnsupportedModelError, match=rf"expected a fitted .*got .*{type(thing).__name__}"):
+        with pytest.raises(
+            UnsupportedModelError, match=rf"expected a fitted .*got .*{type(thing).__name__}"
+        ):
             load_model(thing)
 
     def test_a_class_is_not_an_object_of_it(self):
-        with pytest.raises(UnsupportedModelError, match="got the class LogisticRegression, not an object of it"):
+        with pytest.raises(
+            UnsupportedModelError, match="got the class LogisticRegression, not an object of it"
+        ):
             load_model(LogisticRegression)

@@ -29,7 +29,9 @@ def outputs(module, points=POINTS):
 def agree(module, points=POINTS):
     network = load_network(module)
     expected = outputs(module, points)
-    np.testing.assert_allclose(network.logits(points), expected.reshape(len(points), -1), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        network.logits(points), expected.reshape(len(points), -1), rtol=0, atol=1e-6
+    )
     return network
 
 
@@ -47,7 +49,9 @@ def body(*, inputs=4, outputs=3):
 def test_any_sequential_of_linear_and_relu(sizes, bias, dtype, seed):
     torch.manual_seed(seed)
     layers = [nn.Linear(n_in, n_out, bias=bias) for n_in, n_out in itertools.pairwise(sizes)]
-    module = nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1]).to(dtype)
+    module = nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1]).to(
+        dtype
+    )
     network = load_network(module)
     assert (network.n_features, *network.hidden, network.n_outputs) == tuple(sizes)
     for layer, weight in zip(layers, network.weights, strict=True):
@@ -61,7 +65,11 @@ def test_any_sequential_of_linear_and_relu(sizes, bias, dtype, seed):
     [
         nn.Linear(4, 1),
         nn.Sequential(nn.Flatten(), *body(), nn.Identity()),
-        nn.Sequential(nn.Sequential(*body()[:2]), nn.Identity(), nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 1))),
+        nn.Sequential(
+            nn.Sequential(*body()[:2]),
+            nn.Identity(),
+            nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 1)),
+        ),
         nn.Sequential(nn.Linear(4, 3), nn.ReLU(inplace=True), nn.ReLU(), nn.Linear(3, 2)),
     ],
     ids=["linear", "flatten", "nested", "relu twice"],
@@ -78,12 +86,16 @@ def test_containers(module):
 def test_a_squashing_last_layer_is_dropped(last, n_outputs):
     layers = body(outputs=n_outputs)
     network = load_network(nn.Sequential(*layers, last, nn.Identity()))
-    np.testing.assert_allclose(network.logits(POINTS), outputs(nn.Sequential(*layers)), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        network.logits(POINTS), outputs(nn.Sequential(*layers)), rtol=0, atol=1e-6
+    )
 
 
 def test_one_output_is_a_binary_logit():
     module = nn.Sequential(*body(outputs=1), nn.Sigmoid())
-    np.testing.assert_array_equal(load_network(module).predict(POINTS), (outputs(module) >= 0.5).astype(int)[:, 0])
+    np.testing.assert_array_equal(
+        load_network(module).predict(POINTS), (outputs(module) >= 0.5).astype(int)[:, 0]
+    )
 
 
 def test_a_missing_bias_is_a_bias_of_zeros():
@@ -123,7 +135,9 @@ class Custom(nn.Module):
         lambda m, x: m.last(F.relu(m.first(x.reshape(x.shape[0], 4)))),
         lambda m, x: m.last(F.relu(m.first(x.view((-1, 4)).contiguous()))),
         lambda m, x: m.last(F.dropout(F.relu(m.first(x)), 0.3, training=m.training)),
-        lambda m, x: F.linear(F.relu(F.linear(x, m.first.weight, m.first.bias)), m.last.weight, m.last.bias),
+        lambda m, x: F.linear(
+            F.relu(F.linear(x, m.first.weight, m.first.bias)), m.last.weight, m.last.bias
+        ),
         lambda m, x: m.last(F.relu(m.first(x))).squeeze(-1),
         lambda m, x: m.last(F.relu(m.first(x))).view(-1),
         lambda m, x: m.last(F.relu(m.first(x))).flatten(),
@@ -143,7 +157,9 @@ def test_a_custom_forward_may_end_in_a_sigmoid(squash):
     module = Custom(lambda m, x: squash(m.last(F.relu(m.first(x))))).eval()
     plain = Custom(lambda m, x: m.last(F.relu(m.first(x)))).eval()
     plain.load_state_dict(module.state_dict())
-    np.testing.assert_allclose(load_network(module).logits(POINTS), outputs(plain), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        load_network(module).logits(POINTS), outputs(plain), rtol=0, atol=1e-6
+    )
 
 
 class Deep(nn.Module):
@@ -189,13 +205,21 @@ def test_a_batch_norm_is_folded_into_the_linear_beside_it():
         ((bare, trained_norm(6), nn.ReLU(), nn.Linear(6, 1)), (True, False)),
         ((first, trained_norm(6, affine=False), nn.ReLU(), nn.Linear(6, 3)), (True, False)),
         ((first, nn.ReLU(), nn.Dropout(), trained_norm(6), nn.Linear(6, 3)), (False, True)),
-        ((trained_norm(4), bare, trained_norm(6), trained_norm(6), nn.ReLU(), nn.Linear(6, 3)), (True, False)),
+        (
+            (trained_norm(4), bare, trained_norm(6), trained_norm(6), nn.ReLU(), nn.Linear(6, 3)),
+            (True, False),
+        ),
     ):
         module = nn.Sequential(*layers).eval()
         network = load_network(module)
         own = [layer.weight.detach().numpy() for layer in layers if isinstance(layer, nn.Linear)]
-        assert tuple(not np.array_equal(a, b) for a, b in zip(network.weights, own, strict=True)) == folded
-        np.testing.assert_allclose(network.logits(POINTS), outputs(copy.deepcopy(module)), rtol=0, atol=1e-12)
+        assert (
+            tuple(not np.array_equal(a, b) for a, b in zip(network.weights, own, strict=True))
+            == folded
+        )
+        np.testing.assert_allclose(
+            network.logits(POINTS), outputs(copy.deepcopy(module)), rtol=0, atol=1e-12
+        )
     with pytest.raises(InvalidInputError, match=r"1 \(BatchNorm1d\): expected 6 columns, got 5"):
         load_network(nn.Sequential(first, trained_norm(5), nn.Linear(5, 1)).eval())
 
@@ -208,20 +232,40 @@ def test_a_batch_norm_is_folded_into_the_linear_beside_it():
             r"1 \(InstanceNorm1d\).*only BatchNorm1d",
         ),
         (
-            nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1)),
+            nn.Sequential(
+                nn.Linear(4, 3), nn.ReLU(), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1)
+            ),
             r"2 .*and 3 \(ReLU\)",
         ),
-        (nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.BatchNorm1d(3)), r"has no affine layer after it"),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.BatchNorm1d(3)),
+            r"has no affine layer after it",
+        ),
         (
             nn.Sequential(nn.BatchNorm1d(4, track_running_stats=False), nn.Linear(4, 1)),
             r"0 .*depends on the other rows",
         ),
-        (nn.Sequential(nn.Sequential(nn.Linear(4, 3), nn.Tanh()), nn.Linear(3, 1)), r"0\.1 \(Tanh\)"),
-        (nn.Sequential(nn.Linear(4, 3), nn.LeakyReLU(), nn.Linear(3, 1)), r"1 \(LeakyReLU\).*supported are Linear"),
+        (
+            nn.Sequential(nn.Sequential(nn.Linear(4, 3), nn.Tanh()), nn.Linear(3, 1)),
+            r"0\.1 \(Tanh\)",
+        ),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.LeakyReLU(), nn.Linear(3, 1)),
+            r"1 \(LeakyReLU\).*supported are Linear",
+        ),
         (nn.Sequential(nn.Conv1d(4, 3, 1), nn.Flatten()), r"0 \(Conv1d\)"),
-        (nn.Sequential(nn.Linear(4, 3), nn.Sigmoid(), nn.Linear(3, 1)), r"1 \(Sigmoid\).*multi-label"),
-        (nn.Sequential(nn.Linear(4, 1), nn.Sigmoid(), nn.Linear(1, 1)), r"1 \(Sigmoid\) .*last.*2 \(Linear\)"),
-        (nn.Sequential(nn.Linear(4, 3), nn.Softmax(1), nn.ReLU()), r"1 \(Softmax\) .*last.*2 \(ReLU\)"),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.Sigmoid(), nn.Linear(3, 1)),
+            r"1 \(Sigmoid\).*multi-label",
+        ),
+        (
+            nn.Sequential(nn.Linear(4, 1), nn.Sigmoid(), nn.Linear(1, 1)),
+            r"1 \(Sigmoid\) .*last.*2 \(Linear\)",
+        ),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.Softmax(1), nn.ReLU()),
+            r"1 \(Softmax\) .*last.*2 \(ReLU\)",
+        ),
         (nn.Sequential(nn.Linear(4, 3), nn.Softmax(0)), r"1 \(Softmax\).*axis 0"),
         (nn.Sequential(nn.Linear(4, 1), nn.Softmax(1)), r"softmax of one output"),
         (nn.Sequential(nn.Linear(4, 3), nn.ReLU()), r"1 \(ReLU\) has no affine layer after it"),
@@ -240,11 +284,17 @@ def test_what_cannot_be_said_exactly_is_refused_by_name(module, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, x: m.last(F.relu(m.first(x)) + m.first(x)), r"add \(node 'add'\).*combines two values"),
+        (
+            lambda m, x: m.last(F.relu(m.first(x)) + m.first(x)),
+            r"add \(node 'add'\).*combines two values",
+        ),
         (lambda m, x: m.last(torch.cat([F.relu(m.first(x)), x], 1)), r"cat \(node 'cat'\)"),
         (lambda m, x: m.last(F.relu(m.first(x * 2.0))), r"mul \(node 'mul'\)"),
         (lambda m, x: m.last(F.gelu(m.first(x))), r"gelu \(node 'gelu'\)"),
-        (lambda m, x: m.last(F.relu(m.first(x))) if x.sum() > 0 else x, r"Custom\.forward cannot be followed"),
+        (
+            lambda m, x: m.last(F.relu(m.first(x))) if x.sum() > 0 else x,
+            r"Custom\.forward cannot be followed",
+        ),
         (lambda m, x: (m.last(F.relu(m.first(x))), x), "expected one tensor of logits"),
         (lambda m, x: m.last(F.relu(m.first(x.view(-1, 2, 2)))), r"view.*rows to stay rows"),
         (lambda m, x: m.last(F.relu(m.first(x.view(8, -1)))), r"view.*rows to stay rows"),
@@ -267,7 +317,9 @@ def test_an_operation_in_place_whose_result_is_not_used():
         z.relu_()
         return z
 
-    with pytest.raises(UnsupportedModelError, match=r"relu_ \(node 'relu_'\): its result is not used"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"relu_ \(node 'relu_'\): its result is not used"
+    ):
         load_network(Custom(call).eval())
 
 
@@ -275,7 +327,9 @@ def test_an_operation_in_place_whose_result_is_not_used():
 def test_shared_layers_are_refused(shared):
     first, second = nn.Linear(4, 4), nn.Linear(4, 4)
     second.weight = first.weight
-    module = nn.Sequential(first, nn.ReLU(), first if shared == "module" else second, nn.ReLU(), nn.Linear(4, 1))
+    module = nn.Sequential(
+        first, nn.ReLU(), first if shared == "module" else second, nn.ReLU(), nn.Linear(4, 1)
+    )
     with pytest.raises(UnsupportedModelError, match="is used twice"):
         load_network(module)
 
@@ -283,7 +337,9 @@ def test_shared_layers_are_refused(shared):
 @pytest.mark.parametrize("layer", [nn.Dropout(0.2), nn.BatchNorm1d(6)], ids=repr)
 def test_training_mode_is_refused(layer):
     module = nn.Sequential(nn.Linear(4, 6), layer, nn.ReLU(), nn.Linear(6, 1))
-    with pytest.raises(InvalidInputError, match=rf"1 \({type(layer).__name__}\) in training mode: call model.eval"):
+    with pytest.raises(
+        InvalidInputError, match=rf"1 \({type(layer).__name__}\) in training mode: call model.eval"
+    ):
         load_network(module)
 
 
@@ -316,7 +372,9 @@ def test_parameters_without_numbers():
 
 
 def test_widths_that_do_not_fit():
-    with pytest.raises(InvalidInputError, match=r"2 \(Linear\): expected weights for 3 columns, got 5"):
+    with pytest.raises(
+        InvalidInputError, match=r"2 \(Linear\): expected weights for 3 columns, got 5"
+    ):
         load_network(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(5, 1)))
 
 
@@ -330,7 +388,9 @@ def test_torchscript_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         script = torch.jit.script(nn.Sequential(*body()))
-    with pytest.raises(UnsupportedModelError, match="got TorchScript: give the module it was compiled from"):
+    with pytest.raises(
+        UnsupportedModelError, match="got TorchScript: give the module it was compiled from"
+    ):
         load_network(script)
 
 

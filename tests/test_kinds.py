@@ -30,7 +30,9 @@ def test_what_is_said_is_true(kind: str, model: str, scale: str) -> None:
     for (what, answer), count in tally.answers.items():
         if what == "verdict":
             verdicts[answer.split()[0]] += count
-    assert min(verdicts["ROBUST"], verdicts["NOT_ROBUST"], tally.answers["witness", "replays"]) >= 8, verdicts
+    assert (
+        min(verdicts["ROBUST"], verdicts["NOT_ROBUST"], tally.answers["witness", "replays"]) >= 8
+    ), verdicts
     if scale in ("ordinary", "dyadic"):
         assert verdicts.get("UNKNOWN", 0) <= 0.15 * sum(verdicts.values()), verdicts
 
@@ -54,7 +56,9 @@ def test_the_worst_margin_of_anrandom_ellipsoid_is_a_numerical_minimum(outputs: 
                 lambda s, line=line: (line @ s, line), start, jac=True, constraints=ball, method="SLSQP",
                 options={"ftol": 1e-15, "maxiter": 500},
             )  # fmt: skip
-            least = min(least, float(np.array(g, dtype=float) @ theta) + changes.radius * float(found.fun))
+            least = min(
+                least, float(np.array(g, dtype=float) @ theta) + changes.radius * float(found.fun)
+            )
         certs = hf.certify(network, x[None], target, changes)
         for end in (certs.margin_lower[0], certs.margin_upper[0]):
             assert end == pytest.approx(least, rel=1e-9, abs=1e-9 * changes.radius)
@@ -66,14 +70,21 @@ def test_the_curvature_is_the_second_derivative_of_the_loss() -> None:
         network, table = random_model(rng, (), outputs, 2), rng.normal(size=(40, 2))
         theta = np.append(network.weights[0], network.biases[0])
 
-        def loss(step: np.ndarray, network: hf.Network = network, table: np.ndarray = table) -> float:
+        def loss(
+            step: np.ndarray, network: hf.Network = network, table: np.ndarray = table
+        ) -> float:
             z = hf.Ellipsoid.moved(network, step).logits(table)
             z = np.hstack([0.0 * z, z]) if network.n_outputs == 1 else z
             return float(np.log(np.exp(z).sum(axis=1)).sum())
 
         size, unit = theta.size, np.eye(theta.size) * 1e-4
-        numeric = [[(loss(a + b) - loss(a - b) - loss(b - a) + loss(-a - b)) / 4e-8 for b in unit] for a in unit]
-        assert np.array(numeric).reshape(size, size) == pytest.approx(hf.Ellipsoid.of(network, table).shape, abs=1e-4)
+        numeric = [
+            [(loss(a + b) - loss(a - b) - loss(b - a) + loss(-a - b)) / 4e-8 for b in unit]
+            for a in unit
+        ]
+        assert np.array(numeric).reshape(size, size) == pytest.approx(
+            hf.Ellipsoid.of(network, table).shape, abs=1e-4
+        )
 
 
 def test_columns_in_other_units_are_the_same_question() -> None:
@@ -84,7 +95,9 @@ def test_columns_in_other_units_are_the_same_question() -> None:
     other = hf.Network([network.weights[0] / units], network.biases)
     points, targets = table[:20], network.predict(table[:20])
     radii = hf.certified_radius(network, points, targets, changes=hf.Ellipsoid.of(network, table))
-    again = hf.certified_radius(other, points * units, targets, changes=hf.Ellipsoid.of(other, table * units))
+    again = hf.certified_radius(
+        other, points * units, targets, changes=hf.Ellipsoid.of(other, table * units)
+    )
     assert again.lower == pytest.approx(radii.lower, rel=1e-6)
 
 
@@ -124,10 +137,16 @@ OTHERS = hf.scored(Line(np.ones((1, 2))), output="margin", columns=("a", "c"))
 EYE = np.eye(3)
 
 BAD: list[tuple[Callable[[], object], str]] = [
-    (lambda: hf.Ellipsoid(np.ones((3, 3)), 1.0), "positive definite by more than rounding, got .* eigenvalues from"),
+    (
+        lambda: hf.Ellipsoid(np.ones((3, 3)), 1.0),
+        "positive definite by more than rounding, got .* eigenvalues from",
+    ),
     (lambda: hf.Ellipsoid(np.diag([1.0, -1.0]), 1.0), "positive definite"),
     (lambda: hf.Ellipsoid(np.zeros((2, 2)), 1.0), "Ellipsoid.of"),
-    (lambda: hf.Ellipsoid([[1.0, 0.5], [0.0, 1.0]], 1.0), "symmetric matrix, got one that differs by 0.5"),
+    (
+        lambda: hf.Ellipsoid([[1.0, 0.5], [0.0, 1.0]], 1.0),
+        "symmetric matrix, got one that differs by 0.5",
+    ),
     (lambda: hf.Ellipsoid(np.ones((2, 3)), 1.0), "square matrix, got shape"),
     (lambda: hf.Ellipsoid(np.zeros((0, 0)), 1.0), "square matrix, got shape"),
     (lambda: hf.Ellipsoid([[1.0, math.nan], [math.nan, 1.0]], 1.0), "finite numbers, got nan"),
@@ -135,28 +154,56 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: hf.Ellipsoid(EYE, -1.0), "radius: expected a number >= 0 and finite, got -1.0"),
     (lambda: hf.Ellipsoid(EYE, math.inf), "radius: expected a number >= 0 and finite, got inf"),
     (lambda: hf.Ellipsoid.of(NET, np.zeros((0, 2))), "at least one row, got an empty table"),
-    (lambda: hf.Ellipsoid.of(DEEP, [[1.0, 2.0]]), "expected a linear model such as a logistic regression, got"),
-    (lambda: hf.certify(DEEP, [[1.0, 2.0]], 1, hf.Ellipsoid(np.eye(5), 1.0)), "expected a linear model"),
-    (lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.Ellipsoid(np.eye(4), 1.0)), "model's 3 parameters, .* got 4"),
-    (lambda: hf.certify(SCORES, [[1.0, 2.0]], 1, hf.Ellipsoid(EYE, 1.0)), "PlausibleShift and EnsembleShift"),
-    (lambda: hf.certify(SCORES, [[1.0, 2.0]], 1, hf.PlausibleChanges(0.1)), "PlausibleShift and EnsembleShift"),
+    (
+        lambda: hf.Ellipsoid.of(DEEP, [[1.0, 2.0]]),
+        "expected a linear model such as a logistic regression, got",
+    ),
+    (
+        lambda: hf.certify(DEEP, [[1.0, 2.0]], 1, hf.Ellipsoid(np.eye(5), 1.0)),
+        "expected a linear model",
+    ),
+    (
+        lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.Ellipsoid(np.eye(4), 1.0)),
+        "model's 3 parameters, .* got 4",
+    ),
+    (
+        lambda: hf.certify(SCORES, [[1.0, 2.0]], 1, hf.Ellipsoid(EYE, 1.0)),
+        "PlausibleShift and EnsembleShift",
+    ),
+    (
+        lambda: hf.certify(SCORES, [[1.0, 2.0]], 1, hf.PlausibleChanges(0.1)),
+        "PlausibleShift and EnsembleShift",
+    ),
     (lambda: hf.PlausibleShift(-0.5), "margin: expected a number >= 0 and finite, got -0.5"),
     (lambda: hf.PlausibleShift(math.nan), "margin: expected a number >= 0 and finite, got nan"),
     (lambda: hf.PlausibleShift(True), "margin: expected a number >= 0 and finite, got True"),
     (lambda: hf.PlausibleShift("a"), "margin: expected a number >= 0 and finite, got 'a'"),  # type: ignore[arg-type]
     (lambda: hf.EnsembleShift([], 0.5), "at least one retrained model, got none"),
     (lambda: hf.EnsembleShift(7, 0.5), "several retrained models, got 7"),  # type: ignore[arg-type]
-    (lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.EnsembleShift([THREE], 0.5)), r"classes \[0, 1\], got \[0, 1, 2\]"),
     (
-        lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.EnsembleShift([hf.Network([[[1.0]]], [[0.0]])], 0.5)),
+        lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.EnsembleShift([THREE], 0.5)),
+        r"classes \[0, 1\], got \[0, 1, 2\]",
+    ),
+    (
+        lambda: hf.certify(
+            NET, [[1.0, 2.0]], 1, hf.EnsembleShift([hf.Network([[[1.0]]], [[0.0]])], 0.5)
+        ),
         "of 2 variables",
     ),
-    (lambda: hf.certify(NAMED, [[1.0, 2.0]], 1, hf.EnsembleShift([OTHERS], 0.5)), r"columns \['a', 'b'\], got"),
-    (lambda: hf.certify(NET, [[1.0, 2.0]], 1, changes_from_dict(VALUES[2].to_dict())), "got only their names"),
+    (
+        lambda: hf.certify(NAMED, [[1.0, 2.0]], 1, hf.EnsembleShift([OTHERS], 0.5)),
+        r"columns \['a', 'b'\], got",
+    ),
+    (
+        lambda: hf.certify(NET, [[1.0, 2.0]], 1, changes_from_dict(VALUES[2].to_dict())),
+        "got only their names",
+    ),
     (lambda: hf.certify(NET, [[1.0, 2.0]], 1, hf.EnsembleShift(["model"], 0.5)), "expected"),
     (lambda: hf.certify(object(), [[1.0, 2.0]], 1, hf.PlausibleShift(0.5)), "expected"),
     (
-        lambda: hf.certify(hf.scored(lambda t: t[:, 0] / 0, output="margin"), [[1.0]], 1, VALUES[1]),
+        lambda: hf.certify(
+            hf.scored(lambda t: t[:, 0] / 0, output="margin"), [[1.0]], 1, VALUES[1]
+        ),
         "a finite score for",
     ),
     (lambda: changes_from_dict({"kind": "storm"}), r"one of the kinds \[.*\], got 'storm'"),
@@ -179,7 +226,9 @@ def test_models_of_the_ensemble_read_what_todays_reads() -> None:
 
     def score(weights: tuple[float, float]) -> hf.Classifier:
         return hf.scored(
-            lambda rows: rows["a"] * weights[0] + rows["b"] * weights[1], output="margin", columns=("a", "b")
+            lambda rows: rows["a"] * weights[0] + rows["b"] * weights[1],
+            output="margin",
+            columns=("a", "b"),
         )
 
     changes = hf.EnsembleShift([score((1.0, 0.0)), score((3.0, 0.5))], 20.0)

@@ -27,7 +27,9 @@ def _shape(rng: np.random.Generator, n: int) -> np.ndarray:
     return np.asarray((shape + shape.T) / 2.0)
 
 
-def _conic(network: hf.Network, changes: hf.Ellipsoid, own: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def _conic(
+    network: hf.Network, changes: hf.Ellipsoid, own: np.ndarray, weights: np.ndarray
+) -> tuple[float, float]:
     """The cheapest point of the unit box whose worst margin is not negative; and the greatest worst margin there is."""
     d, theta = own.size, np.append(network.weights[0], network.biases[0])
     inverse = np.linalg.inv(changes.shape)
@@ -68,15 +70,21 @@ def test_closest_in_an_ellipsoid_is_the_conic_optimum(block: int) -> None:
         rng = np.random.default_rng(seed)
         d = int(rng.integers(2, 5))
         costs = {f"x{i}": float(rng.choice([1.0, 2.0, 0.5])) for i in range(d)}
-        frame = pd.DataFrame(np.vstack([np.zeros(d), np.ones(d), rng.random(d)]), columns=list(costs))
-        space = hf.FeatureSpace.from_frame(frame, ranges=dict.fromkeys(costs, (0.0, 1.0)), costs=costs)
+        frame = pd.DataFrame(
+            np.vstack([np.zeros(d), np.ones(d), rng.random(d)]), columns=list(costs)
+        )
+        space = hf.FeatureSpace.from_frame(
+            frame, ranges=dict.fromkeys(costs, (0.0, 1.0)), costs=costs
+        )
         network = random_network(rng, d, (), 1)
         changes = hf.Ellipsoid(_shape(rng, d + 1), float(10.0 ** rng.uniform(-2, 0.5)))
         person, own = frame.tail(1), frame.to_numpy()[-1]
         target = 1
         if network.predict_index(own[None])[0] == 1:
             network = hf.Network([-network.weights[0]], [-network.biases[0]])
-        result = hf.explain(network, person, target=target, changes=changes, generator=hf.Closest(), space=space)
+        result = hf.explain(
+            network, person, target=target, changes=changes, generator=hf.Closest(), space=space
+        )
         weights = np.tile(np.array(list(costs.values())), 2)
         cost, most = _conic(network, changes, own, weights / d)
         if result.found[0]:
@@ -100,14 +108,22 @@ def test_closest_under_a_shift_is_mce_with_that_margin() -> None:
         margin = float(10.0 ** np.random.default_rng(seed).uniform(-2, 0))
         options = {"target": world.network.classes[world.target], "space": world.space}
         ours = hf.explain(
-            world.network, world.person, changes=hf.PlausibleShift(margin), generator=hf.Closest(), **options
+            world.network,
+            world.person,
+            changes=hf.PlausibleShift(margin),
+            generator=hf.Closest(),
+            **options,
         )
-        theirs = hf.explain(world.network, world.person, changes=None, generator=hf.MCE(margin=margin), **options)
+        theirs = hf.explain(
+            world.network, world.person, changes=None, generator=hf.MCE(margin=margin), **options
+        )
         assert ours.found[0] == theirs.found[0], f"world {seed}"
         assert ours.found[0] or ours.reason[0].startswith("proven: ")
         compared += bool(ours.found[0])
         if ours.found[0]:
-            assert ours.cost_l1[0] == pytest.approx(theirs.cost_l1[0], rel=1e-5, abs=1e-9), f"world {seed}"
+            assert ours.cost_l1[0] == pytest.approx(theirs.cost_l1[0], rel=1e-5, abs=1e-9), (
+                f"world {seed}"
+            )
     assert compared >= 6
 
 
@@ -132,12 +148,21 @@ def test_closest_equals_brute_force_on_grids(kind: str) -> None:
             world = replace(world, network=network)
             if network.predict_index(world.space.encode(world.person))[0] == world.target:
                 continue
-        changes, points, label = _kind(kind, world.network, rng), world.points, world.network.classes[world.target]
+        changes, points, label = (
+            _kind(kind, world.network, rng),
+            world.points,
+            world.network.classes[world.target],
+        )
         if not len(points):
             continue
         expected = world.cheapest(hf.certify(world.network, points, label, changes).robust)
         result = hf.explain(
-            world.network, world.person, target=label, changes=changes, generator=hf.Closest(), space=world.space
+            world.network,
+            world.person,
+            target=label,
+            changes=changes,
+            generator=hf.Closest(),
+            space=world.space,
         )
         cost = float(result.cost_l1[0]) if result.found[0] else np.inf
         assert cost == pytest.approx(expected, abs=1e-9), f"world {seed}"
@@ -194,13 +219,20 @@ def test_every_generator_is_judged(asked: tuple[Case, Changes], name: str) -> No
     assert ((radii.upper >= changes.size) | ~again.robust).all()
 
 
-@pytest.mark.parametrize("name", ["NNCE", "RNCE", "RNCE certified", "RNCE line", "Closest", "MCE", "GCE"])
+@pytest.mark.parametrize(
+    "name", ["NNCE", "RNCE", "RNCE certified", "RNCE line", "Closest", "MCE", "GCE"]
+)
 def test_generators_that_need_a_network_say_so(name: str) -> None:
     case = make_case("logistic regression", "mixed", n_people=4)
     make: Callable[[Case], Any] = GENERATORS[name][0]
     space, network = case.space, case.network
     model = hf.scored(lambda rows: network.logits(space.encode(rows))[:, 0], output="margin")
-    options = {"target": case.target, "changes": hf.PlausibleShift(0.05), "generator": make(case), "space": space}
+    options = {
+        "target": case.target,
+        "changes": hf.PlausibleShift(0.05),
+        "generator": make(case),
+        "space": space,
+    }
     if name in ("Closest", "MCE", "GCE"):
         with pytest.raises(hf.HoldfastError, match="without a network only margins are known"):
             hf.explain(model, case.people, **options)

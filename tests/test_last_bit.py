@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.bounds.layers import forward_error
-from holdfast.deadline import Deadline
-from holdfast.verify.attack import attack
-from holdfast.verify.engine import Engine
-from holdfast.verify.search import Search
+from holdfast._deadline import Deadline
+from holdfast.bounds._layers import forward_error
+from holdfast.verify._attack import attack
+from holdfast.verify._engine import Engine
+from holdfast.verify._search import Search
 from oracle import exact_class, inside_exactly, least_margins_exact, radii_of, robust_exactly
 from random_networks import random_network
 
@@ -46,11 +46,17 @@ def _edges(seed: int, n: int = PER_BATCH, shapes: list[tuple[int, ...]] = SHAPES
     rng = np.random.default_rng([9, seed])
     for k in range(n):
         outputs = int(rng.choice([1, 1, 2, 3]))
-        network = random_network(rng, 3, shapes[rng.integers(0, len(shapes))], outputs, awkward=False)
+        network = random_network(
+            rng, 3, shapes[rng.integers(0, len(shapes))], outputs, awkward=False
+        )
         x = rng.normal(0.0, 1.0, 3)
         delta = float(10.0 ** rng.uniform(-2.5, -0.7))
         if rng.random() < 0.5:
-            network, x, delta = _dyadic(network), np.round(x * 16) / 16, 2.0 ** -int(rng.integers(3, 8))
+            network, x, delta = (
+                _dyadic(network),
+                np.round(x * 16) / 16,
+                2.0 ** -int(rng.integers(3, 8)),
+            )
         changes = hf.PlausibleChanges(delta, biases=bool(rng.random() < 0.8))
         target = int(rng.integers(0, max(2, outputs)))
         yield _on_the_boundary(network, x, target, changes, ULPS[k % len(ULPS)])
@@ -58,11 +64,15 @@ def _edges(seed: int, n: int = PER_BATCH, shapes: list[tuple[int, ...]] = SHAPES
 
 def _dyadic(network: hf.Network) -> hf.Network:
     """The same network on a coarse binary grid, where sums and products have no rounding error."""
-    weights, biases = ([np.round(a * 64) / 64 for a in arrays] for arrays in (network.weights, network.biases))
+    weights, biases = (
+        [np.round(a * 64) / 64 for a in arrays] for arrays in (network.weights, network.biases)
+    )
     return hf.Network(weights, biases)
 
 
-def _on_the_boundary(network: hf.Network, x: np.ndarray, target: int, changes: hf.PlausibleChanges, ulps: int) -> Edge:
+def _on_the_boundary(
+    network: hf.Network, x: np.ndarray, target: int, changes: hf.PlausibleChanges, ulps: int
+) -> Edge:
     """The network with the output bias that makes the least margin zero to the last bit, moved on by `ulps`."""
     single = network.n_outputs == 1
     output, sign = (0, 1 if target == 1 else -1) if single else (target, 1)
@@ -142,7 +152,11 @@ def _false_verdicts(edges: Iterable[Edge], outcomes: Counter[str]) -> list[tuple
         verdict = certs.verdict[0]
         outcomes[verdict.name] += 1
         if verdict is hf.Verdict.UNKNOWN:
-            fine = edge.truth and len(edge.network.hidden) > 1 and 0 < min(edge.margins.values()) < 1e-15
+            fine = (
+                edge.truth
+                and len(edge.network.hidden) > 1
+                and 0 < min(edge.margins.values()) < 1e-15
+            )
             outcomes["too fine"] += fine
             false = not fine and (edge.truth or _float_witness(edge) is not None)
         else:
@@ -193,7 +207,10 @@ def test_every_stage_is_sound_by_itself(seed: int):
         prepared, points = Engine(edge.network, edge.changes).prepared(edge.target), edge.x[None]
         interval = prepared.least(points)[0]
         for k, margin in enumerate(prepared.margins):
-            exact, layers = edge.margins[None if edge.network.n_outputs == 1 else margin.below], prepared.layers[k]
+            exact, layers = (
+                edge.margins[None if edge.network.n_outputs == 1 else margin.below],
+                prepared.layers[k],
+            )
             error = np.asarray(forward_error(layers.norms, np.abs(points).max(axis=1)))
             assert Fraction(float(interval[k] - error[0])) <= exact
             assert Fraction(float(attack(layers, points)[0][0] + error[0])) >= exact
@@ -221,7 +238,12 @@ def test_output_bounds_are_sound_at_the_last_bit(method: str):
         bounds = hf.output_bounds(edge.network, edge.x[None], edge.changes, method=method)
         least = least_margins_exact(edge.network, edge.x, 1, edge.changes)[None]
         greatest = -least_margins_exact(edge.network, edge.x, 0, edge.changes)[None]
-        assert Fraction(float(bounds.lower[0, 0])) <= least <= greatest <= Fraction(float(bounds.upper[0, 0]))
+        assert (
+            Fraction(float(bounds.lower[0, 0]))
+            <= least
+            <= greatest
+            <= Fraction(float(bounds.upper[0, 0]))
+        )
 
 
 @pytest.mark.parametrize(("target", "robust"), [(0, False), (1, True)])
@@ -242,7 +264,9 @@ def test_a_margin_of_exactly_zero_with_two_logits(target: int, robust: bool):
     network = hf.Network([[[0.0], [0.0]]], [bias])
     certs = hf.certify(network, [[1.0]], target, hf.PlausibleChanges(0.5))
     assert certs.robust.tolist() == [robust]
-    assert hf.certify(network, [[1.0]], target, hf.PlausibleChanges(np.nextafter(0.5, 0.0))).robust.tolist() == [True]
+    assert hf.certify(
+        network, [[1.0]], target, hf.PlausibleChanges(np.nextafter(0.5, 0.0))
+    ).robust.tolist() == [True]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -259,7 +283,9 @@ def test_numbers_of_every_size(seed: int):
         weights[0][rng.random(weights[0].shape) < 0.1] = 5e-324
         network = hf.Network(weights, biases)
         x = rng.normal(0.0, 1.0, 3) * 2.0 ** int(rng.integers(-2, 3))
-        changes = hf.PlausibleChanges(tuple((scales * 10.0 ** rng.uniform(-3.0, -0.5)).tolist()), biases=False)
+        changes = hf.PlausibleChanges(
+            tuple((scales * 10.0 ** rng.uniform(-3.0, -0.5)).tolist()), biases=False
+        )
         target = int(network.predict_index(x[None])[0])
         margins = least_margins_exact(network, x, target, changes)
         certs = hf.certify(network, x[None], target, changes)
@@ -275,7 +301,9 @@ def test_a_network_of_zeros_is_on_every_boundary(hidden: tuple[int, ...]):
     """All parameters 0, z = 0: class 1 today, and lost under any change at all; the least margin is -delta."""
     sizes = [2, *hidden, 1]
     shapes = list(zip(sizes[1:], sizes[:-1], strict=True))
-    network = hf.Network([np.zeros(shape) for shape in shapes], [np.zeros(shape[0]) for shape in shapes])
+    network = hf.Network(
+        [np.zeros(shape) for shape in shapes], [np.zeros(shape[0]) for shape in shapes]
+    )
     for target in (0, 1):
         certs = hf.certify(network, [[1.0, -1.0], [0.0, 0.0]], target, hf.PlausibleChanges(5e-324))
         assert not certs.robust.any()

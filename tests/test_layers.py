@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.bounds.layers import Layer, Layers, margins_for
-from holdfast.verify.attack import sides
-from holdfast.verify.search import Ranges, reach
-from holdfast.verify.witness import build_witness
+from holdfast.bounds._layers import Layer, Layers, margins_for
+from holdfast.verify._attack import sides
+from holdfast.verify._search import Ranges, reach
+from holdfast.verify._witness import build_witness
 from random_networks import random_points
 
 KINDS = [
@@ -24,7 +24,9 @@ KINDS = [
 
 def _layer(rng: np.random.Generator, rectified: bool) -> Layer:
     weight, bias = rng.normal(size=(3, 2)), rng.normal(size=3)
-    return Layer(weight, bias, *rng.uniform(0.0, 0.8, (2, 3, 2)), *rng.uniform(0.0, 0.5, (2, 3)), rectified)
+    return Layer(
+        weight, bias, *rng.uniform(0.0, 0.8, (2, 3, 2)), *rng.uniform(0.0, 0.5, (2, 3)), rectified
+    )
 
 
 def _members(layer: Layer):
@@ -108,4 +110,6 @@ def test_a_margin_that_is_reached_is_that_of_a_network_in_the_changes(kinds):
         chosen = sides(layers, x[None], corner, low)[0]
         witness = build_witness(network, changes.layer_radii(network), margin, x, chosen)
         assert changes.contains(network, witness)
-        assert witness.logits(x[None])[0, 0] == pytest.approx(reach(layers, corner, low)[0], abs=1e-9)
+        assert witness.logits(x[None])[0, 0] == pytest.approx(
+            reach(layers, corner, low)[0], abs=1e-9
+        )

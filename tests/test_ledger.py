@@ -21,9 +21,9 @@ from holdfast import checker
 from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises import Ledger, audit
-from holdfast.promises.certificate import checker_model
-from holdfast.promises.ledger_file import LedgerFile
-from holdfast.promises.pages import Columns, Page
+from holdfast.promises._certificate import checker_model
+from holdfast.promises._ledger_file import LedgerFile
+from holdfast.promises._pages import Columns, Page
 from ledger_cases import DELTA, make_lender, random_network, record
 
 runner = CliRunner()
@@ -69,13 +69,21 @@ def test_every_promise_comes_back_as_it_was_made(path, lender):
 def test_what_explain_returned_is_recorded_without_the_rows_that_have_no_answer(path, lender):
     people = pd.concat([lender.people.head(5), lender.promised.head(2).set_axis(["a", "b"])])
     advice = hf.explain(
-        lender.network, people, target=1, changes=lender.changes, generator=hf.RNCE(lender.promised), space=lender.space
+        lender.network,
+        people,
+        target=1,
+        changes=lender.changes,
+        generator=hf.RNCE(lender.promised),
+        space=lender.space,
     )
     assert not advice.found.all()
     with Ledger(path) as ledger:
         receipt = ledger.add(advice)
         batches = list(ledger.promises(batch=2))
-    assert (receipt.added, receipt.skipped) == (advice.found.sum(), len(people) - advice.found.sum())
+    assert (receipt.added, receipt.skipped) == (
+        advice.found.sum(),
+        len(people) - advice.found.sum(),
+    )
     assert all(len(batch) <= 2 for batch in batches)
     keys = np.concatenate([batch.keys for batch in batches])
     assert keys.tolist() == people.index[advice.found].tolist()
@@ -107,7 +115,9 @@ def test_a_promise_that_todays_model_breaks_is_refused_and_nothing_is_written(pa
     wrong = lender.promised.copy()
     wrong.iloc[3] = lender.people.iloc[3]
     with Ledger(path) as ledger:
-        with pytest.raises(InvalidInputError, match=f"under this model for 1 of .* key {wrong.index[3]!r}"):
+        with pytest.raises(
+            InvalidInputError, match=f"under this model for 1 of .* key {wrong.index[3]!r}"
+        ):
             ledger.add_frame(lender.network, lender.people, wrong, target=1, space=lender.space)
         assert len(ledger) == 0
         assert ledger.verify().intact
@@ -126,11 +136,14 @@ def test_the_threshold_counts_when_a_promise_is_made(path, lender):
         )  # fmt: skip
         (batch,) = ledger.promises()
     shifted = lender.network.with_parameters(
-        lender.network.weights, [lender.network.biases[0], lender.network.biases[1] - np.median(logits)]
+        lender.network.weights,
+        [lender.network.biases[0], lender.network.biases[1] - np.median(logits)],
     )
     expected = hf.certified_radius(shifted, sure, 1, space=lender.space).lower
     np.testing.assert_allclose(batch.radius, expected, atol=2e-6)
-    assert (batch.radius < hf.certified_radius(lender.network, sure, 1, space=lender.space).lower).all()
+    assert (
+        batch.radius < hf.certified_radius(lender.network, sure, 1, space=lender.space).lower
+    ).all()
 
 
 def test_export_is_the_whole_ledger_in_raw_units(path, lender, tmp_path):
@@ -160,7 +173,9 @@ def _plain(value):
 def tamper(path, statement, *arguments):
     """As someone would who has the file: the triggers are in the way of mistakes, not of intent."""
     connection = sqlite3.connect(path)
-    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+    for (name,) in connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    ).fetchall():
         connection.execute(f"DROP TRIGGER {name}")
     connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute(statement, arguments)
@@ -224,16 +239,31 @@ TAMPERING = {
     "number": ("UPDATE pages SET number = 2", "page 2"),
     "first": ("UPDATE pages SET first = 2", "page 1"),
     "hash": ("UPDATE pages SET hash = zeroblob(32)", "page 1"),
-    "terms of the page": ("UPDATE pages SET terms = (SELECT hash FROM objects WHERE hash != terms)", "page 1"),
+    "terms of the page": (
+        "UPDATE pages SET terms = (SELECT hash FROM objects WHERE hash != terms)",
+        "page 1",
+    ),
     "note": ("UPDATE pages SET note = 'x'", "page 1"),
     "all pages removed": ("DELETE FROM pages", "the index of keys"),
     **{
-        f"a page {number}": (f"INSERT INTO pages SELECT {number}, {COPIED} FROM pages", f"page {number}")
+        f"a page {number}": (
+            f"INSERT INTO pages SELECT {number}, {COPIED} FROM pages",
+            f"page {number}",
+        )
         for number in (-(2**63), -(2**62) - 1, -1, 0, 2, 1000, 2**63 - 1)
     },
-    "a verdict as if erased": (byte("verdicts", 6, 255), "something is left of a promise that is gone"),
-    "a promise blanked": (lambda page: page.blanked(np.array([6])), "promise 7: it is missing, and no entry says"),
-    "index": ("DELETE FROM people WHERE hash = (SELECT min(hash) FROM people)", "the index of keys"),
+    "a verdict as if erased": (
+        byte("verdicts", 6, 255),
+        "something is left of a promise that is gone",
+    ),
+    "a promise blanked": (
+        lambda page: page.blanked(np.array([6])),
+        "promise 7: it is missing, and no entry says",
+    ),
+    "index": (
+        "DELETE FROM people WHERE hash = (SELECT min(hash) FROM people)",
+        "the index of keys",
+    ),
     "index of someone else": ("INSERT INTO people VALUES (7, 1)", "the index of keys"),
     "key of the index": ("UPDATE about SET value = 'x' WHERE name = 'index'", "the index of keys"),
     "id": ("UPDATE about SET value = 'x' WHERE name = 'id'", "page 1"),
@@ -274,9 +304,13 @@ def swapped(page, i, j):
     """A page in which two promises have changed places, salts and all."""
     order = np.arange(page.size)
     order[[i, j]] = j, i
-    texts = {name: "\n".join(page.lines(name)[order]) for name in ("keys", "counterfactuals", "factuals")}
+    texts = {
+        name: "\n".join(page.lines(name)[order]) for name in ("keys", "counterfactuals", "factuals")
+    }
     columns = ("targets", "verdicts", "radii", "points", "salts")
-    return page._replace(**texts, **{name: moved(getattr(page, name), page.size, order) for name in columns})
+    return page._replace(
+        **texts, **{name: moved(getattr(page, name), page.size, order) for name in columns}
+    )
 
 
 def moved(content, size, order):
@@ -315,7 +349,9 @@ def test_a_promise_moved_to_another_page_shows(path, lender):
     rewritten_pages(path, change)
     with Ledger(path) as ledger:
         ledger.reindex()
-        assert "promise 5: it is not what was written; promise 45: it is not" in str(ledger.verify())
+        assert "promise 5: it is not what was written; promise 45: it is not" in str(
+            ledger.verify()
+        )
 
 
 def test_pages_that_changed_places_show(path, lender):
@@ -343,11 +379,16 @@ def test_entries_cut_off_at_the_end_show_against_a_head_that_was_noted_down(path
     assert "no entry has the head that was noted down" in str(result)
 
 
-@pytest.mark.parametrize("statement", ["UPDATE pages SET hash = x''", "DELETE FROM pages", "DELETE FROM objects"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE pages SET hash = x''", "DELETE FROM pages", "DELETE FROM objects"]
+)
 def test_the_file_refuses_mistakes(path, lender, statement):
     with Ledger(path) as ledger:
         record(ledger, lender)
-    with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="only ever added to"):
+    with (
+        sqlite3.connect(path) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="only ever added to"),
+    ):
         connection.execute(statement)
 
 
@@ -374,7 +415,10 @@ def test_what_is_no_ledger_is_refused(path, tmp_path):
         ({"keys": [None, *range(39)]}, "keys: expected a name or number for every row, got None"),
         ({"keys": [*range(39), np.nan]}, "keys: expected a name or number for every row, got nan"),
         ({"keys": ["", *range(39)]}, "keys: expected a name or number for every row, got ''"),
-        ({"keys": pd.Index([*range(39), pd.NaT])}, "keys: expected a name or number for every row, got NaT"),
+        (
+            {"keys": pd.Index([*range(39), pd.NaT])},
+            "keys: expected a name or number for every row, got NaT",
+        ),
         ({"date": "yesterday"}, "date: expected a date such as"),
         ({"date": pd.NaT}, "date: expected a date"),
         ({"threshold": 1.0}, "threshold: expected a probability"),
@@ -501,45 +545,91 @@ def files(tmp_path, lender):
 
 def run(files, *arguments):
     names = {"--model": "model.npz", "--schema": "space.json", "--data": "people.csv"}
-    options = [str(part) for name, value in names.items() if name not in arguments for part in (name, files / value)]
-    return runner.invoke(app, [*map(str, arguments), *options, "--target", "1", "--delta", str(DELTA)])
+    options = [
+        str(part)
+        for name, value in names.items()
+        if name not in arguments
+        for part in (name, files / value)
+    ]
+    return runner.invoke(
+        app, [*map(str, arguments), *options, "--target", "1", "--delta", str(DELTA)]
+    )
 
 
 @pytest.mark.parametrize("index", [["--index", "person"], ["--drop", "person"]])
 def test_ledger_add_records_what_explain_wrote(files, lender, index):
-    explained = run(files, "explain", "--candidates", files / "others.csv", "--out", files / "recourse.csv", *index)
+    explained = run(
+        files,
+        "explain",
+        "--candidates",
+        files / "others.csv",
+        "--out",
+        files / "recourse.csv",
+        *index,
+    )
     assert explained.exit_code == 0, explained.output
-    done = run(files, "ledger", "add", files / "recourse.csv", "--ledger", files / "L", "--date", "2026-11-16", *index)
+    done = run(
+        files,
+        "ledger",
+        "add",
+        files / "recourse.csv",
+        "--ledger",
+        files / "L",
+        "--date",
+        "2026-11-16",
+        *index,
+    )
     assert done.exit_code == 0, done.output
     advice = pd.read_csv(files / "recourse.csv")
     with Ledger(files / "L") as ledger:
         (batch,) = ledger.promises()
-        assert f"{len(batch)} promises recorded, {len(advice) - len(batch)} rows without an answer" in done.output
+        assert (
+            f"{len(batch)} promises recorded, {len(advice) - len(batch)} rows without an answer"
+            in done.output
+        )
         assert f"head {ledger.head}" in done.output.replace("\n", " ")
     found = advice[advice["found"]]
-    assert batch.keys.tolist() == found["person" if index[0] == "--index" else "row"].astype(str).tolist()
+    assert (
+        batch.keys.tolist()
+        == found["person" if index[0] == "--index" else "row"].astype(str).tolist()
+    )
     assert batch.verdicts.tolist() == found["verdict"].tolist()
     came = batch.counterfactuals.reset_index(drop=True)
-    pd.testing.assert_frame_equal(came, found[list(came)].reset_index(drop=True), check_dtype=False, check_exact=True)
+    pd.testing.assert_frame_equal(
+        came, found[list(came)].reset_index(drop=True), check_dtype=False, check_exact=True
+    )
     assert runner.invoke(app, ["ledger", "verify", "--ledger", str(files / "L")]).exit_code == 0
     shown = runner.invoke(app, ["ledger", "show", "--ledger", str(files / "L")])
     assert f"{len(batch)} promises" in shown.output
-    out = runner.invoke(app, ["ledger", "export", "--ledger", str(files / "L"), "--out", str(files / "all.csv")])
+    out = runner.invoke(
+        app, ["ledger", "export", "--ledger", str(files / "L"), "--out", str(files / "all.csv")]
+    )
     assert out.exit_code == 0
     assert len(pd.read_csv(files / "all.csv")) == len(batch)
 
 
 def test_ledger_add_of_other_peoples_advice_is_one_line_and_exit_code_2(files):
     explained = run(
-        files, "explain", "--candidates", files / "others.csv", "--out", files / "r.csv", "--index", "person"
+        files,
+        "explain",
+        "--candidates",
+        files / "others.csv",
+        "--out",
+        files / "r.csv",
+        "--index",
+        "person",
     )
     assert explained.exit_code == 0
     pd.read_csv(files / "people.csv").iloc[5:].to_csv(files / "people.csv", index=False)
-    done = run(files, "ledger", "add", files / "r.csv", "--ledger", files / "L", "--index", "person")
+    done = run(
+        files, "ledger", "add", files / "r.csv", "--ledger", files / "L", "--index", "person"
+    )
     assert done.exit_code == 2
     assert "expected every 'person' of the recourse" in " ".join(done.output.split())
     random_network(6, seed=9).save(files / "model.npz")
-    done = run(files, "ledger", "add", files / "r.csv", "--ledger", files / "L", "--index", "person")
+    done = run(
+        files, "ledger", "add", files / "r.csv", "--ledger", files / "L", "--index", "person"
+    )
     assert done.exit_code == 2
 
 
@@ -560,7 +650,9 @@ def test_a_recourse_put_together_by_hand_is_certified_again(path, lender):
     wide = hf.PlausibleChanges(10.0)
     with Ledger(path) as ledger:
         ledger.add(replace(advice, changes=wide))
-        ledger.add(replace(advice, verdict=np.full(len(advice), "ROBUST", dtype=object), changes=wide))
+        ledger.add(
+            replace(advice, verdict=np.full(len(advice), "ROBUST", dtype=object), changes=wide)
+        )
         batches = list(ledger.promises())
     assert advice.robust.any()
     for batch in batches:
@@ -574,9 +666,16 @@ def test_a_recourse_put_together_by_hand_is_certified_again(path, lender):
 def test_a_first_add_that_fails_leaves_no_ledger(path, lender):
     with Ledger(path) as ledger:
         with pytest.raises(InvalidInputError, match="another class under this model"):
-            ledger.add_frame(lender.network, lender.people, lender.people, target=1, space=lender.space)
+            ledger.add_frame(
+                lender.network, lender.people, lender.people, target=1, space=lender.space
+            )
         empty = ledger.head
-        assert (len(ledger), ledger.terms, list(ledger.promises()), ledger.verify().intact) == (0, (), [], True)
+        assert (len(ledger), ledger.terms, list(ledger.promises()), ledger.verify().intact) == (
+            0,
+            (),
+            [],
+            True,
+        )
     with pytest.raises((FileFormatError, InvalidInputError), match="expected a ledger"):
         Ledger(path, create=False)
     with Ledger(path) as ledger, Ledger(path) as other:
@@ -631,7 +730,9 @@ FOREIGN = {
         "CREATE TRIGGER sqlitexstat1 BEFORE INSERT ON people BEGIN SELECT RAISE(IGNORE); END",
         "CREATE TRIGGER sqlitexstat2 BEFORE INSERT ON pages BEGIN SELECT RAISE(IGNORE); END",
     ],
-    "a guard that does something else": ["CREATE TRIGGER pages_UPDATE BEFORE UPDATE ON pages BEGIN SELECT 1; END"],
+    "a guard that does something else": [
+        "CREATE TRIGGER pages_UPDATE BEFORE UPDATE ON pages BEGIN SELECT 1; END"
+    ],
     "another table": ["CREATE TABLE more (x)"],
     "no table": ["DROP TABLE pages"],
     "no constraint": ["DROP TABLE people", "CREATE TABLE people (hash INTEGER, page INTEGER)"],
@@ -709,7 +810,9 @@ def test_keys_are_recorded_as_they_are_written(files, lender, data):
     people.to_csv(files / "people.csv")
     people.reset_index().to_parquet(files / "people.parquet")
     options = ["--index", "person", "--data", files / data]
-    done = run(files, "explain", "--candidates", files / "others.csv", "--out", files / "r.csv", *options)
+    done = run(
+        files, "explain", "--candidates", files / "others.csv", "--out", files / "r.csv", *options
+    )
     assert done.exit_code == 0, done.output
     done = run(files, "ledger", "add", files / "r.csv", "--ledger", files / "L", *options)
     assert done.exit_code == 0, done.output
@@ -730,7 +833,9 @@ def test_a_page_that_overlaps_another_shows(path, lender):
             audit(ledger, lender.network)
 
 
-@pytest.mark.parametrize("change", ["size = size - 1", "size = size + 1", "points = x'00'", "radii = x'00'"])
+@pytest.mark.parametrize(
+    "change", ["size = size - 1", "size = size + 1", "points = x'00'", "radii = x'00'"]
+)
 def test_an_audit_of_pages_that_do_not_fit_says_so(path, lender, change):
     with Ledger(path) as ledger:
         record(ledger, lender, radius=False)
@@ -750,7 +855,11 @@ def test_an_add_repeated_with_once_records_nothing_twice(path, lender):
         assert (again.added, again.repeated, again.total, again.head) == (0, 40, 40, first.head)
         # Whatever is said differently is another promise.
         other = hf.PlausibleChanges(2 * DELTA)
-        for options in ({"date": "2026-11-17"}, {"changes": other}, {"keys": [f"q{i}" for i in range(40)]}):
+        for options in (
+            {"date": "2026-11-17"},
+            {"changes": other},
+            {"keys": [f"q{i}" for i in range(40)]},
+        ):
             assert record(ledger, lender, once=True, radius=False, **options).added == 40
         swapped = lender.promised.iloc[::-1].set_axis(lender.promised.index)
         ledger.add_frame(
@@ -770,12 +879,20 @@ def test_once_takes_a_row_that_comes_twice_once_and_adds_the_rest(path, lender):
     }  # fmt: skip
     with Ledger(path) as ledger:
         receipt = ledger.add_frame(
-            lender.network, lender.people.iloc[twice], lender.promised.iloc[twice], once=True, **options
+            lender.network,
+            lender.people.iloc[twice],
+            lender.promised.iloc[twice],
+            once=True,
+            **options,
         )
         assert (receipt.added, receipt.repeated, len(ledger)) == (10, 5, 10)
-        receipt = ledger.add_frame(lender.network, lender.people, lender.promised, once=True, **options)
+        receipt = ledger.add_frame(
+            lender.network, lender.people, lender.promised, once=True, **options
+        )
         assert (receipt.added, receipt.repeated, len(ledger)) == (30, 10, 40)
-        assert sorted(key for batch in ledger.promises() for key in batch.keys) == sorted(lender.promised.index)
+        assert sorted(key for batch in ledger.promises() for key in batch.keys) == sorted(
+            lender.promised.index
+        )
         assert ledger.verify().intact
         with pytest.raises(InvalidInputError, match="once: expected True or False"):
             record(ledger, lender, once="yes")
@@ -792,7 +909,9 @@ def test_someones_promises_are_found_by_key(path, lender):
         assert found["number"].tolist() == [4, len(ledger) - 40 + 4]
         assert found["date"].tolist() == ["2026-11-16", "2026-12-01"]
         whole = pd.concat([batch.to_frame() for batch in ledger.promises()], ignore_index=True)
-        pd.testing.assert_frame_equal(found, whole[whole["key"] == person].reset_index(drop=True), check_dtype=False)
+        pd.testing.assert_frame_equal(
+            found, whole[whole["key"] == person].reset_index(drop=True), check_dtype=False
+        )
         assert ledger.find(7)["model"].tolist() == [checker_model(other.network).sha256]
         nobody = ledger.find("p'; DROP TABLE pages")
         assert (len(nobody), list(nobody)) == (0, list(found))
@@ -802,8 +921,23 @@ def test_someones_promises_are_found_by_key(path, lender):
 
 def test_the_commands_know_once_and_a_person(files, lender):
     index = ["--index", "person"]
-    assert run(files, "explain", "--candidates", files / "others.csv", "--out", files / "r.csv", *index).exit_code == 0
-    add = ["ledger", "add", files / "r.csv", "--ledger", files / "L", "--date", "2026-11-16", "--once", *index]
+    assert (
+        run(
+            files, "explain", "--candidates", files / "others.csv", "--out", files / "r.csv", *index
+        ).exit_code
+        == 0
+    )
+    add = [
+        "ledger",
+        "add",
+        files / "r.csv",
+        "--ledger",
+        files / "L",
+        "--date",
+        "2026-11-16",
+        "--once",
+        *index,
+    ]
     first, again = run(files, *add), run(files, *add)
     assert "12 promises recorded" in first.output
     assert "0 promises recorded" in again.output
@@ -841,4 +975,6 @@ def test_missing_guards_are_named_beside_an_intact_chain(path, lender):
         assert ledger.verify().warnings == result.warnings
     shown = runner.invoke(app, ["ledger", "verify", "--ledger", str(path)])
     assert shown.exit_code == 0
-    assert "warning: the guards against UPDATE and DELETE are missing" in " ".join(shown.output.split())
+    assert "warning: the guards against UPDATE and DELETE are missing" in " ".join(
+        shown.output.split()
+    )

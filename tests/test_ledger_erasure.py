@@ -98,13 +98,19 @@ def test_an_erasure_is_an_entry_of_its_own_and_others_keep_theirs(path, lender):
             pd.testing.assert_frame_equal(
                 frame.drop(index=3), old.drop(index=3), check_exact=True, check_dtype=False
             )  # fmt: skip
-            assert frame.loc[3, ["key", "date", "target", "radius", "factual", "counterfactual"]].isna().all()
+            assert (
+                frame.loc[3, ["key", "date", "target", "radius", "factual", "counterfactual"]]
+                .isna()
+                .all()
+            )
             assert frame.loc[3, ["verdict", "statement"]].tolist() == ["ERASED", "erased"]
         # Recorded again it is another promise.
         assert record(ledger, lender, once=True).added == 1
         assert ledger.find(key)["number"].tolist() == [81]
         assert ledger.verify().intact
-    note = json.loads(sqlite3.connect(path).execute("SELECT note FROM pages WHERE size = 0").fetchone()[0])
+    note = json.loads(
+        sqlite3.connect(path).execute("SELECT note FROM pages WHERE size = 0").fetchone()[0]
+    )
     assert (note["erased"], note["why"]) == ([4, 44], "Art. 17")
 
 
@@ -151,12 +157,18 @@ def test_the_command_erases_and_the_others_say_so(path, lender):
     done = runner.invoke(app, ["ledger", "erase", key, "--ledger", str(path), "--why", "asked for"])
     assert done.exit_code == 0, done.output
     assert "1 promise erased" in done.output
-    assert "0 promises erased" in runner.invoke(app, ["ledger", "erase", key, "--ledger", str(path)]).output
+    assert (
+        "0 promises erased"
+        in runner.invoke(app, ["ledger", "erase", key, "--ledger", str(path)]).output
+    )
     shown = runner.invoke(app, ["ledger", "verify", "--ledger", str(path), "--head", head])
     assert "40 promises, 1 of them erased, chain intact" in shown.output
     shown = runner.invoke(app, ["ledger", "show", "--ledger", str(path)], env={"COLUMNS": "200"})
     assert [cell.strip() for cell in shown.output.splitlines()[4].split("│")][4:7:2] == ["40", "1"]
-    assert f"0 promises to {key}" in runner.invoke(app, ["ledger", "show", "--ledger", str(path), "--key", key]).output
+    assert (
+        f"0 promises to {key}"
+        in runner.invoke(app, ["ledger", "show", "--ledger", str(path), "--key", key]).output
+    )
 
 
 FORGED = {
@@ -178,15 +190,19 @@ def test_forged_erasures_show(path, lender, name):
         if name != "an erasure that was not":
             ledger.erase(lender.promised.index[3], why="asked")
     with sqlite3.connect(path) as connection:
-        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        for (trigger,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
             connection.execute(f"DROP TRIGGER {trigger}")
         connection.execute(FORGED[name])
     with Ledger(path) as ledger:
         assert not ledger.verify().intact
 
 
-def test_a_promise_that_is_erased_while_it_is_audited_is_no_false_statement(path, lender, monkeypatch):
-    from holdfast.promises.ledger_read import Overview
+def test_a_promise_that_is_erased_while_it_is_audited_is_no_false_statement(
+    path, lender, monkeypatch
+):
+    from holdfast.promises._ledger_read import Overview
 
     with Ledger(path) as ledger:
         record(ledger, lender)
@@ -270,7 +286,9 @@ def test_with_a_secret_keys_are_pseudonyms(path, lender):
         assert ledger.erase(hidden) == (4,)
     with Ledger(path, secret=SECRET.encode()) as ledger:
         assert len(ledger.find(lender.promised.index[4])) == 1
-    with pytest.raises(InvalidInputError, match="secret: expected the one that this ledger was begun with"):
+    with pytest.raises(
+        InvalidInputError, match="secret: expected the one that this ledger was begun with"
+    ):
         Ledger(path, secret="another secret of 16 bytes")
 
 
@@ -293,11 +311,19 @@ def test_commands_read_the_secret_from_a_file_or_the_environment(path, lender, t
         record(ledger, lender)
     (tmp_path / "secret").write_text(SECRET + "\n", encoding="utf-8")
     show = ["ledger", "show", "--ledger", str(path), "--key", str(key)]
-    assert f"1 promise to {key}" in runner.invoke(app, [*show, "--secret-file", str(tmp_path / "secret")]).output
-    assert f"1 promise to {key}" in runner.invoke(app, show, env={"HOLDFAST_LEDGER_SECRET": SECRET}).output
+    assert (
+        f"1 promise to {key}"
+        in runner.invoke(app, [*show, "--secret-file", str(tmp_path / "secret")]).output
+    )
+    assert (
+        f"1 promise to {key}"
+        in runner.invoke(app, show, env={"HOLDFAST_LEDGER_SECRET": SECRET}).output
+    )
     assert f"0 promises to {key}" in runner.invoke(app, show).output
     done = runner.invoke(
-        app, ["ledger", "erase", str(key), "--ledger", str(path)], env={"HOLDFAST_LEDGER_SECRET": SECRET}
+        app,
+        ["ledger", "erase", str(key), "--ledger", str(path)],
+        env={"HOLDFAST_LEDGER_SECRET": SECRET},
     )
     assert "1 promise erased" in done.output
 
@@ -344,8 +370,14 @@ def test_an_old_ledger_is_written_anew(old, tmp_path):
         assert table["date"].tolist() == ["2026-11-16"] * 3 + ["2026-11-17"] + ["2026-11-18"] * 2
         assert table["target"].tolist() == [1, 1, 1, 1, 0, 0]
         assert table["verdict"].tolist() == ["ROBUST"] * 3 + [None] + ["ROBUST"] * 2
-        np.testing.assert_allclose(table["radius"][[0, 3, 5]], [0.00024979, np.nan, 3.905465], rtol=1e-4)
-        assert json.loads(table["counterfactual"][2]) == {"income": 4000.25, "children": 1, "job": "full"}
+        np.testing.assert_allclose(
+            table["radius"][[0, 3, 5]], [0.00024979, np.nan, 3.905465], rtol=1e-4
+        )
+        assert json.loads(table["counterfactual"][2]) == {
+            "income": 4000.25,
+            "children": 1,
+            "job": "full",
+        }
         assert json.loads(table["factual"][1]) == {"income": 1800.5, "children": 2, "job": "full"}
         # Thresholds of several classes go into every kind of table.
         for name in ("all.csv", "all.parquet"):
@@ -380,7 +412,9 @@ def test_an_old_ledger_can_get_pseudonyms(old, tmp_path):
 )
 def test_an_old_ledger_that_was_tampered_with_is_not_migrated(old, tmp_path, statement):
     with sqlite3.connect(old) as connection:
-        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        for (trigger,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
             connection.execute(f"DROP TRIGGER {trigger}")
         connection.execute(statement)
     connection.close()
@@ -408,4 +442,6 @@ def test_the_chance_is_shown(path, lender):
     with Ledger(path) as ledger:
         record(ledger, lender, changes=hf.PlausibleShift(0.1).calibrated(chance))
     shown = runner.invoke(app, ["ledger", "show", "--ledger", str(path)])
-    assert "measured, not proven: of such promises at most 1 in 10" in " ".join(shown.output.split())
+    assert "measured, not proven: of such promises at most 1 in 10" in " ".join(
+        shown.output.split()
+    )

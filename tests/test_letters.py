@@ -20,20 +20,26 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import holdfast as hf
-from holdfast.cli import letters as letters_command
+from holdfast.cli import _letters as letters_command
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
-from holdfast.features.kinds import Kind
-from holdfast.generators.stated import recourse_from
+from holdfast.features._kinds import Kind
+from holdfast.generators._stated import recourse_from
 from holdfast.presentation.letters import Letter, write_letter, write_templates
-from holdfast.presentation.letters.contents import Limits
-from holdfast.presentation.letters.files import file_stems
-from holdfast.presentation.letters.language import Language
+from holdfast.presentation.letters._contents import Limits
+from holdfast.presentation.letters._files import file_stems
+from holdfast.presentation.letters._language import Language
 from recourse_cases import make_case
 
 DAY = "2026-11-16"
 LINE = {
-    "en": re.compile(r"^\* (?P<label>.+?)(?: \([^)]*\))?: (?:raise|lower|change) it from .+? to (?P<value>.+)$", re.M),
-    "de": re.compile(r"^\* (?P<label>.+?)(?: \([^)]*\))?: von .+? auf (?P<value>.+) (?:erhöhen|senken|ändern)$", re.M),
+    "en": re.compile(
+        r"^\* (?P<label>.+?)(?: \([^)]*\))?: (?:raise|lower|change) it from .+? to (?P<value>.+)$",
+        re.M,
+    ),
+    "de": re.compile(
+        r"^\* (?P<label>.+?)(?: \([^)]*\))?: von .+? auf (?P<value>.+) (?:erhöhen|senken|ändern)$",
+        re.M,
+    ),
 }
 # What only a guarantee may say.
 GUARANTEE = {"en": "What we promise", "de": "Was wir versprechen"}
@@ -78,7 +84,9 @@ def loans_space(**notes: Any) -> hf.FeatureSpace:
     )
 
 
-def loans(delta: float | None = 0.05, verdicts: list[Any] | None = None, **notes: Any) -> hf.Recourse:
+def loans(
+    delta: float | None = 0.05, verdicts: list[Any] | None = None, **notes: Any
+) -> hf.Recourse:
     """A-1 is refused and told to become A-2 but for the income; the others are accepted."""
     space = loans_space(**notes)
     told = LOANS.copy()
@@ -108,7 +116,11 @@ def read_back(letter: Letter, advice: hf.Recourse, row: int, language: str) -> p
         if text is None:
             continue
         if feature.labelled:
-            words = {"yes": True, "no": False, "ja": True, "nein": False} if True in feature.categories else {}
+            words = (
+                {"yes": True, "no": False, "ja": True, "nein": False}
+                if True in feature.categories
+                else {}
+            )
             value: Any = words.get(text, text)
         else:
             plain = text.removesuffix("%").strip().replace(thousands, "").replace(decimal, ".")
@@ -119,7 +131,9 @@ def read_back(letter: Letter, advice: hf.Recourse, row: int, language: str) -> p
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_the_numbers_of_a_letter_read_back_are_the_row_that_was_certified(advised: hf.Recourse, language: str) -> None:
+def test_the_numbers_of_a_letter_read_back_are_the_row_that_was_certified(
+    advised: hf.Recourse, language: str
+) -> None:
     rows = [row for row in refused(advised) if advised.found[row]]
     assert len(rows) >= 5
     for row in rows:
@@ -151,7 +165,9 @@ def test_a_letter_that_would_say_something_else_is_not_written(tmp_path: Path) -
 
 
 LANGUAGES = [Language.find(code) for code in ("en", "de")]
-LANGUAGES += [replace(LANGUAGES[0], locale=Locale.parse(code)) for code in ("fr", "sv", "pl", "hi", "de_CH")]
+LANGUAGES += [
+    replace(LANGUAGES[0], locale=Locale.parse(code)) for code in ("fr", "sv", "pl", "hi", "de_CH")
+]
 
 
 @given(st.sampled_from(LANGUAGES), st.floats(allow_nan=False, allow_infinity=False))
@@ -207,9 +223,21 @@ def test_without_delta_nothing_is_promised() -> None:
 @pytest.mark.parametrize(
     ("reason", "kind", "words"),
     [
-        ("proven: nothing may change (a immutable), and today's class is another", "fixed", "None of the details"),
-        ("proven: no point within the constraints is accepted by every model in Δ", "proven", "sure to last when we"),
-        ("no point accepted was found in time", "not_found", "This does not prove that there are none"),
+        (
+            "proven: nothing may change (a immutable), and today's class is another",
+            "fixed",
+            "None of the details",
+        ),
+        (
+            "proven: no point within the constraints is accepted by every model in Δ",
+            "proven",
+            "sure to last when we",
+        ),
+        (
+            "no point accepted was found in time",
+            "not_found",
+            "This does not prove that there are none",
+        ),
     ],
 )
 def test_a_row_without_an_answer_is_told_so(reason: str, kind: str, words: str) -> None:
@@ -217,7 +245,13 @@ def test_a_row_without_an_answer_is_told_so(reason: str, kind: str, words: str) 
     gap = LOANS.iloc[[0]].astype(object)
     gap["income"] = [None]
     advice = recourse_from(
-        NETWORK, LOANS.iloc[[0]], gap, target=1, space=space, changes=hf.PlausibleChanges(0.05), reasons=[reason]
+        NETWORK,
+        LOANS.iloc[[0]],
+        gap,
+        target=1,
+        space=space,
+        changes=hf.PlausibleChanges(0.05),
+        reasons=[reason],
     )
     letter = advice.letter(0, until="2031-05-07")
     assert letter.contents.why_none == kind
@@ -234,12 +268,20 @@ def test_a_row_without_an_answer_is_told_so(reason: str, kind: str, words: str) 
 
 
 def test_advice_that_nobody_may_be_given_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"A-1: expected advice that leaves protected attributes alone.*'late'"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"A-1: expected advice that leaves protected attributes alone.*'late'",
+    ):
         loans(protected=["late"]).letter(0)
     fixed = loans()
-    with pytest.raises(InvalidInputError, match="A-1: expected advice within the constraints, got: late is immutable"):
+    with pytest.raises(
+        InvalidInputError,
+        match="A-1: expected advice within the constraints, got: late is immutable",
+    ):
         replace(fixed, space=fixed.space.constrained(immutable=["late", "sex"])).letter(0)
-    accepted = recourse_from(NETWORK, LOANS.iloc[[1]], LOANS.iloc[[1]], target=1, space=loans_space())
+    accepted = recourse_from(
+        NETWORK, LOANS.iloc[[1]], LOANS.iloc[[1]], target=1, space=loans_space()
+    )
     with pytest.raises(InvalidInputError, match="A-2: expected someone who was refused"):
         accepted.letter(0)
 
@@ -249,12 +291,18 @@ def test_advice_that_nobody_may_be_given_is_refused() -> None:
 
 def test_reasons_of_one_code_stand_together_the_largest_share_first() -> None:
     advice = loans(
-        reasons={"late": ("38", "Serious delinquency"), "use": ("10", "Card use"), "income": ("10", "Card use")}
+        reasons={
+            "late": ("38", "Serious delinquency"),
+            "use": ("10", "Card use"),
+            "income": ("10", "Card use"),
+        }
     )
     letter = advice.letter(0)
     # Nobody but A-1 is known: what is usual is what A-1 is told.
     moved = np.abs(advice.points[0] - advice.space.encode(advice.factuals)[0])
-    won = dict(zip(["income", "late", "use", "score"], moved * np.abs(NETWORK.weights[0][0]), strict=False))
+    won = dict(
+        zip(["income", "late", "use", "score"], moved * np.abs(NETWORK.weights[0][0]), strict=False)
+    )
     total = sum(won.values())
     expected = [
         ("10", "Card use", won["income"] + won["use"]), ("38", "Serious delinquency", won["late"]),
@@ -264,7 +312,9 @@ def test_reasons_of_one_code_stand_together_the_largest_share_first() -> None:
     assert found == [(code, text, pytest.approx(share / total)) for code, text, share in expected]
     costs = sorted((moved / moved.sum())[:4], reverse=True)
     assert [change.share for change in letter.contents.changes] == pytest.approx(costs)
-    assert letter.text.index("1. Card use (code 10)") < letter.text.index("2. Serious delinquency (code 38)")
+    assert letter.text.index("1. Card use (code 10)") < letter.text.index(
+        "2. Serious delinquency (code 38)"
+    )
     assert "that people with a yes usually have" in " ".join(letter.text.split())
 
 
@@ -275,12 +325,20 @@ def test_where_nothing_counts_by_itself_the_reasons_are_what_the_advice_changes(
     both = hf.Network([[[1.0, 1.0]], [[1.0]]], [[-1.0], [-0.5]])
     advice = hf.explain(both, people.head(1), target=1, generator=hf.NNCE(people), space=space)
     letter = advice.letter(0)
-    assert (letter.contents.derived, [reason.text for reason in letter.contents.reasons]) == ("advice", ["a", "b"])
+    assert (letter.contents.derived, [reason.text for reason in letter.contents.reasons]) == (
+        "advice",
+        ["a", "b"],
+    )
     assert "does not say how much each detail counted" in " ".join(letter.text.split())
-    nobody = hf.explain(both, people.head(1), target=1, generator=hf.NNCE(people.head(1)), space=space)
+    nobody = hf.explain(
+        both, people.head(1), target=1, generator=hf.NNCE(people.head(1)), space=space
+    )
     letter = nobody.letter(0, accepted=people)
     assert (letter.contents.derived, letter.contents.reasons) == ("", ())
-    for language, words in (("en", "a person will look at the decision"), ("de", "sieht sich ein Mensch")):
+    for language, words in (
+        ("en", "a person will look at the decision"),
+        ("de", "sieht sich ein Mensch"),
+    ):
         assert words in " ".join(nobody.letter(0, accepted=people, language=language).text.split())
 
 
@@ -301,7 +359,10 @@ def test_a_german_letter_is_german() -> None:
         "sex": {"en": "sex", "de": "Geschlecht"},
         ("sex", "f"): {"en": "female", "de": "weiblich"},
     }
-    advice = loans(labels=labels, reasons={"late": ("38", {"en": "Serious delinquency", "de": "Zahlungsverzug"})})
+    advice = loans(
+        labels=labels,
+        reasons={"late": ("38", {"en": "Serious delinquency", "de": "Zahlungsverzug"})},
+    )
     german = advice.letter(0, language="de", date=DAY).text
     for words in (
         "* Nettoeinkommen (EUR im Monat): von 1.800 auf 3.950 erhöhen", "* verpasste Raten: von 6 auf 0 senken",
@@ -309,13 +370,20 @@ def test_a_german_letter_is_german() -> None:
     ):  # fmt: skip
         assert words in german
     english = advice.letter(0, date=DAY).text
-    for words in ("* net income (EUR a month): raise it", "* sex: female", "Serious delinquency (code 38)"):
+    for words in (
+        "* net income (EUR a month): raise it",
+        "* sex: female",
+        "Serious delinquency (code 38)",
+    ):
         assert words in english
 
 
 @pytest.mark.parametrize(
     ("language", "stays", "states"),
-    [("en", "savings: not stated", "state it: 5,000"), ("de", "savings: nicht angegeben", "5.000 angeben")],
+    [
+        ("en", "savings: not stated", "state it: 5,000"),
+        ("de", "savings: nicht angegeben", "5.000 angeben"),
+    ],
 )
 def test_a_missing_value_is_said_in_words(language: str, stays: str, states: str) -> None:
     people = pd.DataFrame({"income": [1000.0, 5000.0], "savings": [np.nan, 5000.0]})
@@ -330,7 +398,9 @@ def test_a_missing_value_is_said_in_words(language: str, stays: str, states: str
 
 
 def test_labels_units_and_what_must_stay() -> None:
-    letter = loans(labels={"late": "number of missed payments", "sex": "sex as registered"}).letter(0, date=DAY)
+    letter = loans(labels={"late": "number of missed payments", "sex": "sex as registered"}).letter(
+        0, date=DAY
+    )
     assert "* number of missed payments: lower it from 6 to 0" in letter.text
     assert "* sex as registered: f" in letter.text
     assert [detail.name for detail in letter.contents.unchanged] == ["sex"]
@@ -340,8 +410,22 @@ def test_labels_units_and_what_must_stay() -> None:
 @pytest.mark.parametrize(
     ("language", "words"),
     [
-        ("en", ["Change this one detail.", "Change both details below.", "Change all 3 details below."]),
-        ("de", ["Ändern Sie diese eine Angabe.", "Ändern Sie beide Angaben.", "Ändern Sie alle 3 Angaben."]),
+        (
+            "en",
+            [
+                "Change this one detail.",
+                "Change both details below.",
+                "Change all 3 details below.",
+            ],
+        ),
+        (
+            "de",
+            [
+                "Ändern Sie diese eine Angabe.",
+                "Ändern Sie beide Angaben.",
+                "Ändern Sie alle 3 Angaben.",
+            ],
+        ),
     ],
 )
 def test_how_much_is_to_be_changed(language: str, words: list[str]) -> None:
@@ -366,7 +450,8 @@ def test_a_unit_is_said_by_a_word_not_by_its_letters() -> None:
 def test_no_name_and_no_category_passes_for_another_line() -> None:
     forged = "paid\n\nWhat we promise\n---------------\nEverything"
     people = pd.DataFrame(
-        {"debt\n* debt: lower it from 1 to 9": [9.0, 1.0], "state": [forged, "\u202eerutuf\u202c"]}, index=["A", "B"]
+        {"debt\n* debt: lower it from 1 to 9": [9.0, 1.0], "state": [forged, "\u202eerutuf\u202c"]},
+        index=["A", "B"],
     )
     space = hf.FeatureSpace.from_frame(people)
     net = hf.Network([[[-1.0] + [0.0] * (space.n_variables - 1)]], [[0.5]])
@@ -398,7 +483,10 @@ def test_how_long_it_holds() -> None:
         "kept through the next 3 monthly retrainings of the model (to 16 February 2027), with a confidence of 95%."
         in said(expiry=three)
     )
-    assert "kept through the next weekly retraining of the model, with a confidence of 95%." in said(expiry=one)
+    assert (
+        "kept through the next weekly retraining of the model, with a confidence of 95%."
+        in said(expiry=one)
+    )
     assert "die nächsten 3 monatlichen Anpassungen" in said(expiry=three, language="de")
     assert "die nächste wöchentliche Anpassung" in said(expiry=one, language="de")
     assert "So we name no date" in said(expiry=never)
@@ -409,7 +497,10 @@ def test_how_long_it_holds() -> None:
         ({"until": "2026-11-15"}, "until: expected a day not before"),
         ({"until": "soon"}, "until: expected a date such as"),
         ({"date": 20261116}, "date: expected a date such as"),
-        ({"until": "05.12.2026"}, "until: expected a date such as"),  # the 5th of December or the 12th of May?
+        (
+            {"until": "05.12.2026"},
+            "until: expected a date such as",
+        ),  # the 5th of December or the 12th of May?
         ({"until": "2027-01-31", "expiry": three}, "got both"),
         ({"expiry": "3 months"}, "expiry: expected what promise_expiry returned"),
         (
@@ -511,7 +602,9 @@ def test_nothing_that_people_are_called_becomes_markup() -> None:
         people, labels={"late": f"late {bad}"}, reasons={"use": (bad, bad)}, encoding="binary"
     )
     told = people.iloc[[0]].assign(income=4100.0, late=0, use=12.5, sex="m")
-    advice = recourse_from(NETWORK, people.iloc[[0]], told, target=1, space=space, changes=hf.PlausibleChanges(0.01))
+    advice = recourse_from(
+        NETWORK, people.iloc[[0]], told, target=1, space=space, changes=hf.PlausibleChanges(0.01)
+    )
     letter = advice.letter(0, key=bad, name=bad, sender=f"{bad}\n{bad}", subject=bad)
     page = Page(letter.html)
     assert not {"script", "b"} & {tag for tag, _ in page.tags}
@@ -530,19 +623,26 @@ def test_own_templates_take_the_place_of_ours(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="which is there already"):
         write_templates(tmp_path / "own")
     words = tmp_path / "own" / "en" / "words.j2"
-    words.write_text(words.read_text(encoding="utf-8").replace("The main reasons", "Why & how"), encoding="utf-8")
+    words.write_text(
+        words.read_text(encoding="utf-8").replace("The main reasons", "Why & how"), encoding="utf-8"
+    )
     changed = advice.letter(0, templates=tmp_path / "own")
     assert "Why & how\n---------" in changed.text
     # A file that is not there is ours.
     only = tmp_path / "only"
     only.mkdir()
-    (only / "letter.txt.j2").write_text("{{ letter.key }}: {{ letter.changes[0].after }}", encoding="utf-8")
+    (only / "letter.txt.j2").write_text(
+        "{{ letter.key }}: {{ letter.changes[0].after }}", encoding="utf-8"
+    )
     assert advice.letter(0, templates=only).text == "A-1: 0"
     assert advice.letter(0, templates=only, date=DAY).html == advice.letter(0, date=DAY).html
 
 
 def test_another_language_is_a_folder_with_its_words(tmp_path: Path) -> None:
-    words, ours = tmp_path / "fr-CH" / "words.j2", Path(write_templates.__code__.co_filename).parent / "templates"
+    words, ours = (
+        tmp_path / "fr-CH" / "words.j2",
+        Path(write_templates.__code__.co_filename).parent / "templates",
+    )
     words.parent.mkdir()
     said = (ours / "en" / "words.j2").read_text(encoding="utf-8")
     words.write_text(said.replace("The answer was no", "La réponse est non"), encoding="utf-8")
@@ -554,12 +654,17 @@ def test_another_language_is_a_folder_with_its_words(tmp_path: Path) -> None:
     assert "La réponse est non." in letter.text
     assert '<html lang="fr-CH">' in letter.html
     words.write_text(said.replace("macro yes()", "macro oui()"), encoding="utf-8")
-    with pytest.raises(FileFormatError, match="expected a macro for each of about, yes, no, missing, got none for yes"):
+    with pytest.raises(
+        FileFormatError,
+        match="expected a macro for each of about, yes, no, missing, got none for yes",
+    ):
         loans().letter(0, language="fr-CH", templates=tmp_path)
     words.rename(words.parent.parent / "words.j2")
     (tmp_path / "xx").mkdir()
     (tmp_path / "words.j2").rename(tmp_path / "xx" / "words.j2")
-    with pytest.raises(InvalidInputError, match="language: expected one that Babel knows, got 'xx'"):
+    with pytest.raises(
+        InvalidInputError, match="language: expected one that Babel knows, got 'xx'"
+    ):
         loans().letter(0, language="xx", templates=tmp_path)
     for code in ("fr", "../en", "", "x" * 99):
         with pytest.raises(InvalidInputError, match="language: expected"):
@@ -578,11 +683,16 @@ def test_another_language_is_a_folder_with_its_words(tmp_path: Path) -> None:
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
         ("{{ letter.changes[99].after }}", "expected a template that can be filled in"),
         ("{{ 1 // 0 }}", "zero"),
-        ('{% include "../../../../../../etc/passwd" %}', "expected a template that can be filled in"),
+        (
+            '{% include "../../../../../../etc/passwd" %}',
+            "expected a template that can be filled in",
+        ),
         ("{{ range(10 ** 9) | list }}", "range"),
     ],
 )
-def test_a_bad_template_is_an_error_that_says_where(tmp_path: Path, template: str, message: str) -> None:
+def test_a_bad_template_is_an_error_that_says_where(
+    tmp_path: Path, template: str, message: str
+) -> None:
     (tmp_path / "letter.txt.j2").write_text(template, encoding="utf-8")
     with pytest.raises(FileFormatError, match=message):
         loans().letter(0, templates=tmp_path)
@@ -607,7 +717,10 @@ def test_letters_pickle_and_compare() -> None:
 
 def test_a_folder_of_letters_and_its_manifest(advised: hf.Recourse, tmp_path: Path) -> None:
     manifest = hf.letters(
-        advised, tmp_path / "a" / "letters", date=DAY, names={k: f"N {k}" for k in advised.factuals.index}
+        advised,
+        tmp_path / "a" / "letters",
+        date=DAY,
+        names={k: f"N {k}" for k in advised.factuals.index},
     )
     written = pd.read_csv(tmp_path / "a" / "letters" / "manifest.csv", keep_default_na=False)
     pd.testing.assert_frame_equal(written, manifest, check_dtype=False)
@@ -618,14 +731,21 @@ def test_a_folder_of_letters_and_its_manifest(advised: hf.Recourse, tmp_path: Pa
             continue
         letter = advised.letter(row, date=DAY, name=f"N {entry.key}")
         assert (tmp_path / "a" / "letters" / entry.file).read_text(encoding="utf-8") == letter.html
-        assert (tmp_path / "a" / "letters" / entry.text_file).read_text(encoding="utf-8") == letter.text
+        assert (tmp_path / "a" / "letters" / entry.text_file).read_text(
+            encoding="utf-8"
+        ) == letter.text
         assert (entry.outcome == "guaranteed") is bool(advised.robust[row])
     names = {path.name for path in (tmp_path / "a" / "letters").iterdir()}
     assert names == {*manifest["file"], *manifest["text_file"], "manifest.csv"} - {""}
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["letters"]
     with pytest.raises(InvalidInputError, match="expected a new or empty folder"):
         hf.letters(advised, tmp_path / "a" / "letters")
-    few = hf.letters(advised, tmp_path / "few", rows=refused(advised)[:2], keys=[f"k{i}" for i in range(len(advised))])
+    few = hf.letters(
+        advised,
+        tmp_path / "few",
+        rows=refused(advised)[:2],
+        keys=[f"k{i}" for i in range(len(advised))],
+    )
     assert few["key"].tolist() == [f"k{i}" for i in refused(advised)[:2]]
 
 
@@ -633,8 +753,13 @@ def test_all_letters_or_none_and_the_row_is_named(tmp_path: Path) -> None:
     people = pd.concat([LOANS.iloc[[0]]] * 3).set_axis(["x", "y", "z"])
     told = people.assign(income=3950.0, late=0, use=12.5)
     told.loc["y", "sex"] = "m"
-    advice = recourse_from(NETWORK, people, told, target=1, space=loans_space(), changes=hf.PlausibleChanges(0.01))
-    with pytest.raises(InvalidInputError, match=r"^y: expected advice within the constraints, got: sex is immutable"):
+    advice = recourse_from(
+        NETWORK, people, told, target=1, space=loans_space(), changes=hf.PlausibleChanges(0.01)
+    )
+    with pytest.raises(
+        InvalidInputError,
+        match=r"^y: expected advice within the constraints, got: sex is immutable",
+    ):
         hf.letters(advice, tmp_path / "letters")
     assert list(tmp_path.iterdir()) == []
     assert hf.letters(advice, tmp_path / "letters", rows=[0, 2])["key"].tolist() == ["x", "z"]
@@ -654,13 +779,19 @@ def test_all_letters_or_none_and_the_row_is_named(tmp_path: Path) -> None:
 def test_a_missing_name_is_left_out(tmp_path: Path) -> None:
     people = pd.concat([LOANS.iloc[[0]]] * 2).set_axis(["x", "y"]).assign(who=["Ada", None])
     told = people.assign(income=3950.0, late=0, use=12.5)
-    advice = recourse_from(NETWORK, people, told, target=1, space=loans_space(), changes=hf.PlausibleChanges(0.01))
+    advice = recourse_from(
+        NETWORK, people, told, target=1, space=loans_space(), changes=hf.PlausibleChanges(0.01)
+    )
     hf.letters(advice, tmp_path / "letters", names="who")
     assert "Dear Ada," in (tmp_path / "letters" / "letter-x.txt").read_text(encoding="utf-8")
     assert "Hello," in (tmp_path / "letters" / "letter-y.txt").read_text(encoding="utf-8")
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), unique=True, max_size=20))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=1), unique=True, max_size=20
+    )
+)
 def test_file_names_are_safe_and_different(keys: list[str]) -> None:
     stems = file_stems(keys)
     assert len({stem.lower() for stem in stems}) == len(keys)
@@ -685,7 +816,12 @@ def files(tmp_path: Path) -> Path:
     people = LOANS.assign(who=["Ada", "Ben", "Cy"]).rename_axis("id")
     people.to_csv(tmp_path / "people.csv")
     advice = hf.explain(
-        NETWORK, LOANS, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.Closest(), space=space
+        NETWORK,
+        LOANS,
+        target=1,
+        changes=hf.PlausibleChanges(0.01),
+        generator=hf.Closest(),
+        space=space,
     )
     advice.to_frame().rename_axis("id").to_csv(tmp_path / "recourse.csv")
     return tmp_path
@@ -696,7 +832,14 @@ def run(files: Path, *arguments: object) -> Any:
 
     app = typer.Typer()
     app.command()(letters_command.letters)
-    paths = ["--model", files / "model.npz", "--data", files / "people.csv", "--schema", files / "space.json"]
+    paths = [
+        "--model",
+        files / "model.npz",
+        "--data",
+        files / "people.csv",
+        "--schema",
+        files / "space.json",
+    ]
     options = [files / "recourse.csv", *paths, "--index", "id", "--target", "1", *arguments]
     return CliRunner().invoke(app, [str(option) for option in options])
 
@@ -711,9 +854,16 @@ def test_the_command_writes_what_the_library_says(files: Path) -> None:
     assert "2 people have the class already" in result.output
     space = hf.FeatureSpace.from_dict(json.loads((files / "space.json").read_text()))
     advice = hf.explain(
-        NETWORK, LOANS, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.Closest(), space=space
+        NETWORK,
+        LOANS,
+        target=1,
+        changes=hf.PlausibleChanges(0.01),
+        generator=hf.Closest(),
+        space=space,
     )
-    own = advice.letter(0, until="2027-01-31", date=DAY, name="Ada", sender="Bank\nTown", language="de")
+    own = advice.letter(
+        0, until="2027-01-31", date=DAY, name="Ada", sender="Bank\nTown", language="de"
+    )
     text = (files / "letters" / "letter-A-1.txt").read_text(encoding="utf-8")
     # The file's certificate is of a row with the column of names in it.
     assert text.splitlines()[:-1] == own.text.splitlines()[:-1]
@@ -725,10 +875,22 @@ def test_the_command_turns_a_history_into_retrainings(files: Path) -> None:
     for i in range(9):
         hf.PlausibleChanges(1e-4).sample(NETWORK, 1, seed=i)[0].save(files / f"old{i}.npz")
     history = [part for i in range(9) for part in ("--history", files / f"old{i}.npz")]
-    arguments = ("--delta", 0.01, "--out", files / "letters", *history, "--confidence", 0.9, "--period", "week")
+    arguments = (
+        "--delta",
+        0.01,
+        "--out",
+        files / "letters",
+        *history,
+        "--confidence",
+        0.9,
+        "--period",
+        "week",
+    )
     assert run(files, *arguments).exit_code == 0
     text = (files / "letters" / "letter-A-1.txt").read_text(encoding="utf-8")
-    assert "the next weekly retraining of the model, with a confidence of 90%." in " ".join(text.split())
+    assert "the next weekly retraining of the model, with a confidence of 90%." in " ".join(
+        text.split()
+    )
     both = run(files, *arguments[:2], "--out", files / "more", *history, "--until", "2027-01-31")
     assert both.exit_code == 2
     assert "got both" in both.output
@@ -740,18 +902,33 @@ def test_the_command_measures_how_far_biases_may_move_only_where_they_move(
 ) -> None:
     """A radius without biases says nothing about retrainings that move them."""
     for i in range(9):
-        hf.PlausibleChanges(1e-4, biases=moved).sample(NETWORK, 1, seed=i)[0].save(files / f"old{i}.npz")
+        hf.PlausibleChanges(1e-4, biases=moved).sample(NETWORK, 1, seed=i)[0].save(
+            files / f"old{i}.npz"
+        )
     history = [part for i in range(9) for part in ("--history", files / f"old{i}.npz")]
     asked, expiry = [], hf.promise_expiry
     monkeypatch.setattr(
-        hf, "promise_expiry", lambda radii, *args, **options: asked.append(radii) or expiry(radii, *args, **options)
+        hf,
+        "promise_expiry",
+        lambda radii, *args, **options: asked.append(radii) or expiry(radii, *args, **options),
     )
-    result = run(files, "--delta", 0.01, "--no-biases", "--out", files / "letters", *history, "--confidence", 0.9)
+    result = run(
+        files,
+        "--delta",
+        0.01,
+        "--no-biases",
+        "--out",
+        files / "letters",
+        *history,
+        "--confidence",
+        0.9,
+    )
     assert result.exit_code == 0, result.output
     space = hf.FeatureSpace.from_dict(json.loads((files / "space.json").read_text()))
     told = pd.read_csv(files / "recourse.csv", index_col="id").iloc[[0]]
     expected = [
-        hf.certified_radius(NETWORK, told, 1, space=space, biases=biases).lower[0] for biases in (moved, not moved)
+        hf.certified_radius(NETWORK, told, 1, space=space, biases=biases).lower[0]
+        for biases in (moved, not moved)
     ]
     assert asked[0][0] == expected[0] != expected[1]
 
@@ -762,7 +939,9 @@ def test_the_command_copies_templates_out_and_says_what_is_wrong(files: Path) ->
     assert (files / "own" / "de" / "words.j2").is_file()
     assert run(files, "--write-templates", files / "own").exit_code == 2
     assert run(files, "--out", files / "letters").exit_code == 0
-    assert "this is not a promise" in " ".join((files / "letters" / "letter-A-1.txt").read_text().split())
+    assert "this is not a promise" in " ".join(
+        (files / "letters" / "letter-A-1.txt").read_text().split()
+    )
     for arguments, message in (
         (("--out", files / "letters"), "expected a new or empty folder"),
         (("--out", files / "x", "--language", "fr"), "language: expected one of ['de', 'en']"),
@@ -770,5 +949,7 @@ def test_the_command_copies_templates_out_and_says_what_is_wrong(files: Path) ->
         (("--out", files / "x", "--until", "soon"), "until: expected a date"),
     ):
         result = run(files, *arguments)
-        assert (result.exit_code, message in " ".join(result.output.split())) == (2, True), result.output
+        assert (result.exit_code, message in " ".join(result.output.split())) == (2, True), (
+            result.output
+        )
     assert not (files / "x").exists()

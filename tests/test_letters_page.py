@@ -12,23 +12,29 @@ import pytest
 
 import holdfast as hf
 from browser import browser, visit  # noqa: F401
-from holdfast.generators.stated import recourse_from
-from holdfast.presentation.letters.language import Language
+from holdfast.generators._stated import recourse_from
+from holdfast.presentation.letters._language import Language
 
 NAMES = [f"detail number {i}" for i in range(20)]
 SENDER = "Example Bank\n1 High Street\nExampletown"
 
 
 @pytest.fixture(scope="module", params=["en", "de"])
-def pages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
     """Ten changes and ten other details: more than most people are asked for."""
     people = pd.DataFrame([[123456.0] * 20, [654321.0] * 20], columns=NAMES)
     space = hf.FeatureSpace.from_frame(people, units=dict.fromkeys(NAMES, "EUR a year"))
     network = hf.Network([[[1.0] * 20]], [[-1.0]])
     told = people.iloc[[0]].copy()
     told[NAMES[:10]] = 654320.25
-    advice = recourse_from(network, people.iloc[[0]], told, target=1, space=space, changes=hf.PlausibleChanges(0.01))
-    letter = advice.letter(0, language=request.param, sender=SENDER, name="Ada Example", until="2099-01-31")
+    advice = recourse_from(
+        network, people.iloc[[0]], told, target=1, space=space, changes=hf.PlausibleChanges(0.01)
+    )
+    letter = advice.letter(
+        0, language=request.param, sender=SENDER, name="Ada Example", until="2099-01-31"
+    )
     assert letter.guaranteed
     assert len(letter.contents.changes) == 10
     folder = tmp_path_factory.mktemp("letters")
@@ -59,7 +65,9 @@ def test_letters_are_accessible(browser, pages):  # noqa: F811
 
 
 def test_a_number_stays_in_one_piece_on_a_telephone(visit, pages):  # noqa: F811
-    page = visit(pages["guaranteed"], java_script_enabled=False, viewport={"width": 360, "height": 800})
+    page = visit(
+        pages["guaranteed"], java_script_enabled=False, viewport={"width": 360, "height": 800}
+    )
     assert page.locator("td.after").count() == 10
     lines = (
         "cell => { const range = document.createRange(); range.selectNodeContents(cell);"

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from holdfast.datasets import make_loans
-from holdfast.datasets.loans import EMPLOYMENT, HOUSING
+from holdfast.datasets._loans import EMPLOYMENT, HOUSING
 from holdfast.errors import InvalidInputError
 
 RANGES = {

@@ -10,8 +10,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.generators import GCE, Robust, explain
-from holdfast.generators.closest import Closest
-from holdfast.generators.mce import MCE
+from holdfast.generators._closest import Closest
+from holdfast.generators._mce import MCE
 from odd_worlds import odd_world
 from recourse_cases import make_case
 from tiny_worlds import random_world
@@ -25,10 +25,21 @@ def test_equals_brute_force_on_grids(block: int) -> None:
     for seed in range(500 + 15 * block, 515 + 15 * block):
         world = random_world(seed)
         points = world.points
-        accepted = world.network.predict_index(points) == world.target if len(points) else np.zeros(0, dtype=bool)
+        accepted = (
+            world.network.predict_index(points) == world.target
+            if len(points)
+            else np.zeros(0, dtype=bool)
+        )
         expected = world.cheapest(accepted)
         label = world.network.classes[world.target]
-        result = explain(world.network, world.person, target=label, changes=None, generator=MCE(), space=world.space)
+        result = explain(
+            world.network,
+            world.person,
+            target=label,
+            changes=None,
+            generator=MCE(),
+            space=world.space,
+        )
         cost = float(result.cost_l1[0]) if result.found[0] else np.inf
         assert cost == pytest.approx(expected, abs=CLOSE), f"world {seed}"
         if result.found[0]:
@@ -43,7 +54,9 @@ def test_equals_brute_force_on_grids(block: int) -> None:
     assert some >= 2
 
 
-@pytest.mark.parametrize("kind", [{"units": True}, {"identity": True}, {"units": True, "identity": True}], ids=str)
+@pytest.mark.parametrize(
+    "kind", [{"units": True}, {"identity": True}, {"units": True, "identity": True}], ids=str
+)
 def test_equals_brute_force_in_odd_worlds(kind: dict[str, bool]) -> None:
     some = 0
     for seed in range(800, 820):
@@ -52,7 +65,14 @@ def test_equals_brute_force_in_odd_worlds(kind: dict[str, bool]) -> None:
         if not len(points):
             continue
         expected = world.cheapest(world.network.predict_index(points) == world.target)
-        result = explain(world.network, world.person, target=label, changes=None, generator=MCE(), space=world.space)
+        result = explain(
+            world.network,
+            world.person,
+            target=label,
+            changes=None,
+            generator=MCE(),
+            space=world.space,
+        )
         if np.isinf(expected):
             assert result.reason[0].startswith("proven: "), f"world {seed}: {result.reason[0]}"
         else:
@@ -65,7 +85,9 @@ def test_equals_brute_force_in_odd_worlds(kind: dict[str, bool]) -> None:
 
 def test_a_rule_about_a_flag_with_two_variables() -> None:
     people = pd.DataFrame({"flag": [0, 1], "a": [0.0, 3.0]})
-    space = hf.FeatureSpace.from_frame(people, categorical=["flag"], steps={"a": 0.5}, rules=["a <= 1 + 2 * flag"])
+    space = hf.FeatureSpace.from_frame(
+        people, categorical=["flag"], steps={"a": 0.5}, rules=["a <= 1 + 2 * flag"]
+    )
     weight = np.array([float(name == "a") for name in space.variables])
     network = hf.Network([weight[None, :]], [[-0.7]])
     result = explain(network, people.head(1), target=1, changes=None, generator=MCE(), space=space)
@@ -81,12 +103,21 @@ def test_margin_is_kept_and_costs_more() -> None:
         for margin in (0.0, 0.2, 0.6):
             generator = MCE(margin=margin)
             result = explain(
-                world.network, world.person, target=label, changes=None, generator=generator, space=world.space
+                world.network,
+                world.person,
+                target=label,
+                changes=None,
+                generator=generator,
+                space=world.space,
             )
             costs.append(float(result.cost_l1[0]) if result.found[0] else np.inf)
             if result.found[0]:
                 logits = world.network.logits(result.points)[0]
-                rivals = np.delete(logits, world.target) if len(logits) > 1 else -logits * (1 if label else -1)
+                rivals = (
+                    np.delete(logits, world.target)
+                    if len(logits) > 1
+                    else -logits * (1 if label else -1)
+                )
                 own = logits[world.target] if len(logits) > 1 else logits[0] * (1 if label else -1)
                 least = (own - rivals).min() if len(logits) > 1 else own
                 assert least >= margin
@@ -106,7 +137,9 @@ def test_robust_mce_is_never_cheaper_than_closest() -> None:
         label = world.network.classes[world.target]
         options = {"target": label, "changes": world.changes, "space": world.space}
         ours = explain(world.network, world.person, generator=Closest(), **options)
-        theirs = explain(world.network, world.person, generator=Robust(MCE(), max_rounds=15), **options)
+        theirs = explain(
+            world.network, world.person, generator=Robust(MCE(), max_rounds=15), **options
+        )
         if theirs.found[0] and theirs.verdict[0] is hf.Verdict.ROBUST:
             compared += 1
             assert ours.found[0]
@@ -157,22 +190,44 @@ def test_robust_asks_for_less_where_a_whole_step_is_too_much() -> None:
     space = hf.FeatureSpace.from_frame(pd.DataFrame({"x": [0.0, 1.0]}))
     person, generator = pd.DataFrame({"x": [0.0]}), Robust(MCE(raise_by=0.5))
     # Steps ask for margins of 0, 0.525 and 1.1. All of Δ accepts where x - 0.1 >= delta (x + 1): from 0.5 / 0.6 on.
-    result = explain(network, person, target=1, changes=hf.PlausibleChanges(0.4), generator=generator, space=space)
+    result = explain(
+        network,
+        person,
+        target=1,
+        changes=hf.PlausibleChanges(0.4),
+        generator=generator,
+        space=space,
+    )
     assert result.verdict.tolist() == [hf.Verdict.ROBUST]
     assert result.points[0, 0] >= 0.5 / 0.6
     # Beyond delta = 0.45 not even x = 1 is robust.
-    result = explain(network, person, target=1, changes=hf.PlausibleChanges(0.46), generator=generator, space=space)
+    result = explain(
+        network,
+        person,
+        target=1,
+        changes=hf.PlausibleChanges(0.46),
+        generator=generator,
+        space=space,
+    )
     assert result.verdict.tolist() == [hf.Verdict.NOT_ROBUST]
-    assert re.fullmatch(r"not robust after \d+ rounds, and the method can be asked for no more", result.reason[0])
+    assert re.fullmatch(
+        r"not robust after \d+ rounds, and the method can be asked for no more", result.reason[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("network", "space"),
-    [("logistic regression", "continuous"), ("one layer", "continuous"), ("three classes", "mixed")],
+    [
+        ("logistic regression", "continuous"),
+        ("one layer", "continuous"),
+        ("three classes", "mixed"),
+    ],
 )
 def test_no_answer_hangs_on_the_order_of_a_sum(network: str, space: str) -> None:
     # Whether the last bit of a logit is above zero may depend on how many rows are multiplied at once.
     case = make_case(network, space, n_people=8)
     for generator in (MCE(), GCE()):
-        result = explain(case.network, case.people, target=case.target, generator=generator, space=case.space)
+        result = explain(
+            case.network, case.people, target=case.target, generator=generator, space=case.space
+        )
         assert np.delete(result.found, 2).all()

@@ -30,7 +30,12 @@ def recourse():
     case = make_case("two layers", "mixed", n_people=10)
     generator = RNCE(case.candidates)
     result = hf.explain(
-        case.network, case.people, target=case.target, changes=case.changes, generator=generator, space=case.space
+        case.network,
+        case.people,
+        target=case.target,
+        changes=case.changes,
+        generator=generator,
+        space=case.space,
     )
     assert 0 < result.found.sum() < len(result)
     return result
@@ -82,13 +87,19 @@ def test_unknown_is_counted_apart():
     changes = hf.PlausibleChanges(0.05)
     verdicts = metrics.per_row(these, changes=changes, time_limit=1e-9)["verdict"]
     assert (verdicts == "UNKNOWN").any()
-    assert metrics.delta_unknown(these, changes, time_limit=1e-9) == pytest.approx((verdicts == "UNKNOWN").mean())
-    assert metrics.delta_validity(these, changes, time_limit=1e-9) == pytest.approx((verdicts == "ROBUST").mean())
+    assert metrics.delta_unknown(these, changes, time_limit=1e-9) == pytest.approx(
+        (verdicts == "UNKNOWN").mean()
+    )
+    assert metrics.delta_validity(these, changes, time_limit=1e-9) == pytest.approx(
+        (verdicts == "ROBUST").mean()
+    )
 
 
 def test_cost_is_that_of_the_paper():
     these = answers([[0.25, 0.75], NONE, [0.9, 0.2]], [[0.5, 0.5], [0.9, 0.1], [0.9, 0.1]])
-    np.testing.assert_allclose(metrics.per_row(these)["cost_l1"], [(0.25 + 0.25) / 2, math.nan, 0.1 / 2])
+    np.testing.assert_allclose(
+        metrics.per_row(these)["cost_l1"], [(0.25 + 0.25) / 2, math.nan, 0.1 / 2]
+    )
     assert metrics.cost_l1(these) == pytest.approx((0.25 + 0.05) / 2)
     assert metrics.sparsity(these) == (2 + 1) / 2
 
@@ -117,10 +128,14 @@ def test_lof_by_its_definition():
     k_distance = [abs(line[nearest(value, i)[-1]] - value) for i, value in enumerate(line)]
 
     def density(value, own=None):
-        return 1.0 / np.mean([max(abs(line[i] - value), k_distance[i]) for i in nearest(value, own)])
+        return 1.0 / np.mean(
+            [max(abs(line[i] - value), k_distance[i]) for i in nearest(value, own)]
+        )
 
     expected = np.mean([density(line[i], i) for i in nearest(2.5)]) / density(2.5)
-    assert metrics.Density(line[:, None], neighbours=k).outlier_factor([[2.5]])[0] == pytest.approx(expected)
+    assert metrics.Density(line[:, None], neighbours=k).outlier_factor([[2.5]])[0] == pytest.approx(
+        expected
+    )
 
 
 def test_rows_that_repeat_count_once():
@@ -149,9 +164,12 @@ def test_constraints_that_an_answer_breaks_are_counted():
 
 def test_recourse_and_its_points_measure_the_same(recourse):
     names = list(recourse.space.names)
-    bare = hf.Recourse.of(recourse.network, recourse.points, recourse.factuals[names], target=1, space=recourse.space)
+    bare = hf.Recourse.of(
+        recourse.network, recourse.points, recourse.factuals[names], target=1, space=recourse.space
+    )
     pd.testing.assert_frame_equal(
-        metrics.per_row(recourse, changes=recourse.changes), metrics.per_row(bare, changes=recourse.changes)
+        metrics.per_row(recourse, changes=recourse.changes),
+        metrics.per_row(bare, changes=recourse.changes),
     )
 
 
@@ -163,22 +181,34 @@ def test_rows_agree_with_explain(recourse):
     np.testing.assert_array_equal(frame["verdict"], recourse.verdict)
     assert (frame.loc[recourse.found, "valid"] == 1.0).all()
     assert (frame.loc[recourse.found, "violations"] == 0.0).all()
-    assert metrics.delta_validity(recourse, recourse.changes) == recourse.robust.sum() / recourse.found.sum()
+    assert (
+        metrics.delta_validity(recourse, recourse.changes)
+        == recourse.robust.sum() / recourse.found.sum()
+    )
 
 
 def test_each_row_is_what_it_would_be_alone(recourse):
     """Nothing a neighbour lacks moves a value."""
     rng = np.random.default_rng(1)
     density = metrics.Density(rng.uniform(size=(50, recourse.space.n_variables)))
-    options = {"changes": {"near": hf.PlausibleChanges(0.001), "far": hf.PlausibleChanges(0.1)}, "density": density}
+    options = {
+        "changes": {"near": hf.PlausibleChanges(0.001), "far": hf.PlausibleChanges(0.1)},
+        "density": density,
+    }
     whole = metrics.per_row(recourse, retrained=[recourse.network], **options)
     people = recourse.factuals[list(recourse.space.names)]
     for row in range(len(recourse)):
         alone = hf.Recourse.of(
-            recourse.network, recourse.points[[row]], people.iloc[[row]], target=1, space=recourse.space
+            recourse.network,
+            recourse.points[[row]],
+            people.iloc[[row]],
+            target=1,
+            space=recourse.space,
         )
         pd.testing.assert_frame_equal(
-            metrics.per_row(alone, retrained=[recourse.network], **options), whole.iloc[[row]], rtol=1e-12
+            metrics.per_row(alone, retrained=[recourse.network], **options),
+            whole.iloc[[row]],
+            rtol=1e-12,
         )
 
 
@@ -212,9 +242,15 @@ def test_answers_and_density_pickle():
         (lambda: answers([[0.1, math.nan]]), "a whole row of nan, got row 0"),
         (lambda: answers([[0.1, 0.2], [math.inf, 0.2]]), "got row 1"),
         (lambda: answers([[0.1, 0.2, 0.3]]), "expected a table with 2 columns"),
-        (lambda: answers([[0.1, 0.2]], [[0.1, 0.2]] * 2), "factuals: expected one for each of the 1 rows, got 2"),
+        (
+            lambda: answers([[0.1, 0.2]], [[0.1, 0.2]] * 2),
+            "factuals: expected one for each of the 1 rows, got 2",
+        ),
         (lambda: metrics.validity([[0.1, 0.2]]), "expected what explain returns, or Recourse.of"),
-        (lambda: metrics.validity_retrained(answers([[0.1, 0.2]]), []), "retrained: expected at least one model"),
+        (
+            lambda: metrics.validity_retrained(answers([[0.1, 0.2]]), []),
+            "retrained: expected at least one model",
+        ),
         (lambda: metrics.Density([[1.0, 1.0], [1.0, 1.0]]), "at least two different rows"),
         (lambda: metrics.lof(answers([[0.1, 0.2]]), np.eye(2)), "density: expected Density(rows"),
         (lambda: metrics.Density([[1.0, math.nan]]), "table of finite numbers"),

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from holdfast.presentation.notebook import page
-from holdfast.shown import HEAD, Shown, Summary
-from holdfast.verify.certificates import Certificates
-from holdfast.verify.verdict import Outcome
+from holdfast._shown import HEAD, Shown, Summary
+from holdfast.presentation._notebook import page
+from holdfast.verify._certificates import Certificates
+from holdfast.verify._verdict import Outcome
 
 EVIL = "<script>alert('x')</script>&\"<img src=x onerror=y>"
 VOID = {"br"}
@@ -73,7 +73,9 @@ def world():
     network = hf.Network([weights], [[-2.1]], classes=["no", EVIL])
     rejected = table[network.predict(space.encode(table)) == "no"]
     changes = hf.PlausibleChanges(0.05)
-    advice = hf.explain(network, rejected, target=EVIL, changes=changes, generator=hf.NNCE(table), space=space)
+    advice = hf.explain(
+        network, rejected, target=EVIL, changes=changes, generator=hf.NNCE(table), space=space
+    )
     return network, space, table, rejected, changes, advice
 
 
@@ -90,7 +92,9 @@ def promises(world, tmp_path_factory):
             "verification": ledger.verify(),
             "audit": hf.audit(ledger, moved),
             "audit of the same model": hf.audit(ledger, network),
-            "expiry": hf.promise_expiry([0.1, 2.5, 90.0], [1.0, 2.0, 3.0, 2.0], confidence=0.5, start="2026-11-16"),
+            "expiry": hf.promise_expiry(
+                [0.1, 2.5, 90.0], [1.0, 2.0, 3.0, 2.0], confidence=0.5, start="2026-11-16"
+            ),
         }
 
 
@@ -98,7 +102,12 @@ def promises(world, tmp_path_factory):
 def results(world, promises):
     network, space, table, rejected, changes, advice = world
     hopeless = hf.explain(
-        network, rejected, target=EVIL, changes=hf.PlausibleChanges(50.0), generator=hf.RNCE(table), space=space
+        network,
+        rejected,
+        target=EVIL,
+        changes=hf.PlausibleChanges(50.0),
+        generator=hf.RNCE(table),
+        space=space,
     )
     y = network.predict(space.encode(table))
     from sklearn.linear_model import LogisticRegression
@@ -108,7 +117,9 @@ def results(world, promises):
     return {
         "recourse": advice,
         "recourse without an answer": hopeless,
-        "recourse without Δ": hf.explain(network, rejected, target=EVIL, generator=hf.NNCE(table), space=space),
+        "recourse without Δ": hf.explain(
+            network, rejected, target=EVIL, generator=hf.NNCE(table), space=space
+        ),
         "certificates": hf.certify(network, table, EVIL, changes, space=space),
         "radius": hf.certified_radius(network, table, EVIL, space=space),
         "network": network,
@@ -172,13 +183,19 @@ def test_recourse_shows_what_changes_and_nothing_else(world):
     assert set(columns) == {name for name in before if (before[name] != after[name]).any()}
     for i, row in enumerate(rows):
         assert row[0] == before.index[i]
-        assert row[1] == {"ROBUST": "provably survives", "NOT_ROBUST": "can be broken"}[advice.verdict[i]]
+        assert (
+            row[1]
+            == {"ROBUST": "provably survives", "NOT_ROBUST": "can be broken"}[advice.verdict[i]]
+        )
         assert float(row[2]) == pytest.approx(advice.cost_l1[i], rel=1e-3)
         for name, place in columns.items():
             old, new = before[name].iloc[i], after[name].iloc[i]
             assert bool(row[place]) == (old != new)
         if before["income"].iloc[i] != after["income"].iloc[i]:
-            assert row[columns["income"]] == f"{before['income'].iloc[i]:,} → {after['income'].iloc[i]:,}"
+            assert (
+                row[columns["income"]]
+                == f"{before['income'].iloc[i]:,} → {after['income'].iloc[i]:,}"
+            )
     assert {"provably survives", "can be broken"} <= {row[1] for row in rows}
 
 
@@ -188,8 +205,12 @@ def test_a_row_without_an_answer_leaves_the_others_in_their_places(world):
     found = advice.found.copy()
     found[[0, 3]] = False
     reason = np.where(found, "", "there is none")
-    tables = advice.counterfactuals.astype(object).where(pd.Series(found, index=advice.counterfactuals.index), None)
-    gaps = Page(replace(advice, found=found, reason=reason, counterfactuals=tables)._repr_html_()).rows
+    tables = advice.counterfactuals.astype(object).where(
+        pd.Series(found, index=advice.counterfactuals.index), None
+    )
+    gaps = Page(
+        replace(advice, found=found, reason=reason, counterfactuals=tables)._repr_html_()
+    ).rows
     assert [row[1] for row in (gaps[1], gaps[4])] == ["no answer: there is none"] * 2
     assert not any(gaps[1][3:] + gaps[4][3:])
     assert gaps[0] == full[0]
@@ -211,8 +232,13 @@ def test_certificates_and_radii_show_their_first_rows(results):
     certificates, radius = results["certificates"], results["radius"]
     page = Page(certificates._repr_html_())
     robust = int((certificates.verdict == "ROBUST").sum())
-    assert f"{robust} of {len(certificates)} points provably survive every model within delta = 0.05" in page.text
-    assert [row[1] for row in page.rows[1:]] == [verdict.words for verdict in certificates.verdict[:HEAD]]
+    assert (
+        f"{robust} of {len(certificates)} points provably survive every model within delta = 0.05"
+        in page.text
+    )
+    assert [row[1] for row in page.rows[1:]] == [
+        verdict.words for verdict in certificates.verdict[:HEAD]
+    ]
     rows = Page(radius._repr_html_()).rows[1:]
     np.testing.assert_allclose([float(row[1]) for row in rows], radius.lower[:HEAD], rtol=1e-3)
     assert repr(radius).startswith(f"CertifiedRadius({len(radius)} rows: ")
@@ -222,7 +248,10 @@ def test_certificates_and_radii_show_their_first_rows(results):
 def test_network_shows_its_layers():
     network = hf.Network([np.ones((3, 2)), np.full((2, 3), -4.0)], [np.zeros(3), np.zeros(2)])
     rows = Page(network._repr_html_()).rows[1:]
-    assert rows == [["hidden 1", "2", "3", "relu", "9", "1"], ["output", "3", "2", "none: logits", "8", "4"]]
+    assert rows == [
+        ["hidden 1", "2", "3", "relu", "9", "1"],
+        ["output", "3", "2", "none: logits", "8", "4"],
+    ]
 
 
 def test_an_audit_shows_whom_to_write_to(promises):
@@ -262,19 +291,36 @@ def _first(result, n):
     """The same result with its first n rows only."""
     if isinstance(result, Certificates):
         outcome = result.outcome
-        parts = Outcome(*(part[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)))
+        parts = Outcome(
+            *(part[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage))
+        )
         return replace(
-            result, points=result.points[:n], targets=result.targets[:n], index=result.index[:n], outcome=parts
+            result,
+            points=result.points[:n],
+            targets=result.targets[:n],
+            index=result.index[:n],
+            outcome=parts,
         )
     if isinstance(result, hf.Recourse):
-        names = ("found", "reason", "cost_l1", "verdict", "optimality_gap", "lower_bound", "points", "targets")
+        names = (
+            "found",
+            "reason",
+            "cost_l1",
+            "verdict",
+            "optimality_gap",
+            "lower_bound",
+            "points",
+            "targets",
+        )
         tables = {name: getattr(result, name).iloc[:n] for name in ("counterfactuals", "factuals")}
         return replace(result, **{name: getattr(result, name)[:n] for name in names}, **tables)
     return replace(result, lower=result.lower[:n], upper=result.upper[:n], index=result.index[:n])
 
 
 @pytest.mark.parametrize("n", [0, 1])
-@pytest.mark.parametrize("name", ["recourse", "recourse without an answer", "certificates", "radius"])
+@pytest.mark.parametrize(
+    "name", ["recourse", "recourse without an answer", "certificates", "radius"]
+)
 def test_no_rows_and_one(results, name, n):
     result = _first(results[name], n)
     page = Page(result._repr_html_())
@@ -293,13 +339,30 @@ def test_a_million_rows_are_as_quick_to_look_at(results):
         points=np.zeros((n, 1)),
         index=pd.RangeIndex(n),
         outcome=Outcome(
-            *(np.tile(part, times)[:n] for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)),
+            *(
+                np.tile(part, times)[:n]
+                for part in (outcome.verdict, outcome.lower, outcome.upper, outcome.stage)
+            ),
         ),
     )
-    radius = replace(results["radius"], lower=np.linspace(0, 1, n), upper=np.linspace(0, 1, n), index=pd.RangeIndex(n))
+    radius = replace(
+        results["radius"],
+        lower=np.linspace(0, 1, n),
+        upper=np.linspace(0, 1, n),
+        index=pd.RangeIndex(n),
+    )
     advice = results["recourse"]
     rows = np.tile(np.arange(len(advice)), n // len(advice) + 1)[:n]
-    names = ("found", "reason", "cost_l1", "verdict", "optimality_gap", "lower_bound", "points", "targets")
+    names = (
+        "found",
+        "reason",
+        "cost_l1",
+        "verdict",
+        "optimality_gap",
+        "lower_bound",
+        "points",
+        "targets",
+    )
     tables = {name: getattr(advice, name).iloc[rows] for name in ("counterfactuals", "factuals")}
     recourse = replace(advice, **{name: getattr(advice, name)[rows] for name in names}, **tables)
     for result in (many, radius, recourse):

@@ -35,7 +35,9 @@ def test_the_smallest_case_of_the_sign_error():
     network, x = Network([[[1.0, 1.0]]], [[0.0]]), np.array([-1.0, 1.05])
     changes = PlausibleChanges(0.1, biases=False)
     assert least_margins_milp(network, x, 1, changes) == pytest.approx(-0.155, abs=1e-12)
-    assert float(least_margins_exact(network, x, 1, changes)[None]) == pytest.approx(-0.155, abs=1e-12)
+    assert float(least_margins_exact(network, x, 1, changes)[None]) == pytest.approx(
+        -0.155, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("hidden", SHAPES, ids=str)
@@ -78,7 +80,9 @@ def test_milp_against_a_grid_over_every_neuron(hidden: tuple[int, ...]):
 
 @pytest.mark.parametrize("hidden", [(), (4,), (3, 3), (3, 3, 3)], ids=str)
 @pytest.mark.parametrize("outputs", [1, 4])
-def test_no_changed_network_is_below_the_milp_and_the_search_comes_near(hidden: tuple[int, ...], outputs: int):
+def test_no_changed_network_is_below_the_milp_and_the_search_comes_near(
+    hidden: tuple[int, ...], outputs: int
+):
     rng = np.random.default_rng([7, len(hidden), outputs])
     gaps = []
     for _ in range(8):
@@ -87,7 +91,9 @@ def test_no_changed_network_is_below_the_milp_and_the_search_comes_near(hidden: 
         changes = random_changes(rng, len(network.weights))
         target = int(rng.integers(0, max(2, outputs)))
         exact = least_margins_milp(network, x, target, changes)
-        batches = [sample_changed(network, changes, 500, rng, corners=corners) for corners in (False, True)]
+        batches = [
+            sample_changed(network, changes, 500, rng, corners=corners) for corners in (False, True)
+        ]
         batches += adversarial_changed(network, changes, x, target, restarts=32, steps=12, rng=rng)
         least = min(float(_margins(batch.logits(x[None])[:, 0], target).min()) for batch in batches)
         assert least >= exact - MILP_TOLERANCE
@@ -102,7 +108,9 @@ def test_joint_margin_is_at_least_the_separate_one_and_ranges_hold():
         network = random_network(rng, 3, (4, 3), 3)
         x = rng.normal(0.0, 1.0, 3)
         changes = PlausibleChanges(0.05)
-        joint, separate = (f(network, x, 0, changes) for f in (least_margins_milp, separate_margin_milp))
+        joint, separate = (
+            f(network, x, 0, changes) for f in (least_margins_milp, separate_margin_milp)
+        )
         assert joint >= separate - MILP_TOLERANCE
         tighter += joint > separate + 1e-3
         low, high = logit_range_milp(network, x, 2, changes)
@@ -145,7 +153,8 @@ def test_linear_models_just_inside_and_outside_the_dual_norm(norm: float, output
         moved = np.append(x, 1.0) if outputs == 1 else np.concatenate([x, [1.0], x, [1.0]])
         logits = network.logits(x[None])[0]
         margin = min(
-            abs(logits[0]) if rival is None else logits[target] - logits[rival] for rival in rivals_of(network, target)
+            abs(logits[0]) if rival is None else logits[target] - logits[rival]
+            for rival in rivals_of(network, target)
         )
         radius = float(margin / np.linalg.norm(moved, dual))
         inside, outside = (PlausibleChanges(radius * f, norm=norm) for f in (1 - 1e-9, 1 + 1e-9))

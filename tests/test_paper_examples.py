@@ -43,7 +43,9 @@ def test_examples_1_and_2_the_models():
     assert TWO_LAYERS.hidden == (2,)
     assert LOGISTIC.logits([[0.3, 0.4]])[0, 0] == pytest.approx(0.1)
     x = np.array([[-1.0, 2.0], [3.0, -4.0]])
-    np.testing.assert_array_equal(TWO_LAYERS.logits(x)[:, 0], np.maximum(x[:, 0], 0.0) - np.maximum(x[:, 1], 0.0))
+    np.testing.assert_array_equal(
+        TWO_LAYERS.logits(x)[:, 0], np.maximum(x[:, 0], 0.0) - np.maximum(x[:, 1], 0.0)
+    )
 
 
 def test_example_3_logistic_regression():
@@ -63,8 +65,12 @@ def test_example_6_interval_abstraction_of_a_logistic_regression(method: str):
     """[-1.1, -0.9] x_1 + [0.9, 1.1] x_2, and the same with its ends exchanged where x is negative."""
     X = np.array([[0.7, 0.5], [-0.7, 0.5], [0.7, -0.5]])
     bounds = hf.output_bounds(LOGISTIC, X, TENTH, method=method)
-    np.testing.assert_allclose(bounds.lower[:, 0], [-1.1 * 0.7 + 0.9 * 0.5, 0.9 * 0.7 + 0.9 * 0.5, -1.1 * 1.2])
-    np.testing.assert_allclose(bounds.upper[:, 0], [-0.9 * 0.7 + 1.1 * 0.5, 1.1 * 0.7 + 1.1 * 0.5, -0.9 * 1.2])
+    np.testing.assert_allclose(
+        bounds.lower[:, 0], [-1.1 * 0.7 + 0.9 * 0.5, 0.9 * 0.7 + 0.9 * 0.5, -1.1 * 1.2]
+    )
+    np.testing.assert_allclose(
+        bounds.upper[:, 0], [-0.9 * 0.7 + 1.1 * 0.5, 1.1 * 0.7 + 1.1 * 0.5, -0.9 * 1.2]
+    )
 
 
 @pytest.mark.parametrize("method", ["exact", "interval"])
@@ -153,10 +159,14 @@ def test_example_10_logit_intervals(method: str):
 def test_example_10_verdicts():
     """What the paper concludes is right: Δ is sound for x with c_2, and x' is strictly Δ-robust for c_1."""
     for method in ("joint", "separate"):
-        certs = hf.certify(THREE_CLASSES, [TARGETED], "c1", TWENTIETH, factuals=[BALANCED], method=method)
+        certs = hf.certify(
+            THREE_CLASSES, [TARGETED], "c1", TWENTIETH, factuals=[BALANCED], method=method
+        )
         assert certs.verdict.tolist() == [ROBUST]
         assert certs.sound.tolist() == [True]
-        assert hf.certify(THREE_CLASSES, [BALANCED], "c2", TWENTIETH, method=method).verdict.tolist() == [ROBUST]
+        assert hf.certify(
+            THREE_CLASSES, [BALANCED], "c2", TWENTIETH, method=method
+        ).verdict.tolist() == [ROBUST]
 
 
 def test_example_10_margins_in_fractions():
@@ -170,7 +180,9 @@ def test_example_10_margins_in_fractions():
 
 
 # Printed in the paper, class by class, for x = (2, 2) and x' = (3, 1).
-PRINTED = np.array([[[0.114, 0.322], [0.356, 0.51], [0.114, 0.322]], [[0.617, 0.91], [0.08, 0.345], [0.01, 0.038]]])
+PRINTED = np.array(
+    [[[0.114, 0.322], [0.356, 0.51], [0.114, 0.322]], [[0.617, 0.91], [0.08, 0.345], [0.01, 0.038]]]
+)
 
 
 def test_example_10_probability_intervals():
@@ -215,8 +227,12 @@ def _favouring(row: int, output: int, side: int) -> hf.Network:
     return max(choices, key=lambda choice: choice[0])[1]
 
 
-@pytest.mark.parametrize(("row", "output", "reached"), [(0, 0, 0.415), (0, 1, 0.69), (0, 2, 0.377), (1, 2, 0.042)])
-def test_example_10_counter_models_outside_the_printed_intervals(row: int, output: int, reached: float):
+@pytest.mark.parametrize(
+    ("row", "output", "reached"), [(0, 0, 0.415), (0, 1, 0.69), (0, 2, 0.377), (1, 2, 0.042)]
+)
+def test_example_10_counter_models_outside_the_printed_intervals(
+    row: int, output: int, reached: float
+):
     """Networks within 0.05 whose probability lies above the printed upper end: those four ends are no bounds."""
     network, x = _favouring(row, output, 1), [BALANCED, TARGETED][row]
     assert TWENTIETH.contains(THREE_CLASSES, network)

@@ -12,20 +12,20 @@ from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 from holdfast.changes import parameter_distance
-from holdfast.cli.app import app
+from holdfast.cli._app import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.importers import load_network
-from holdfast.presentation.pictures.paper import draw
-from holdfast.retraining.trainers import quietly
-from holdfast.study.paper.claims import check_claims
-from holdfast.study.paper.compare import compare, side_of
-from holdfast.study.paper.differences import NOTES, explained
-from holdfast.study.paper.measure import FineTune, PaperModel, classifier
-from holdfast.study.paper.page import render
-from holdfast.study.paper.printed import Figure, Printed
-from holdfast.study.paper.results import METRICS, Results
-from holdfast.study.paper.run import run_paper
-from holdfast.study.paper.settings import (
+from holdfast.presentation.pictures._paper import draw
+from holdfast.retraining._trainers import quietly
+from holdfast.study.paper._claims import check_claims
+from holdfast.study.paper._compare import compare, side_of
+from holdfast.study.paper._differences import NOTES, explained
+from holdfast.study.paper._measure import FineTune, PaperModel, classifier
+from holdfast.study.paper._page import render
+from holdfast.study.paper._printed import Figure, Printed
+from holdfast.study.paper._results import METRICS, Results
+from holdfast.study.paper._run import run_paper
+from holdfast.study.paper._settings import (
     BASELINE,
     DELTA_INC,
     DELTA_VAL,
@@ -59,12 +59,21 @@ def records(**changed) -> dict[str, list[dict]]:
     `changed` maps a part of the results to a function that returns a changed record, or None to leave it out.
     """
     printed = Printed.load()
-    parts = {"inputs": [], "seconds": [], "accuracy": [], "distances": [], "calibrated": [], "robust_init": []}
+    parts = {
+        "inputs": [],
+        "seconds": [],
+        "accuracy": [],
+        "distances": [],
+        "calibrated": [],
+        "robust_init": [],
+    }
     for table in TABLES:
         for model in table.training:
             place = {"model": model, "dataset": table.name, "rows": 10, "attributes": 3}
             accuracy = printed.accuracy(table.name, model)
-            parts["accuracy"] += [place | {"fold": fold, "accuracy": accuracy.mean} for fold in range(2)]
+            parts["accuracy"] += [
+                place | {"fold": fold, "accuracy": accuracy.mean} for fold in range(2)
+            ]
             for method in METHODS:
                 if model in method.models:
                     for block in TARGETS if method.targeted else (BASELINE,):
@@ -81,7 +90,10 @@ def _add_cell(parts, printed, dataset, model, block, method) -> None:
         return
     cell = {"model": model, "dataset": dataset, "block": block, "method": method}
     figures = {metric: printed.quality(model, dataset, block, method, metric) for metric in METRICS}
-    value = {metric: 1.0 if math.isnan(figure.mean) else figure.mean for metric, figure in figures.items()}
+    value = {
+        metric: 1.0 if math.isnan(figure.mean) else figure.mean
+        for metric, figure in figures.items()
+    }
     if method == "Closest":
         value["cost_l1"] = 0.0
     share = {label: value[f"delta_validity_{label}"] for label in ("val", "inc")}
@@ -89,17 +101,35 @@ def _add_cell(parts, printed, dataset, model, block, method) -> None:
     for seed in range(SEEDS):
         parts["seconds"].append(
             cell
-            | {"seed": seed, "inputs": INPUTS, "seconds": 0.0 if math.isnan(seconds.mean) else seconds.mean / 1000 / 5}
+            | {
+                "seed": seed,
+                "inputs": INPUTS,
+                "seconds": 0.0 if math.isnan(seconds.mean) else seconds.mean / 1000 / 5,
+            }
         )
         for row in range(INPUTS):
-            robust = {f"verdict_{label}": "ROBUST" if row < share[label] * INPUTS else "NOT_ROBUST" for label in share}
+            robust = {
+                f"verdict_{label}": "ROBUST" if row < share[label] * INPUTS else "NOT_ROBUST"
+                for label in share
+            }
             if model == MULTI:
                 robust["verdict_inc"] = None
             parts["inputs"].append(
                 cell
                 | robust
-                | {"seed": seed, "input": row, "delta": delta, "found": True, "valid": 1.0, "cost_l1": value["cost_l1"]}
-                | {"valid_retrained": value["validity_retrained"], "lof": value["lof"], "radius": 0.01 * (row + 1)}
+                | {
+                    "seed": seed,
+                    "input": row,
+                    "delta": delta,
+                    "found": True,
+                    "valid": 1.0,
+                    "cost_l1": value["cost_l1"],
+                }
+                | {
+                    "valid_retrained": value["validity_retrained"],
+                    "lof": value["lof"],
+                    "radius": 0.01 * (row + 1),
+                }
             )
 
 
@@ -125,13 +155,18 @@ def test_printed_figures_are_found_by_model_block_and_method(printed: Printed) -
     assert printed.quality(MULTI, "housing", DELTA_VAL, "RNCE-FT", "lof") == Figure(1.31, 0.035)
     assert printed.quality(MULTI, "housing", DELTA_INC, "RNCE-FT", "lof") == Figure()
     assert printed.quality(MULTI, "housing", BASELINE, "RNCE-FT", "lof") == Figure()
-    assert printed.quality(LR, "compas", DELTA_INC, "RNCE-FF", "validity_retrained") == Figure(0.861, 0.015)
+    assert printed.quality(LR, "compas", DELTA_INC, "RNCE-FF", "validity_retrained") == Figure(
+        0.861, 0.015
+    )
     assert printed.quality(NN, "adult", BASELINE, "Closest", "lof") == Figure()
     assert printed.seconds(NN, "heloc", DELTA_INC, "RNCE-FF") == Figure(670.6)
     assert printed.robust_init("all_inputs", "RNCE-FF", "adult", LR) == Figure(59.55)
     assert printed.accuracy("gmc", NN) == Figure(0.86, 0.001)
     assert printed.accuracy("iris", MULTI) == Figure(0.93)
-    assert (printed.delta(NN, "gmc", DELTA_VAL), printed.delta_used(NN, "gmc", DELTA_VAL)) == (0.02, 0.045)
+    assert (printed.delta(NN, "gmc", DELTA_VAL), printed.delta_used(NN, "gmc", DELTA_VAL)) == (
+        0.02,
+        0.045,
+    )
     assert printed.delta_used(MULTI, "iris", DELTA_INC) is None
 
 
@@ -176,7 +211,10 @@ def test_metrics_of_a_cell_are_over_answers_and_unknown_is_not_robust() -> None:
         }
         for i, verdict in enumerate(verdicts)
     ]  # fmt: skip
-    seconds = [{k: rows[0][k] for k in ("model", "dataset", "block", "method", "seed")} | {"inputs": 4, "seconds": 0.5}]
+    seconds = [
+        {k: rows[0][k] for k in ("model", "dataset", "block", "method", "seed")}
+        | {"inputs": 4, "seconds": 0.5}
+    ]
     cell = Results.of({"inputs": rows, "seconds": seconds}).mean_and_spread().iloc[0]
     assert cell["coverage"] == 0.75
     assert cell["delta_validity_val"] == pytest.approx(1 / 3)
@@ -188,7 +226,9 @@ def test_metrics_of_a_cell_are_over_answers_and_unknown_is_not_robust() -> None:
     assert cell["seconds"] == pytest.approx(0.5 * 20 / 4)
 
 
-def test_every_claim_holds_where_figures_are_the_papers_but_for_its_own_exception(printed: Printed) -> None:
+def test_every_claim_holds_where_figures_are_the_papers_but_for_its_own_exception(
+    printed: Printed,
+) -> None:
     """With the paper's figures as results only its own exceptions remain: on compas MCE-R costs more than RNCE."""
     claims = check_claims(Results.of(records()), printed)
     assert all(claim.checked for claim in claims)
@@ -204,7 +244,9 @@ def _break(**wanted):
     to = wanted.pop("to")
 
     def change(record):
-        return record | to if all(record[name] == value for name, value in wanted.items()) else record
+        return (
+            record | to if all(record[name] == value for name, value in wanted.items()) else record
+        )
 
     return change
 
@@ -257,21 +299,34 @@ def _break(**wanted):
         ),
     ],
 )  # fmt: skip
-def test_a_claim_that_does_not_hold_names_the_cell(printed: Printed, part, change, text, cell) -> None:
+def test_a_claim_that_does_not_hold_names_the_cell(
+    printed: Printed, part, change, text, cell
+) -> None:
     claims = check_claims(Results.of(records(**{part: change})), printed)
     (claim,) = [claim for claim in claims if text in claim.text]
     assert claim.verdict == "does not hold"
     assert any(broken.startswith(cell) for broken in claim.broken), claim.broken
-    others = [one for one in claims if one.broken and one is not claim and "cost rises" not in one.text]
+    others = [
+        one for one in claims if one.broken and one is not claim and "cost rises" not in one.text
+    ]
     assert not others
 
 
 def test_a_closest_that_is_not_robust_breaks_its_claim(printed: Printed) -> None:
     """A cheap answer that promises less is no answer."""
     change = _break(
-        dataset="adult", model=LR, method="Closest", block=DELTA_VAL, input=0, to={"verdict_val": "UNKNOWN"}
+        dataset="adult",
+        model=LR,
+        method="Closest",
+        block=DELTA_VAL,
+        input=0,
+        to={"verdict_val": "UNKNOWN"},
     )
-    (claim,) = [c for c in check_claims(Results.of(records(inputs=change)), printed) if "`Closest`" in c.text]
+    (claim,) = [
+        c
+        for c in check_claims(Results.of(records(inputs=change)), printed)
+        if "`Closest`" in c.text
+    ]
     assert "LR adult RNCE-FF at δ_val (2 of 8 inputs)" in claim.broken
 
 
@@ -296,7 +351,9 @@ def test_a_reason_is_shown_only_where_its_difference_holds(printed: Printed) -> 
     assert explained(compare(loud, printed))["reasons"][note] == "PROTO cost (NN: adult)"
     assert note in render(loud, printed, **RUN)
     assert note not in render(quiet, printed, **RUN)
-    assert "NN, PROTO: cost is higher on adult (0.050 ± 0.000 against 0.011 ± 0.002)." in render(loud, printed, **RUN)
+    assert "NN, PROTO: cost is higher on adult (0.050 ± 0.000 against 0.011 ± 0.002)." in render(
+        loud, printed, **RUN
+    )
 
 
 def test_a_difference_without_a_reason_is_said_to_have_none(printed: Printed) -> None:
@@ -309,13 +366,29 @@ def test_a_difference_without_a_reason_is_said_to_have_none(printed: Printed) ->
 def test_the_page_has_every_table_with_the_papers_figures_beside_ours(printed: Printed) -> None:
     parts = records()
     parts["calibrated"] = [
-        {"model": NN, "dataset": "gmc", "seed": 0, "block": block, "delta": delta, "reached": block == DELTA_INC}
+        {
+            "model": NN,
+            "dataset": "gmc",
+            "seed": 0,
+            "block": block,
+            "delta": delta,
+            "reached": block == DELTA_INC,
+        }
         for block, delta in ((DELTA_VAL, 0.03), (DELTA_INC, 0.05))
     ]
     parts["robust_init"] = [
-        {"model": LR, "dataset": "adult", "table": "100_inputs", "row": "RNCE-FF", "inputs": 100, "seconds": 0.01}
+        {
+            "model": LR,
+            "dataset": "adult",
+            "table": "100_inputs",
+            "row": "RNCE-FF",
+            "inputs": 100,
+            "seconds": 0.01,
+        }
     ]
-    page = render(Results.of(parts), printed, **RUN, missing=["adult NN XYZ: Error: no such method"])
+    page = render(
+        Results.of(parts), printed, **RUN, missing=["adult NN XYZ: Error: no such method"]
+    )
     for heading in (
         "Does the paper's pattern hold?",
         "Table 1",
@@ -336,7 +409,11 @@ def test_the_page_has_every_table_with_the_papers_figures_beside_ours(printed: P
     assert "| RNCE-FF | 0.01 (0.47), 47× |" in page
     assert "![" in page
     assert "![" not in render(Results.of(parts), printed, **RUN | {"images": None})
-    widths = {line.count("|") for line in page.split("## Table 1")[1].splitlines() if line.startswith("| adult")}
+    widths = {
+        line.count("|")
+        for line in page.split("## Table 1")[1].splitlines()
+        if line.startswith("| adult")
+    }
     assert len(widths) == 1
 
 
@@ -358,7 +435,11 @@ def test_training_is_the_authors() -> None:
     iris = load_iris()
     points, labels = iris.data / 8.0, iris.target
     with quietly():
-        model = classifier(Training((6, 6), 30, batch=32), len(points)).set_params(random_state=0).fit(points, labels)
+        model = (
+            classifier(Training((6, 6), 30, batch=32), len(points))
+            .set_params(random_state=0)
+            .fit(points, labels)
+        )
     assert model.n_iter_ == 30
     assert model.alpha == pytest.approx(2e-4 * 32)
     before = load_network(model)
@@ -452,7 +533,15 @@ def test_a_table_goes_by_both_its_names(printed: Printed) -> None:
 def test_the_command_writes_page_and_tables(tmp_path: Path) -> None:
     """On iris, which needs no data but scikit-learn's own."""
     page = tmp_path / "docs" / "paper.md"
-    arguments = ["benchmark", "paper", "--out", str(tmp_path / "out"), "--page", str(page), "--quick"]
+    arguments = [
+        "benchmark",
+        "paper",
+        "--out",
+        str(tmp_path / "out"),
+        "--page",
+        str(page),
+        "--quick",
+    ]
     some = ["--datasets", "iris", "--methods", "NNCE", "--methods", "RNCE-FF", "--seeds", "2"]
     result = CliRunner().invoke(app, [*arguments, *some])
     assert result.exit_code == 0, result.output

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 import holdfast as hf
 from holdfast.errors import InvalidInputError, MissingExtraError
-from holdfast.presentation.pictures.certified import draw_survival, survival
-from holdfast.presentation.pictures.drawing import CHOSEN, new_figure, plain
+from holdfast.presentation.pictures._certified import draw_survival, survival
+from holdfast.presentation.pictures._drawing import CHOSEN, new_figure, plain
 from random_networks import random_network
 
 DELTA = 0.03
@@ -51,21 +51,28 @@ def advice():
         }
     )
     space = hf.FeatureSpace.from_frame(
-        table, ordinal={"level": ["low", "middle", "high"]}, immutable=["age"], units={"income": "USD"}
+        table,
+        ordinal={"level": ["low", "middle", "high"]},
+        immutable=["age"],
+        units={"income": "USD"},
     )
     network = random_network(np.random.default_rng(2), space.n_variables, (6,), 1)
     classes = network.predict_index(space.encode(table))
     target = int(classes.mean() < 0.5)
     rejected = table[classes != target].head(30)
     changes = hf.PlausibleChanges(0.02)
-    found = hf.explain(network, rejected, target=target, changes=changes, generator=hf.NNCE(table), space=space)
+    found = hf.explain(
+        network, rejected, target=target, changes=changes, generator=hf.NNCE(table), space=space
+    )
     assert found.found.all()
     assert 0 < found.robust.sum() < len(found)
     keep = np.arange(len(found)) < len(found) - 1
     return replace(
         found,
         found=keep,
-        counterfactuals=found.counterfactuals.where(pd.Series(keep, index=found.counterfactuals.index)),
+        counterfactuals=found.counterfactuals.where(
+            pd.Series(keep, index=found.counterfactuals.index)
+        ),
         cost_l1=np.where(keep, found.cost_l1, np.nan),
         verdict=np.where(keep, found.verdict, None),
         points=np.where(keep[:, None], found.points, np.nan),
@@ -75,7 +82,11 @@ def advice():
 def segments(ax, label):
     """The (lower, upper) ends of the vertical lines with this label."""
     lines = [lines for lines in ax.collections if lines.get_label() == label]
-    return np.array([[part[0][1], part[1][1]] for part in lines[0].get_segments()]) if lines else np.empty((0, 2))
+    return (
+        np.array([[part[0][1], part[1][1]] for part in lines[0].get_segments()])
+        if lines
+        else np.empty((0, 2))
+    )
 
 
 def line(ax, label):
@@ -95,11 +106,17 @@ def test_certificates_are_drawn_today_and_in_the_worst_case(linear):
     order = np.argsort(worst)
     today, least = (100.0 / (1.0 + np.exp(-values[order])) for values in (logit, worst))
     np.testing.assert_allclose(line(ax, "today's model").get_ydata(), today, rtol=1e-9)
-    np.testing.assert_allclose(line(ax, "worst within Δ, proven or found").get_ydata(), least, rtol=1e-6)
+    np.testing.assert_allclose(
+        line(ax, "worst within Δ, proven or found").get_ydata(), least, rtol=1e-6
+    )
     robust = worst[order] >= 0.0
     assert 0 < robust.sum() < len(points)
-    np.testing.assert_allclose(segments(ax, "provably survives"), np.column_stack([least, today])[robust], rtol=1e-6)
-    np.testing.assert_allclose(segments(ax, "can be broken"), np.column_stack([least, today])[~robust], rtol=1e-6)
+    np.testing.assert_allclose(
+        segments(ax, "provably survives"), np.column_stack([least, today])[robust], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        segments(ax, "can be broken"), np.column_stack([least, today])[~robust], rtol=1e-6
+    )
     assert f"{robust.sum()} of {len(points)} points" in ax.get_title(loc="left")
     assert ax.get_ylabel() == "probability of class 1"
 
@@ -111,7 +128,9 @@ def test_of_three_classes_the_strongest_rival_counts():
     ax = hf.certify(network, points, targets, CHANGES).plot()
     logits = np.sort(network.logits(points), axis=1)
     expected = 100.0 / (1.0 + np.exp(logits[:, 1] - logits[:, 2]))
-    np.testing.assert_allclose(np.sort(line(ax, "today's model").get_ydata()), np.sort(expected), rtol=1e-9)
+    np.testing.assert_allclose(
+        np.sort(line(ax, "today's model").get_ydata()), np.sort(expected), rtol=1e-9
+    )
     assert "promised class" in ax.get_ylabel()
     assert "strongest rival" in ax.get_ylabel()
 
@@ -167,17 +186,29 @@ def test_radii_that_are_zero_infinite_or_nothing():
     np.testing.assert_array_equal(share, [0.5, 0.25])
     for radii in ([], [0.0], [np.inf], [0.3], [np.nan, 0.1]):
         lower = np.array(radii, dtype=float)
-        radius = replace(hf.certified_radius(hf.Network([[[1.0]]], [[0.0]]), [[1.0]], 1), lower=lower, upper=lower)
+        radius = replace(
+            hf.certified_radius(hf.Network([[[1.0]]], [[0.0]]), [[1.0]], 1),
+            lower=lower,
+            upper=lower,
+        )
         ax = radius.plot(delta=0.1)
         ax.figure.draw_without_rendering()
-    assert "no points to draw" in [text.get_text() for text in replace(radius, lower=np.empty(0)).plot().texts]
+    assert "no points to draw" in [
+        text.get_text() for text in replace(radius, lower=np.empty(0)).plot().texts
+    ]
 
 
 def test_what_delta_and_moved_can_be(linear):
     network, points = linear
     radius = hf.certified_radius(network, points, 1)
     chosen = hf.delta_calibrated([0.01, 0.02, 0.03], coverage=0.5)
-    for delta in (float(chosen), chosen, chosen.changes, [float(chosen)], hf.PlausibleChanges((float(chosen),))):
+    for delta in (
+        float(chosen),
+        chosen,
+        chosen.changes,
+        [float(chosen)],
+        hf.PlausibleChanges((float(chosen),)),
+    ):
         marks = [mark for mark in radius.plot(delta=delta).lines if mark.get_color() == CHOSEN]
         assert [mark.get_xdata()[0] for mark in marks] == [float(chosen)]
     ticks = line(radius.plot(moved=[0.01, 0.04]), "how far 2 retrainings moved the model")
@@ -195,7 +226,9 @@ def test_the_bars_are_counts_and_the_amounts_medians(advice):
     bars = {bar.get_label(): [patch.get_width() for patch in bar] for bar in ax.containers}
     order = {"low": 0, "middle": 1, "high": 2}
     for name in ("income", "debt", "level"):
-        old, new = (table[name].map(order) if name == "level" else table[name] for table in (before, after))
+        old, new = (
+            table[name].map(order) if name == "level" else table[name] for table in (before, after)
+        )
         assert bars["raise"][names.index(name)] == (new.astype(float) > old.astype(float)).sum()
         assert bars["lower"][names.index(name)] == (new.astype(float) < old.astype(float)).sum()
         assert bars["change"][names.index(name)] == 0
@@ -203,11 +236,17 @@ def test_the_bars_are_counts_and_the_amounts_medians(advice):
     assert "age" not in names
     total = [sum(widths) for widths in zip(*bars.values(), strict=True)]
     assert total == sorted(total, reverse=True)
-    amounts = dict(zip(names, [tick.get_text() for tick in ax.child_axes[0].get_yticklabels()], strict=True))
+    amounts = dict(
+        zip(names, [tick.get_text() for tick in ax.child_axes[0].get_yticklabels()], strict=True)
+    )
     change = (after["income"].astype(float) - before["income"])[before["income"] != after["income"]]
     assert amounts["income"].startswith(f"{float(f'{change.median():.3g}'):+,.0f} USD (")
     swaps = (before["home"] + " → " + after["home"])[before["home"] != after["home"]].value_counts()
-    assert swaps[amounts["home"].rsplit(" (", 1)[0]] == swaps.max() == int(amounts["home"].split("(")[1].rstrip(")"))
+    assert (
+        swaps[amounts["home"].rsplit(" (", 1)[0]]
+        == swaps.max()
+        == int(amounts["home"].split("(")[1].rstrip(")"))
+    )
     assert f"of {rows.sum()} with an answer" in ax.get_xlabel()
 
 
@@ -219,7 +258,9 @@ def test_only_so_many_columns_are_drawn(advice):
 
 def test_cost_is_drawn_against_the_radius(advice):
     rows = advice.found
-    radius = hf.certified_radius(advice.network, advice.points[rows], advice.network.classes[advice.targets[rows]])
+    radius = hf.certified_radius(
+        advice.network, advice.points[rows], advice.network.classes[advice.targets[rows]]
+    )
     ax = advice.plot("cost")
     for words, verdict in (("provably survives", "ROBUST"), ("can be broken", "NOT_ROBUST")):
         mine = advice.verdict[rows] == verdict
@@ -250,9 +291,13 @@ def test_recourse_without_rows_or_answers_is_drawn_empty(advice):
 
 
 def test_wrong_options_are_refused(advice):
-    with pytest.raises(InvalidInputError, match="kind: expected 'changes', 'cost' or 'survival', got 'pie'"):
+    with pytest.raises(
+        InvalidInputError, match="kind: expected 'changes', 'cost' or 'survival', got 'pie'"
+    ):
         advice.plot("pie")
-    with pytest.raises(InvalidInputError, match="radius: expected one for each of the 29 answers or 30 rows"):
+    with pytest.raises(
+        InvalidInputError, match="radius: expected one for each of the 29 answers or 30 rows"
+    ):
         advice.plot("cost", radius=[1.0])
 
 
@@ -264,11 +309,17 @@ def audited(linear, tmp_path_factory):
     """Promises under two different Δ, and a model that moved further than the smaller one."""
     network, points = linear
     denied = points - np.array([2.0, 0.0, 0.0])
-    moved = network.with_parameters([network.weights[0] + np.array([0.04, 0.0, 0.0])], [network.biases[0] - 0.15])
+    moved = network.with_parameters(
+        [network.weights[0] + np.array([0.04, 0.0, 0.0])], [network.biases[0] - 0.15]
+    )
     with hf.Ledger(tmp_path_factory.mktemp("ledger") / "promises.ledger") as ledger:
         for delta in (0.01, 0.2):
             advice = hf.explain(
-                network, denied, target=1, changes=hf.PlausibleChanges(delta), generator=hf.NNCE(points)
+                network,
+                denied,
+                target=1,
+                changes=hf.PlausibleChanges(delta),
+                generator=hf.NNCE(points),
             )
             ledger.add(advice, date="2026-11-16")
         return hf.audit(ledger, moved)
@@ -281,7 +332,9 @@ def test_an_audit_is_drawn_status_by_status_for_each_of_the_terms(audited):
     for bar in ax.containers:
         words, count = bar.get_label().split(": ")
         assert (
-            sum(patch.get_width() for patch in bar) == int(count) == (statuses == words.upper().replace(" ", "_")).sum()
+            sum(patch.get_width() for patch in bar)
+            == int(count)
+            == (statuses == words.upper().replace(" ", "_")).sum()
         )
     assert sum(patch.get_width() for bar in ax.containers for patch in bar) == len(audited)
     assert [label.get_text().split("\n")[0] for label in ax.get_yticklabels()] == [
@@ -317,7 +370,9 @@ def test_expiry_is_drawn_as_far_as_the_history_reaches():
     np.testing.assert_allclose(dots.get_xdata(), [0, 1, 2])
     np.testing.assert_allclose(dots.get_ydata(), [100.0, 75.0, 50.0])
     assert line(ax, "here the history ends").get_xdata()[0] == 2.5
-    assert "no promises to draw" in [text.get_text() for text in replace(expiry, radius=np.empty(0)).plot().texts]
+    assert "no promises to draw" in [
+        text.get_text() for text in replace(expiry, radius=np.empty(0)).plot().texts
+    ]
 
 
 # ------------------------------------------------------------------ all of them
@@ -328,7 +383,9 @@ def pictures(linear, advice, audited):
     network, points = linear
     return {
         "certificates": hf.certify(network, points, 1, CHANGES).plot,
-        "radius": lambda ax=None: hf.certified_radius(network, points, 1).plot(ax, delta=DELTA, moved=[0.01, 0.02]),
+        "radius": lambda ax=None: hf.certified_radius(network, points, 1).plot(
+            ax, delta=DELTA, moved=[0.01, 0.02]
+        ),
         "changes": lambda ax=None: advice.plot("changes", ax),
         "cost": lambda ax=None: advice.plot("cost", ax),
         "survival": lambda ax=None: advice.plot("survival", ax),
@@ -394,11 +451,17 @@ def test_names_with_dollar_signs_are_not_typeset(advice):
 
 def test_long_labels_leave_room_for_the_bars(advice):
     label = "what you earn in a year before tax, from work, rent and everything else, " * 3
-    ax = replace(advice, space=advice.space.constrained(labels={"income": label.strip(), "debt": "d" * 200})).plot()
+    ax = replace(
+        advice, space=advice.space.constrained(labels={"income": label.strip(), "debt": "d" * 200})
+    ).plot()
     ax.figure.draw_without_rendering()
     assert ax.get_window_extent().width > 0.3 * ax.figure.bbox.width
-    assert ax.figure.get_tightbbox().transformed(ax.figure.dpi_scale_trans).x0 >= ax.figure.bbox.x0 - 1
-    assert any(tick.get_text().startswith("what you earn in a year\n") for tick in ax.get_yticklabels())
+    assert (
+        ax.figure.get_tightbbox().transformed(ax.figure.dpi_scale_trans).x0 >= ax.figure.bbox.x0 - 1
+    )
+    assert any(
+        tick.get_text().startswith("what you earn in a year\n") for tick in ax.get_yticklabels()
+    )
 
 
 def test_without_matplotlib_the_extra_is_named(pictures, monkeypatch):
@@ -406,7 +469,10 @@ def test_without_matplotlib_the_extra_is_named(pictures, monkeypatch):
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for draw in pictures.values():
-        with pytest.raises(MissingExtraError, match=r"needs the package 'matplotlib': pip install 'holdfast\[plot\]'"):
+        with pytest.raises(
+            MissingExtraError,
+            match=r"needs the package 'matplotlib': pip install 'holdfast\[plot\]'",
+        ):
             draw()
     with pytest.raises(MissingExtraError, match="the paper's figures needs"):
         new_figure("the paper's figures", (1, 1))

@@ -43,12 +43,16 @@ def test_one_row_at_a_time_gives_the_verdicts_of_the_table():
 
 def test_raw_units_factuals_and_methods():
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame({"income": rng.uniform(0, 9000, 30), "home": rng.choice(["rent", "own"], 30)})
+    frame = pd.DataFrame(
+        {"income": rng.uniform(0, 9000, 30), "home": rng.choice(["rent", "own"], 30)}
+    )
     space = hf.FeatureSpace.from_frame(frame, categorical=["home"])
     network = random_network(rng, space.encode(frame).shape[1], (4,), 1)
     prepared = hf.prepare(network, CHANGES, space=space)
     ours = prepared.certify(frame, 1, factuals=frame, method="interval")
-    _same(ours, hf.certify(network, frame, 1, CHANGES, space=space, factuals=frame, method="interval"))
+    _same(
+        ours, hf.certify(network, frame, 1, CHANGES, space=space, factuals=frame, method="interval")
+    )
     assert ours.sound is not None
     with pytest.raises(InvalidInputError, match="expected one for each of the 30 rows, got 3"):
         prepared.certify(frame, 1, factuals=frame[:3])
@@ -73,6 +77,9 @@ def test_a_device_that_is_not_there_is_named_at_once():
 def test_points_may_be_a_tensor():
     rng = np.random.default_rng(5)
     network, X = random_network(rng, 3, (4, 4), 1), random_points(rng, 10, 3)
-    _same(hf.prepare(network, CHANGES).certify(torch.from_numpy(X), 1), hf.certify(network, X, 1, CHANGES))
+    _same(
+        hf.prepare(network, CHANGES).certify(torch.from_numpy(X), 1),
+        hf.certify(network, X, 1, CHANGES),
+    )
     with pytest.raises(InvalidInputError, match=r"a kind that numpy has, got torch\.bfloat16"):
         hf.certify(network, torch.from_numpy(X).bfloat16(), 1, CHANGES)

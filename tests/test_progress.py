@@ -3,7 +3,7 @@
 import numpy as np
 
 import holdfast as hf
-from holdfast.progress import progress_bar
+from holdfast._progress import progress_bar
 
 
 def test_silent_by_default_where_nobody_looks(capsys):
@@ -26,7 +26,8 @@ def test_radii_and_certificates_are_counted_to_the_last_row(capsys, tmp_path):
     rng = np.random.default_rng(0)
     points = rng.uniform(-1, 1, size=(12, 3))
     deep = hf.Network(
-        [rng.normal(size=(6, 3)), rng.normal(size=(5, 6)), rng.normal(size=(1, 5))], [[0.1] * 6, [0.1] * 5, [0.5]]
+        [rng.normal(size=(6, 3)), rng.normal(size=(5, 6)), rng.normal(size=(1, 5))],
+        [[0.1] * 6, [0.1] * 5, [0.5]],
     )
     linear = hf.Network([[[1.0, -1.0, 0.5]]], [[0.0]])
     for network, options in (

@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 import holdfast as hf
 from holdfast import checker
 from holdfast.changes import Chance
-from holdfast.cli.app import app
+from holdfast.cli._app import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.importers import Model
 from holdfast.promises import KeptShare, Ledger, Terms, audit, promise_expiry, save_witness
-from holdfast.promises.kept_share import least_mean
-from holdfast.promises.terms import fingerprint
+from holdfast.promises._kept_share import least_mean
+from holdfast.promises._terms import fingerprint
 from ledger_cases import random_people
 
 NAMES = ["income", "children", "debt"]
@@ -41,7 +41,9 @@ def trees(seed=0, n=300, jobs=("no", "part", "full")):
     """Boosted trees that read the table themselves, categories and all."""
     people, y = table(n, seed, jobs)
     encoder = OneHotEncoder().fit(people[["job"]])
-    steps = make_pipeline(Encoded(encoder), GradientBoostingClassifier(n_estimators=15, random_state=seed))
+    steps = make_pipeline(
+        Encoded(encoder), GradientBoostingClassifier(n_estimators=15, random_state=seed)
+    )
     return steps.fit(people, y)
 
 
@@ -97,13 +99,19 @@ KINDS = ["shift", "ensemble", "ellipsoid", "parameters"]
 
 
 def advised(model, people, space, changes):
-    denied = people[hf.load_model(model).in_space(space).classifier.predict_index(space.encode(people)) == 0]
-    return hf.explain(model, denied, target=1, changes=changes, generator=hf.NNCE(people), space=space)
+    denied = people[
+        hf.load_model(model).in_space(space).classifier.predict_index(space.encode(people)) == 0
+    ]
+    return hf.explain(
+        model, denied, target=1, changes=changes, generator=hf.NNCE(people), space=space
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("threshold", [0.5, 0.6])
-def test_promises_of_every_kind_are_recorded_read_and_audited(kind, threshold, regressions, people, space, tmp_path):
+def test_promises_of_every_kind_are_recorded_read_and_audited(
+    kind, threshold, regressions, people, space, tmp_path
+):
     changes = kinds(regressions, space)[kind]
     advice = advised(regressions[0], people, space, changes)
     decided = hf.load_network(regressions[0]).logits(advice.points[advice.found])[:, 0] > 0.5
@@ -131,8 +139,14 @@ def test_promises_of_every_kind_are_recorded_read_and_audited(kind, threshold, r
                 margins = network.logits(batch.points)[:, 0] - np.log(threshold / (1.0 - threshold))
                 np.testing.assert_allclose(found.radius_left[kept], margins[kept], atol=1e-9)
             else:
-                assert certain.any() or model is not regressions[0] or (threshold != 0.5 and kind == "ellipsoid")
-                inside = threshold == 0.5 and changes.contains(hf.load_network(regressions[0]), network)
+                assert (
+                    certain.any()
+                    or model is not regressions[0]
+                    or (threshold != 0.5 and kind == "ellipsoid")
+                )
+                inside = threshold == 0.5 and changes.contains(
+                    hf.load_network(regressions[0]), network
+                )
                 robust = batch.verdicts == "ROBUST"
                 assert certain[robust].all() or not inside
         axes = found.plot()
@@ -140,7 +154,9 @@ def test_promises_of_every_kind_are_recorded_read_and_audited(kind, threshold, r
         pyplot.close(axes.figure)
 
 
-def test_radii_of_an_ellipsoid_are_held_against_its_own_distance(regressions, people, space, tmp_path):
+def test_radii_of_an_ellipsoid_are_held_against_its_own_distance(
+    regressions, people, space, tmp_path
+):
     """A radius in the shape of an ellipsoid says nothing about the largest move of a parameter."""
     today = hf.load_network(regressions[0])
     shape = hf.Ellipsoid(1e-6 * np.eye(today.n_parameters), 1e-4)
@@ -183,9 +199,12 @@ def test_trees_promise_and_are_audited_by_the_rows_themselves(people, space, tmp
         # A network may follow trees, and trees a network.
         network = LogisticRegression(C=10.0).fit(space.encode(table(300, 3)[0]), table(300, 3)[1])
         np.testing.assert_array_equal(
-            ~audit(ledger, network, space=space).broken, network.predict(space.encode(batch.counterfactuals)) == 1
+            ~audit(ledger, network, space=space).broken,
+            network.predict(space.encode(batch.counterfactuals)) == 1,
         )
-        with pytest.raises(InvalidInputError, match="space: expected None for a model that reads the table itself"):
+        with pytest.raises(
+            InvalidInputError, match="space: expected None for a model that reads the table itself"
+        ):
             audit(ledger, models[1], space=space)
         assert audit(ledger, models[1]).model != audit(ledger, models[0]).model == terms.model_hash
     with Ledger(tmp_path / "other.ledger") as ledger:
@@ -198,7 +217,9 @@ def test_trees_promise_and_are_audited_by_the_rows_themselves(people, space, tmp
         assert np.isnan(found.radius_left).all()
 
 
-def test_a_row_that_trees_cannot_read_is_unreadable_and_a_service_that_fails_is_an_error(people, space, tmp_path):
+def test_a_row_that_trees_cannot_read_is_unreadable_and_a_service_that_fails_is_an_error(
+    people, space, tmp_path
+):
     advice = advised(trees(), people, space, hf.PlausibleShift(0.1))
     with Ledger(tmp_path / "one.ledger") as ledger:
         ledger.add(advice)
@@ -250,7 +271,10 @@ def test_terms_of_every_kind_survive_the_file_and_nothing_else_does(regressions,
                 changed = json.loads(content)
                 changed["version"] = 7
                 with pytest.raises(FileFormatError):
-                    Terms.read(terms.hash, (objects | {name: checker.canonical(changed).encode()}).__getitem__)
+                    Terms.read(
+                        terms.hash,
+                        (objects | {name: checker.canonical(changed).encode()}).__getitem__,
+                    )
     with pytest.raises(InvalidInputError, match="a ledger has the name alone"):
         again.classifier.about(pd.DataFrame({"a": [1.0]}))[0].logits([[0.0]])
 
@@ -281,7 +305,9 @@ def test_kept_shares_are_what_counting_says(kind, regressions, people, space, tm
         assert found.windows[k - 1] == len(shares)
         if shares:
             assert found.share[k - 1] == pytest.approx(np.mean(shares))
-            assert found.at_least[k - 1] == pytest.approx(least_mean(np.mean(shares), len(shares), 0.9))
+            assert found.at_least[k - 1] == pytest.approx(
+                least_mean(np.mean(shares), len(shares), 0.9)
+            )
     assert found.windows[5:].tolist() == [0, 0]
     assert np.isnan(found.share[5:]).all()
     assert "measured, not proven" in found.describe(1)
@@ -298,7 +324,9 @@ def test_the_bound_on_a_mean_holds_as_often_as_it_says():
     rng = np.random.default_rng(0)
     for n, mean in ((5, 0.9), (20, 0.97), (20, 0.5)):
         # Shares that are 0 or 1 are the hardest case.
-        held = sum(least_mean(float((rng.random(n) < mean).mean()), n, 0.9) <= mean for _ in range(1000))
+        held = sum(
+            least_mean(float((rng.random(n) < mean).mean()), n, 0.9) <= mean for _ in range(1000)
+        )
         assert held / 1000 >= 0.9
     assert least_mean(0.0, 10, 0.9) == 0.0
     assert least_mean(1.0, 10, 0.9) == pytest.approx(0.1**0.1)
@@ -323,10 +351,14 @@ def test_commands_take_trees_and_margins(people, tmp_path):
     for seed in range(3):
         X, y = table(300, seed)
         models.append(tmp_path / f"tree-{seed}.joblib")
-        joblib.dump(DecisionTreeClassifier(max_depth=3, random_state=0).fit(X[NAMES], y), models[-1])
+        joblib.dump(
+            DecisionTreeClassifier(max_depth=3, random_state=0).fit(X[NAMES], y), models[-1]
+        )
     today = joblib.load(models[0])
     # One row that every tree accepts with a margin, for all who are denied.
-    best = numbers[np.all([joblib.load(path).predict(numbers) == 1 for path in models], axis=0)].iloc[0]
+    best = numbers[
+        np.all([joblib.load(path).predict(numbers) == 1 for path in models], axis=0)
+    ].iloc[0]
     denied = numbers[today.predict(numbers) == 0]
     numbers.to_csv(tmp_path / "people.csv")
     pd.DataFrame([best] * len(denied), index=denied.index).to_csv(tmp_path / "advice.csv")
@@ -341,7 +373,10 @@ def test_commands_take_trees_and_margins(people, tmp_path):
     done = runner.invoke(app, [*add, "--margin", "0.2"])
     assert done.exit_code == 0, done.output
     done = runner.invoke(app, ["ledger", "show", "--ledger", ledger, "--key", str(denied.index[0])])
-    assert "by its margin: every model whose margin at the promised point is at most 0.2 below today's" in done.output
+    assert (
+        "by its margin: every model whose margin at the promised point is at most 0.2 below today's"
+        in done.output
+    )
     assert runner.invoke(app, ["ledger", "show", "--ledger", ledger]).exit_code == 0
     report = tmp_path / "audit.json"
     done = runner.invoke(app, ["audit", "--ledger", ledger, "--model", str(models[2]), "--history", str(models[0]),
@@ -358,7 +393,9 @@ def test_commands_take_trees_and_margins(people, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_witnesses_of_every_kind_break_the_promise_in_their_own_stack(kind, regressions, people, space, tmp_path):
+def test_witnesses_of_every_kind_break_the_promise_in_their_own_stack(
+    kind, regressions, people, space, tmp_path
+):
     pytest.importorskip("skops")
     changes = kinds(regressions, space)[kind]
     X = space.encode(people)
@@ -370,7 +407,9 @@ def test_witnesses_of_every_kind_break_the_promise_in_their_own_stack(kind, regr
         saved = save_witness(certs.witness(row), regressions[0], tmp_path / "w.skops", point=X[row], target=target,
                              changes=changes)  # fmt: skip
         assert saved.predicted != target
-        further = changes.resized(0.5 * changes.size) if kind != "ensemble" else hf.PlausibleShift(1e-9)
+        further = (
+            changes.resized(0.5 * changes.size) if kind != "ensemble" else hf.PlausibleShift(1e-9)
+        )
         if hf.certify(regressions[0], X[[row]], target, further).robust[0]:
             with pytest.raises(hf.HoldfastError, match="leaves Δ"):
                 save_witness(certs.witness(row), regressions[0], tmp_path / "w.skops", point=X[row], target=target,

@@ -10,12 +10,14 @@ import pytest
 import holdfast as hf
 from holdfast import checker
 from holdfast.errors import InvalidInputError
-from holdfast.verify.exact import Exact, NoProofError, checker_model
+from holdfast.verify._exact import Exact, NoProofError, checker_model
 
 SIZES = [(6, 14, 14, 1), (3, 6, 6, 3), (4, 6, 6, 6, 1)]
 
 
-def _network(rng: np.random.Generator, *sizes: int, activations: tuple[str, ...] = ()) -> hf.Network:
+def _network(
+    rng: np.random.Generator, *sizes: int, activations: tuple[str, ...] = ()
+) -> hf.Network:
     weights = [1.3 * rng.normal(size=(b, a)) / np.sqrt(a) for a, b in pairwise(sizes)]
     biases = [0.3 * rng.normal(size=size) for size in sizes[1:]]
     return hf.Network(weights, biases, activations=activations or None)
@@ -31,7 +33,9 @@ def _assert_accepted(certs: hf.Certificates, row: int) -> list[dict]:
     """Every rival has its part, and in exact arithmetic each part proves what it states, which is enough."""
     question, parts = _question(certs, row), certs.proof(row)
     outputs = max(certs.network.n_outputs, 2)
-    assert [part["rival"] for part in parts] == [c for c in range(outputs) if c != certs.targets[row]]
+    assert [part["rival"] for part in parts] == [
+        c for c in range(outputs) if c != certs.targets[row]
+    ]
     for part in parts:
         bound = question.bound(part)
         assert Fraction(part["bound"]) <= bound
@@ -45,7 +49,9 @@ def _covered(node: dict, decided: frozenset[tuple[int, int]] = frozenset()) -> F
         return Fraction(1, 2 ** len(decided))
     place = tuple(node["split"])
     assert place not in decided
-    return sum((_covered(node[side], decided | {place}) for side in ("below", "above")), Fraction(0))
+    return sum(
+        (_covered(node[side], decided | {place}) for side in ("below", "above")), Fraction(0)
+    )
 
 
 @pytest.fixture
@@ -73,7 +79,9 @@ def test_trees_cover_every_case_and_the_checker_accepts_them(sizes, searches):
     # Just inside the radius interval bounds no longer suffice, so the proofs have something to say.
     branched = 0
     for row in np.argsort(-radius)[:25]:
-        certs = hf.certify(network, X[row : row + 1], targets[row], hf.PlausibleChanges(0.999 * radius[row]))
+        certs = hf.certify(
+            network, X[row : row + 1], targets[row], hf.PlausibleChanges(0.999 * radius[row])
+        )
         assert certs.robust[0]
         searches.clear()
         for part in _assert_accepted(certs, 0):
@@ -86,9 +94,13 @@ def test_trees_cover_every_case_and_the_checker_accepts_them(sizes, searches):
 
 
 @pytest.mark.parametrize(
-    "changes", [hf.PlausibleChanges((0.01, 0.03, 0.02)), hf.PlausibleChanges(0.02, biases=False)], ids=str
+    "changes",
+    [hf.PlausibleChanges((0.01, 0.03, 0.02)), hf.PlausibleChanges(0.02, biases=False)],
+    ids=str,
 )
-@pytest.mark.parametrize("activations", [("relu", "relu"), ("relu", "identity"), ("identity", "relu")], ids=str)
+@pytest.mark.parametrize(
+    "activations", [("relu", "relu"), ("relu", "identity"), ("identity", "relu")], ids=str
+)
 def test_every_robust_row_has_a_proof_that_needs_no_search(changes, activations, searches):
     rng = np.random.default_rng(3)
     network = _network(rng, 4, 8, 7, 1, activations=activations)

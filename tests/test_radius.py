@@ -10,13 +10,28 @@ import pytest
 from scipy.optimize import brentq
 
 import holdfast as hf
-from oracle import exact_class, inside_exactly, least_margins_milp, robust_linear_exactly, search_counter_model
+from oracle import (
+    exact_class,
+    inside_exactly,
+    least_margins_milp,
+    robust_linear_exactly,
+    search_counter_model,
+)
 from random_networks import random_network, random_points
 
 TOL = 1e-6
 # The MILP is good to 1e-6 in the margin, and the margin falls by at least 1 for each unit of delta (the last bias).
 ROOT = 2e-6
-SHAPES = [((), 1), ((), 3), ((6,), 1), ((5,), 3), ((4, 4), 1), ((4, 3), 3), ((3, 3, 3), 1), ((3, 2, 3), 2)]
+SHAPES = [
+    ((), 1),
+    ((), 3),
+    ((6,), 1),
+    ((5,), 3),
+    ((4, 4), 1),
+    ((4, 3), 3),
+    ((3, 3, 3), 1),
+    ((3, 2, 3), 2),
+]
 
 
 def _radius_by_root_finding(network: hf.Network, x: np.ndarray, target: int) -> float:
@@ -62,7 +77,9 @@ def test_radius_agrees_with_the_root_of_the_independent_milp(hidden: tuple[int, 
     X = random_points(rng, 5, 3)
     target = network.predict_index(X)
     radius = hf.certified_radius(network, X, target, tol=TOL)
-    expected = np.array([_radius_by_root_finding(network, x, t) for x, t in zip(X, target, strict=True)])
+    expected = np.array(
+        [_radius_by_root_finding(network, x, t) for x, t in zip(X, target, strict=True)]
+    )
     assert (radius.lower <= expected + ROOT).all()
     assert (radius.upper >= expected - ROOT).all()
 
@@ -120,13 +137,18 @@ def test_rows_of_another_class_have_radius_zero(outputs: int):
 
 @pytest.mark.parametrize("norm", [1.0, 2.0])
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_radii_in_a_ball_are_larger_than_the_boxs_and_hold_against_search(norm: float, outputs: int):
+def test_radii_in_a_ball_are_larger_than_the_boxs_and_hold_against_search(
+    norm: float, outputs: int
+):
     """A ball lies inside its box. Just inside its own radius no network breaks the point, just outside one does."""
     rng = np.random.default_rng(6)
     network = random_network(rng, 3, (), outputs)
     X = random_points(rng, 8, 3)
     target = network.predict_index(X)
-    box, ball = hf.certified_radius(network, X, target), hf.certified_radius(network, X, target, norm=norm)
+    box, ball = (
+        hf.certified_radius(network, X, target),
+        hf.certified_radius(network, X, target, norm=norm),
+    )
     assert (ball.upper >= box.lower).all()
     assert np.median(ball.lower / box.upper) > 1.2
     for x, t, delta in zip(X, target, ball.lower, strict=True):
@@ -137,13 +159,17 @@ def test_radii_in_a_ball_are_larger_than_the_boxs_and_hold_against_search(norm: 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0])
 @pytest.mark.parametrize(("hidden", "outputs"), [((5,), 1), ((4,), 3), ((4, 3), 1)], ids=str)
-def test_radii_in_a_ball_with_hidden_layers_are_brackets(hidden: tuple[int, ...], outputs: int, norm: float):
+def test_radii_in_a_ball_with_hidden_layers_are_brackets(
+    hidden: tuple[int, ...], outputs: int, norm: float
+):
     """At `lower` certify proves the point and no search breaks it, at `upper` certify breaks it; beyond the box's."""
     rng = np.random.default_rng([8, len(hidden), outputs])
     network = random_network(rng, 3, hidden, outputs)
     X = random_points(rng, 4, 3)
     target = network.predict_index(X)
-    box, ball = (hf.certified_radius(network, X, target, norm=p, tol=1e-4) for p in (math.inf, norm))
+    box, ball = (
+        hf.certified_radius(network, X, target, norm=p, tol=1e-4) for p in (math.inf, norm)
+    )
     assert (ball.lower >= box.lower - 1e-4).all()
     assert (ball.lower > 0.0).all()
     np.testing.assert_array_equal(ball.met, ball.upper - ball.lower <= 1e-4)
@@ -170,7 +196,10 @@ def test_met_says_where_the_tolerance_is_kept():
 
 def test_where_nothing_breaks_a_radius_is_met_only_if_it_is_proven_to_be_infinite():
     """At x = 0 with fixed biases the logit is 1 for any weights; behind a hidden layer that is shown only so far."""
-    for weights, biases, met in (([[[1.0]]], [[1.0]], True), ([[[1.0]], [[1.0]]], [[0.0], [1.0]], False)):
+    for weights, biases, met in (
+        ([[[1.0]]], [[1.0]], True),
+        ([[[1.0]], [[1.0]]], [[0.0], [1.0]], False),
+    ):
         radius = hf.certified_radius(hf.Network(weights, biases), [[0.0]], 1, biases=False)
         assert radius.upper.tolist() == [math.inf]
         assert radius.lower[0] > 1e5
@@ -196,9 +225,14 @@ def test_a_rival_that_nothing_brings_near_does_not_hold_the_others_back():
     """Some logit never reaches the target's, whatever the delta, and no one bound proves that."""
     draw = np.random.default_rng(11127)
     sizes = [2, 5, 4, 4, 3]
-    draw.integers(1, 6), draw.integers(2, 6, size=int(draw.integers(0, 4))), draw.choice([1, 1, 3, 4])
+    (
+        draw.integers(1, 6),
+        draw.integers(2, 6, size=int(draw.integers(0, 4))),
+        draw.choice([1, 1, 3, 4]),
+    )
     network = hf.Network(
-        [draw.normal(size=(b, a)) for a, b in pairwise(sizes)], [draw.normal(size=b) * 0.3 for b in sizes[1:]]
+        [draw.normal(size=(b, a)) for a, b in pairwise(sizes)],
+        [draw.normal(size=b) * 0.3 for b in sizes[1:]],
     )
     target = int(draw.integers(0, 3))
     points = draw.uniform(0, 1, size=(200, 2))
@@ -211,4 +245,7 @@ def test_a_rival_that_nothing_brings_near_does_not_hold_the_others_back():
         (radius.lower[widest] * 0.999, hf.Verdict.ROBUST),
         (radius.upper[widest], hf.Verdict.NOT_ROBUST),
     ):
-        assert hf.certify(network, points[[widest]], target, hf.PlausibleChanges(delta)).verdict[0] is verdict
+        assert (
+            hf.certify(network, points[[widest]], target, hf.PlausibleChanges(delta)).verdict[0]
+            is verdict
+        )

@@ -9,9 +9,9 @@ from scipy.stats import multivariate_normal
 import holdfast as hf
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE, RBR, STCE, explain
-from holdfast.generators.likelihood import Odds, greatest, least
-from holdfast.generators.rbr import _into_ball
-from holdfast.generators.stce import Stability
+from holdfast.generators._likelihood import Odds, greatest, least
+from holdfast.generators._rbr import _into_ball
+from holdfast.generators._stce import Stability
 from recourse_cases import make_case
 
 CONSTANT = np.log(2.0 * np.pi)  # of a Gaussian in two dimensions
@@ -60,7 +60,10 @@ def test_extreme_likelihoods_are_those_of_a_general_solver(distance, sigma, epsi
 def test_without_ambiguity_both_extremes_are_the_kernel_itself(dimension):
     at = np.array([0.0, 0.4, 1.7])
     expected = [
-        multivariate_normal(np.zeros(dimension), 0.49 * np.eye(dimension)).logpdf(np.eye(dimension)[0] * c) for c in at
+        multivariate_normal(np.zeros(dimension), 0.49 * np.eye(dimension)).logpdf(
+            np.eye(dimension)[0] * c
+        )
+        for c in at
     ]
     for extreme in (greatest, least):
         found = extreme(at, 0.7, 0.0, dimension)
@@ -71,7 +74,9 @@ def test_without_ambiguity_both_extremes_are_the_kernel_itself(dimension):
 @pytest.mark.parametrize("extreme", [greatest, least])
 def test_slopes_are_those_of_the_values(extreme):
     at, step = np.linspace(0.31, 3.0, 40), 1e-5
-    slope = (extreme(at + step, 0.5, 0.3, 4).value - extreme(at - step, 0.5, 0.3, 4).value) / (2.0 * step)
+    slope = (extreme(at + step, 0.5, 0.3, 4).value - extreme(at - step, 0.5, 0.3, 4).value) / (
+        2.0 * step
+    )
     np.testing.assert_allclose(extreme(at, 0.5, 0.3, 4).slope, slope, atol=1e-4)
 
 
@@ -142,7 +147,13 @@ def test_rbr_hands_out_better_odds_than_the_boundary_and_harder_goes_further():
     case = make_case("two layers", "continuous")
     base = RBR(case.candidates)
     costs = [
-        explain(case.network, case.people, target=case.target, generator=base.harder(step), space=case.space).cost_l1
+        explain(
+            case.network,
+            case.people,
+            target=case.target,
+            generator=base.harder(step),
+            space=case.space,
+        ).cost_l1
         for step in (0, 4)
     ]
     assert base.harder(0).delta_plus == base.delta_plus
@@ -156,7 +167,11 @@ def test_rbr_where_a_category_is_dearer_than_the_ball():
         space=case.space,
     )  # fmt: skip
     neighbours = explain(
-        case.network, case.people, target=case.target, generator=NNCE(case.candidates), space=case.space
+        case.network,
+        case.people,
+        target=case.target,
+        generator=NNCE(case.candidates),
+        space=case.space,
     )
     np.testing.assert_array_equal(result.found, neighbours.found)
     assert (result.cost_l1[result.found] <= neighbours.cost_l1[result.found] + 1e-9).all()
@@ -200,11 +215,18 @@ def test_stce_is_the_nearest_stable_candidate():
     free = hf.FeatureSpace.from_frame(case.candidates)
     points, people = free.encode(case.candidates), free.encode(case.people)
     noise = 0.1 * np.random.default_rng(0).standard_normal((200, points.shape[1]))
-    around = expit(case.network.logits((points[:, None] + noise).reshape(-1, points.shape[1]))).reshape(len(points), -1)
+    around = expit(
+        case.network.logits((points[:, None] + noise).reshape(-1, points.shape[1]))
+    ).reshape(len(points), -1)
     stability = (around - np.abs(around - expit(case.network.logits(points)))).mean(axis=1)
     tau = float(np.quantile(stability, 0.93))
     result = explain(
-        case.network, case.people, target=1, generator=STCE(case.candidates, k=200, tau=tau), space=free, seed=0
+        case.network,
+        case.people,
+        target=1,
+        generator=STCE(case.candidates, k=200, tau=tau),
+        space=free,
+        seed=0,
     )
     for row in np.flatnonzero(result.found):
         costs = np.where(stability >= tau, np.abs(points - people[row]).mean(axis=1), np.inf)
@@ -215,10 +237,14 @@ def test_stce_is_the_nearest_stable_candidate():
 def test_what_stce_hands_out_is_stable_after_projection_and_nearest_is_cheaper():
     case = make_case("two layers", "mixed")
     generator = STCE(case.candidates, k=200, tau=0.45)
-    result = explain(case.network, case.people, target=1, generator=generator, space=case.space, seed=0)
+    result = explain(
+        case.network, case.people, target=1, generator=generator, space=case.space, seed=0
+    )
     noise = 0.1 * np.random.default_rng(0).standard_normal((200, case.space.n_variables))
     assert (Stability(case.network, 1, noise, 1.0)(result.points[result.found]) >= 0.45).all()
-    plain = explain(case.network, case.people, target=1, generator=NNCE(case.candidates), space=case.space)
+    plain = explain(
+        case.network, case.people, target=1, generator=NNCE(case.candidates), space=case.space
+    )
     both = result.found & plain.found
     assert (plain.cost_l1[both] <= result.cost_l1[both] + 1e-12).all()
     assert (plain.cost_l1[both] < result.cost_l1[both] - 1e-6).any()
@@ -229,7 +255,9 @@ def test_harder_asks_for_more_and_says_so_in_vain():
     base = STCE(case.candidates, k=64, tau=0.2)
     assert base.harder(0).tau == pytest.approx(0.2)
     assert 0.2 < base.harder(1).tau < base.harder(30).tau < 1.0
-    result = explain(case.network, case.people, target=1, generator=base.harder(60), space=case.space)
+    result = explain(
+        case.network, case.people, target=1, generator=base.harder(60), space=case.space
+    )
     assert not result.found.any()
     assert "of stability 0.99" in result.reason[0]
 
@@ -242,7 +270,10 @@ def test_harder_asks_for_more_and_says_so_in_vain():
         (lambda t: STCE(t, sigma=-0.1), "sigma: expected a number >= 0, got -0.1"),
         (lambda t: RBR(t, samples=0), "samples: expected a whole number >= 1, got 0"),
         (lambda t: RBR(t, sigma=0.0), "sigma: expected a number > 0, got 0.0"),
-        (lambda t: RBR(t, epsilon_favourable=float("nan")), "epsilon_favourable: expected a number >= 0, got nan"),
+        (
+            lambda t: RBR(t, epsilon_favourable=float("nan")),
+            "epsilon_favourable: expected a number >= 0, got nan",
+        ),
     ],
 )
 def test_nonsense_is_refused(make, message):

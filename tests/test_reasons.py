@@ -25,7 +25,13 @@ def margin(network: hf.Network, target: int, point: np.ndarray) -> float:
 def test_every_reason_is_what_the_column_alone_would_win(shape: str, columns: str) -> None:
     case = make_case(shape, columns, n_people=8)
     people = case.people.reset_index(drop=True)
-    advice = hf.explain(case.network, people, target=case.target, generator=hf.NNCE(case.candidates), space=case.space)
+    advice = hf.explain(
+        case.network,
+        people,
+        target=case.target,
+        generator=hf.NNCE(case.candidates),
+        space=case.space,
+    )
     table = case.candidates[case.network.predict(case.space.encode(case.candidates)) == case.target]
     reasons = hf.main_reasons(advice)
     target = case.network.class_index(case.target)
@@ -45,7 +51,9 @@ def test_every_reason_is_what_the_column_alone_would_win(shape: str, columns: st
             if case.space.violations(moved, own)[0]:
                 continue
             points = [case.space.encode(rows)[0] for rows in (moved, own)]
-            wins[name] = margin(case.network, target, points[0]) - margin(case.network, target, points[1])
+            wins[name] = margin(case.network, target, points[0]) - margin(
+                case.network, target, points[1]
+            )
         for name, win in wins.items():
             found = mine.loc[mine["column"] == name, "margin"].tolist()
             assert found == ([pytest.approx(win)] if win > 1e-12 else [])
@@ -65,12 +73,18 @@ NETWORK = hf.Network([[[-2.0, 1.0, 0.5, 1.0, -3.0, 0.0, -0.5]]], [[0.0]])
 
 def space(**options: object) -> hf.FeatureSpace:
     return hf.FeatureSpace.from_frame(
-        PEOPLE, missing={"savings": 0.0}, protected=["sex", "age"], decreasing=["debt", "late"], **options
+        PEOPLE,
+        missing={"savings": 0.0},
+        protected=["sex", "age"],
+        decreasing=["debt", "late"],
+        **options,
     )
 
 
 def test_protected_attributes_and_what_nobody_can_do_are_no_reasons() -> None:
-    advice = hf.explain(NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space())
+    advice = hf.explain(
+        NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space()
+    )
     assert not advice.found.any()
     reasons = hf.main_reasons(advice, PEOPLE, most=4)
     # Sex weighs most and age a little; late payments could only fall, and none is usual.
@@ -87,7 +101,10 @@ def test_where_nothing_can_be_changed_the_reasons_are_what_counts_all_the_same()
     reasons = hf.main_reasons(advice, PEOPLE)
     assert reasons["column"].tolist() == ["debt", "savings", "late"]
     assert not reasons["within_reach"].any()
-    for language, words in (("en", "no detail that you can change"), ("de", "Keine Angabe, die Sie ändern können")):
+    for language, words in (
+        ("en", "no detail that you can change"),
+        ("de", "Keine Angabe, die Sie ändern können"),
+    ):
         letter = advice.letter(0, accepted=PEOPLE, language=language)
         assert letter.contents.derived == "beyond"
         assert words in " ".join(letter.text.split())
@@ -95,14 +112,21 @@ def test_where_nothing_can_be_changed_the_reasons_are_what_counts_all_the_same()
 
 
 def test_without_a_table_the_middle_of_the_ranges_is_usual() -> None:
-    advice = hf.explain(NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space())
-    assert hf.main_reasons(advice)[["column", "usual"]].to_numpy().tolist() == [["debt", "5,000"], ["savings", "2,500"]]
+    advice = hf.explain(
+        NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space()
+    )
+    assert hf.main_reasons(advice)[["column", "usual"]].to_numpy().tolist() == [
+        ["debt", "5,000"],
+        ["savings", "2,500"],
+    ]
 
 
 def test_a_missing_value_counts_only_where_it_can_be_stated() -> None:
     people = PEOPLE.assign(savings=np.nan).head(1)
     for fillable, expected in (((), ["debt"]), (("savings",), ["debt", "savings"])):
-        advice = hf.explain(NETWORK, people, target=1, generator=hf.NNCE(people), space=space(fillable=fillable))
+        advice = hf.explain(
+            NETWORK, people, target=1, generator=hf.NNCE(people), space=space(fillable=fillable)
+        )
         reasons = hf.main_reasons(advice, PEOPLE)
         assert reasons["column"].tolist() == expected
     assert reasons["value"].tolist() == ["9,000", "not stated"]
@@ -115,10 +139,18 @@ def test_any_model_has_reasons_and_nobody_accepted_is_refused() -> None:
     own = hf.FeatureSpace.from_frame(table)
     denied = table[~forest.predict(table)].head(3)
     advice = hf.explain(
-        forest, denied, target=True, changes=hf.PlausibleShift(0.1), generator=hf.RNCE(table), space=own
+        forest,
+        denied,
+        target=True,
+        changes=hf.PlausibleShift(0.1),
+        generator=hf.RNCE(table),
+        space=own,
     )
     assert set(hf.main_reasons(advice).index) == set(denied.index)
-    with pytest.raises(InvalidInputError, match="accepted: expected people whom the model gives class True, got none"):
+    with pytest.raises(
+        InvalidInputError,
+        match="accepted: expected people whom the model gives class True, got none",
+    ):
         hf.main_reasons(advice, denied)
 
 
@@ -128,7 +160,11 @@ def test_nobody_is_told_that_a_protected_attribute_should_be_another() -> None:
     reasons = []
     for protected in ((), ("sex", "age")):
         own = hf.FeatureSpace.from_frame(
-            people, immutable=["sex", "debt"], protected=protected, increasing=["age"], rules=["age <= debt"]
+            people,
+            immutable=["sex", "debt"],
+            protected=protected,
+            increasing=["age"],
+            rules=["age <= debt"],
         )
         advice = hf.explain(net, people.head(1), target=1, generator=hf.MCE(), space=own)
         reasons.append(str(advice.reason[0]))
@@ -137,6 +173,11 @@ def test_nobody_is_told_that_a_protected_attribute_should_be_another() -> None:
     assert reasons[1].startswith("proven: ")
     assert "sex" not in reasons[1]
     assert "age" not in reasons[1]
-    everything = hf.FeatureSpace.from_frame(people, immutable=["sex", "age", "debt"], protected=["sex"])
+    everything = hf.FeatureSpace.from_frame(
+        people, immutable=["sex", "age", "debt"], protected=["sex"]
+    )
     advice = hf.explain(net, people.head(1), target=1, generator=hf.MCE(), space=everything)
-    assert advice.reason[0] == "proven: nothing may change (age, debt immutable), and today's class is another"
+    assert (
+        advice.reason[0]
+        == "proven: nothing may change (age, debt immutable), and today's class is another"
+    )

@@ -17,19 +17,23 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 import tiny_study
-from holdfast.cli.benchmark import app as commands
+from holdfast.cli._benchmark import app as commands
 from holdfast.errors import HoldfastError, InvalidInputError
-from holdfast.retraining.retrain import run_seeds
-from holdfast.study import RECIPES, Recipe, changes_page, recipes
-from holdfast.study.recipes import read_recipes
-from holdfast.study.situation import Halves
-from holdfast.study.survival import Survival
-from holdfast.study.tables import Learned
+from holdfast.retraining._retrain import run_seeds
+from holdfast.study import RECIPES, Recipe
+from holdfast.study import _changes_page as changes_page
+from holdfast.study import _recipes as recipes
+from holdfast.study._recipes import read_recipes
+from holdfast.study._situation import Halves
+from holdfast.study._survival import Survival
+from holdfast.study._tables import Learned
 
 KINDS = {recipe.name: recipe for recipe in RECIPES}
 RNG = np.random.default_rng(0)
 X, X_NEW = RNG.random((200, 3)), RNG.random((120, 3)) + 0.1
-Y, Y_NEW = ((rows.sum(axis=1) + RNG.normal(0, 0.2, len(rows)) > 1.5).astype(int) for rows in (X, X_NEW))
+Y, Y_NEW = (
+    (rows.sum(axis=1) + RNG.normal(0, 0.2, len(rows)) > 1.5).astype(int) for rows in (X, X_NEW)
+)
 DATA = Learned(X, Y, X_NEW, Y_NEW)
 MODELS = {
     "network": MLPClassifier((6, 5), max_iter=30, random_state=0, learning_rate_init=0.02, tol=1.0),
@@ -175,7 +179,12 @@ def test_recipes_by_name_as_values_and_as_functions():
 # ---------------------------------------------------------------------- the study
 
 
-SMALL = {"seeds": 1, "inputs": 5, "retrained": {}, "deltas": {"δ": 0.01, "p": hf.PlausibleShift(0.5)}}
+SMALL = {
+    "seeds": 1,
+    "inputs": 5,
+    "retrained": {},
+    "deltas": {"δ": 0.01, "p": hf.PlausibleShift(0.5)},
+}
 
 
 def steep(model, data, seed):
@@ -188,7 +197,12 @@ def steep(model, data, seed):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A study under four kinds of change, one of them our own."""
-    kinds = {"bootstrap": "bootstrap", "noise": "noise", "moved threshold": "moved threshold", "opposite": steep}
+    kinds = {
+        "bootstrap": "bootstrap",
+        "noise": "noise",
+        "moved threshold": "moved threshold",
+        "opposite": steep,
+    }
     return tiny_study.run(tmp_path_factory.mktemp("kinds"), **SMALL, changes_of=kinds, variants=3)
 
 
@@ -199,7 +213,10 @@ def test_what_survives_by_other_means(finished):
     halves = Halves.of(y.to_numpy(), 0, 0.2)
     points = space.encode(X)
     data = Learned(
-        points[halves.train], y.to_numpy()[halves.train], points[halves.new_train], y.to_numpy()[halves.new_train]
+        points[halves.train],
+        y.to_numpy()[halves.train],
+        points[halves.new_train],
+        y.to_numpy()[halves.new_train],
     )
     today = tiny_study.NET.__class__(**tiny_study.NET.get_params() | {"random_state": 0})
     with pytest.warns(match="Maximum iterations"):
@@ -210,8 +227,17 @@ def test_what_survives_by_other_means(finished):
         people = X.loc[rows[rows["kind"] == "bootstrap"]["input"]]
         changes = SMALL["deltas"].get(label)
         changes = hf.PlausibleChanges(changes) if isinstance(changes, float) else changes
-        advice = hf.explain(hf.load_network(today), people, target=1, changes=changes, generator=generator, space=space)
-        for kind, change in [(name, KINDS[name].change) for name in ("bootstrap", "noise")] + [("opposite", steep)]:
+        advice = hf.explain(
+            hf.load_network(today),
+            people,
+            target=1,
+            changes=changes,
+            generator=generator,
+            space=space,
+        )
+        for kind, change in [(name, KINDS[name].change) for name in ("bootstrap", "noise")] + [
+            ("opposite", steep)
+        ]:
             made = [hf.load_network(change(today, data, seed)) for seed in run_seeds(0, 3)]
             kept = np.mean([net.predict(advice.points[advice.found]) == 1 for net in made], axis=0)
             those = rows[rows["kind"] == kind]
@@ -220,7 +246,9 @@ def test_what_survives_by_other_means(finished):
             assert those["cost_l1"].to_numpy() == pytest.approx(advice.cost_l1, nan_ok=True)
             far = survival.models[survival.models["kind"] == kind]["distance"]
             now = hf.load_network(today)
-            assert far.to_numpy() == pytest.approx([hf.parameter_distance(now, net) for net in made])
+            assert far.to_numpy() == pytest.approx(
+                [hf.parameter_distance(now, net) for net in made]
+            )
 
 
 def test_the_measures(finished):
@@ -233,10 +261,16 @@ def test_the_measures(finished):
     row = summary.loc["rnce", "p"]
     found = one[one["found"]]
     assert row["survival"] == pytest.approx(found["kept"].mean())
-    assert row["every_variant"] == pytest.approx((found.groupby("row")["kept"].min() == 1).mean()) == 0.0
+    assert (
+        row["every_variant"]
+        == pytest.approx((found.groupby("row")["kept"].min() == 1).mean())
+        == 0.0
+    )
     assert row["worst_kind"] == "opposite"
     assert row["worst_survival"] == 0.0
-    assert row["cost_relative"] == pytest.approx(found["cost_l1"].sum() / found["cost_nearest"].sum())
+    assert row["cost_relative"] == pytest.approx(
+        found["cost_l1"].sum() / found["cost_nearest"].sum()
+    )
     assert summary.loc["nnce", ""]["cost_relative"] == 1.0
     assert (summary["found"] == one["found"].mean()).all()
 
@@ -257,7 +291,9 @@ def test_tables_pictures_and_files(finished, tmp_path):
     assert (tmp_path / "survival.png").stat().st_size > 10_000
     assert figure.axes[0].get_title(loc="left") == "loans, net"
     assert (finished.out / "survival.md").read_text(encoding="utf-8") == text
-    assert len((finished.out / "survival.csv").read_text(encoding="utf-8").splitlines()) == 1 + 4 * 4
+    assert (
+        len((finished.out / "survival.csv").read_text(encoding="utf-8").splitlines()) == 1 + 4 * 4
+    )
     assert repr(finished.survival) == "Survival(4 kinds of change, 12 models)"
     assert "methods under change" in finished.survival._repr_html_()
     with pytest.raises(InvalidInputError, match="expected at least one method that answered"):
@@ -278,12 +314,21 @@ def test_a_killed_run_goes_on_and_more_methods_ask_for_less(tmp_path):
     )
 
     def process(folder, *more):
-        command = [sys.executable, "-c", code, str(Path(tiny_study.__file__).parent), str(folder), *more]
+        command = [
+            sys.executable,
+            "-c",
+            code,
+            str(Path(tiny_study.__file__).parent),
+            str(folder),
+            *more,
+        ]
         return subprocess.run(command, capture_output=True).returncode
 
     assert process(tmp_path / "whole") == 0
     assert process(tmp_path / "killed", "12") == -9
-    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed" / "kinds").glob("[!.]*.json")}
+    done = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "killed" / "kinds").glob("[!.]*.json")
+    }
     assert 0 < len(done) < 6
     again = tiny_study.run(
         tmp_path / "killed", seeds=1, inputs=3, retrained={}, deltas=[0.01], methods=["nnce", "rnce"],
@@ -299,7 +344,8 @@ def test_a_killed_run_goes_on_and_more_methods_ask_for_less(tmp_path):
 def test_other_processes_find_the_same(finished):
     kinds = ["bootstrap", "noise"]
     alone, several = (
-        tiny_study.run(**SMALL | {"seeds": 2, "inputs": 3}, changes_of=kinds, variants=2, n_jobs=n) for n in (1, 2)
+        tiny_study.run(**SMALL | {"seeds": 2, "inputs": 3}, changes_of=kinds, variants=2, n_jobs=n)
+        for n in (1, 2)
     )
     assert alone.survival.people.equals(several.survival.people)
 
@@ -309,15 +355,22 @@ def test_trees_take_part_and_what_needs_parameters_says_so():
         models={"trees": MODELS["boosted"]}, methods={"nnce": "nnce", "rnce": "rnce"}, changes_of=RECIPES, variants=2,
         **SMALL | {"retrained": {"complete": 2}},
     )  # fmt: skip
-    assert study.results.query("verified_label == 'p'")["validity_retrained"].between(0.5, 1.0).all()
+    assert (
+        study.results.query("verified_label == 'p'")["validity_retrained"].between(0.5, 1.0).all()
+    )
     survival = study.survival
     assert set(survival.skipped["kind"]) == {"architecture", "noise", "fine-tuning"}
     assert survival.models["distance"].isna().all()
     frame = survival.to_frame()
-    assert set(zip(frame["method"], frame["delta_label"], strict=True)) == {("nnce", ""), ("rnce", "p")}
+    assert set(zip(frame["method"], frame["delta_label"], strict=True)) == {
+        ("nnce", ""),
+        ("rnce", "p"),
+    }
     assert frame["kind"].nunique() == 8
     assert "only margins are known" in "".join(study.failures["error"])
-    assert study.results.query("verified_label == 'p' and method == 'rnce'")["delta_validity"].tolist() == [1.0]
+    assert study.results.query("verified_label == 'p' and method == 'rnce'")[
+        "delta_validity"
+    ].tolist() == [1.0]
 
 
 def test_a_recipe_that_fails_is_left_out_and_tried_again(tmp_path):
@@ -326,12 +379,16 @@ def test_a_recipe_that_fails_is_left_out_and_tried_again(tmp_path):
 
     options = {"methods": ["nnce"], **SMALL, "variants": 1, "out": tmp_path}
     study = tiny_study.run(**options, changes_of={"mine": broken, "noise": "noise"})
-    assert study.survival.skipped[["kind", "error"]].to_numpy().tolist() == [["mine", "no rows today"]]
+    assert study.survival.skipped[["kind", "error"]].to_numpy().tolist() == [
+        ["mine", "no rows today"]
+    ]
     assert "net, no mine: no rows today" in study.survival.to_markdown()
     nothing = tiny_study.run(**options, changes_of={"mine": broken}).survival
     assert (len(nothing.to_frame()), len(nothing.summary()), len(nothing.people)) == (0, 0, 0)
     assert repr(nothing) == "Survival(0 kinds of change, 0 models, 1 left out)"
-    assert tiny_study.run(**options, changes_of={"mine": steep}).survival.to_frame()["survival"].tolist() == [0.0]
+    assert tiny_study.run(**options, changes_of={"mine": steep}).survival.to_frame()[
+        "survival"
+    ].tolist() == [0.0]
 
 
 def test_a_network_behind_a_scaler_of_its_own_is_never_taken_for_one_inside():
@@ -342,7 +399,9 @@ def test_a_network_behind_a_scaler_of_its_own_is_never_taken_for_one_inside():
         network = hf.load_network(model)
         return hf.Network(network.weights, network.biases, network.classes[::-1])
 
-    study = tiny_study.run(**SMALL, methods=["rnce"], changes_of={"scaled": scaled, "backwards": backwards}, variants=1)
+    study = tiny_study.run(
+        **SMALL, methods=["rnce"], changes_of={"scaled": scaled, "backwards": backwards}, variants=1
+    )
     people = study.survival.people.set_index("kind")
     assert study.survival.models["distance"].isna().all()
     assert (people["inside"] == 0).all()
@@ -356,7 +415,9 @@ def test_a_delta_that_is_a_function_to_a_kind_of_change_is_measured_once(tmp_pat
         return hf.PlausibleShift(0.25)
 
     for _ in range(2):
-        study = tiny_study.run(tmp_path, methods=["rnce"], deltas={"m": margin}, seeds=1, inputs=3, retrained={})
+        study = tiny_study.run(
+            tmp_path, methods=["rnce"], deltas={"m": margin}, seeds=1, inputs=3, retrained={}
+        )
         assert study.results["delta"].tolist() == study.results["verified_delta"].tolist() == [0.25]
         assert study.results["delta_validity"].tolist() == [1.0]
     assert (tmp_path / "asked").read_text() == "0 "
@@ -373,11 +434,21 @@ def test_variants_are_a_whole_number():
 def test_the_command_writes_its_page(tmp_path, monkeypatch):
     extent = changes_page.ChangesExtent(rows=300, inputs=2, seeds=1, variants=1, time_limit=0.3)
     monkeypatch.setattr(changes_page, "QUICK", extent)
-    options = ["changes", "--quick", "--datasets", "breast_cancer", "--out", str(tmp_path), "--no-progress"]
+    options = [
+        "changes",
+        "--quick",
+        "--datasets",
+        "breast_cancer",
+        "--out",
+        str(tmp_path),
+        "--no-progress",
+    ]
     done = CliRunner().invoke(commands, options)
     assert done.exit_code == 0, done.output
     page = (tmp_path / "changes.md").read_text(encoding="utf-8")
-    assert page.startswith("# What survives which change\n\n**A proof covers the models inside Δ and no others.**")
+    assert page.startswith(
+        "# What survives which change\n\n**A proof covers the models inside Δ and no others.**"
+    )
     assert "holdfast benchmark changes --out out/changes --quick --datasets breast_cancer" in page
     assert all(f"**{recipe.name}**: {recipe.sentence}" in page for recipe in RECIPES)
     for model in ("network", "boosted-trees"):
@@ -401,4 +472,6 @@ def test_the_page_in_the_documents_is_of_this_command(root):
     assert "\nholdfast benchmark changes --out out/changes --page docs/changes.md\n" in page
     assert all(f"**{recipe.name}**: {recipe.sentence}" in page for recipe in RECIPES)
     for model, (*_, tables) in changes_page.MODELS.items():
-        assert [name for name in changes_page.TABLES if f"\n### {name}, {model}\n" in page] == list(tables)
+        assert [name for name in changes_page.TABLES if f"\n### {name}, {model}\n" in page] == list(
+            tables
+        )

@@ -7,11 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from holdfast.milp.builder import ProgramBuilder
-from holdfast.milp.relaxation import Relaxation
+from holdfast.milp._builder import ProgramBuilder
+from holdfast.milp._relaxation import Relaxation
 
 
-def _program(rng: np.random.Generator, spread: int) -> tuple[ProgramBuilder, np.ndarray, list[float]]:
+def _program(
+    rng: np.random.Generator, spread: int
+) -> tuple[ProgramBuilder, np.ndarray, list[float]]:
     """Variables and rows in units of 2^-spread to 2^spread, a point that just satisfies the rows, and the costs."""
     n, m = int(rng.integers(2, 6)), int(rng.integers(1, 6))
     units = 2.0 ** rng.integers(-spread, spread + 1, n)

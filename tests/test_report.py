@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 import holdfast as hf
 from holdfast.cli import app
 from holdfast.errors import HoldfastError, InvalidInputError
-from holdfast.generators.base import RecourseReason
-from holdfast.generators.radii import Radii
-from holdfast.generators.stated import recourse_from
-from holdfast.presentation.report.counter import costliest_changes
-from holdfast.presentation.report.gather import gather
-from holdfast.presentation.report.page import render
+from holdfast.generators._base import RecourseReason
+from holdfast.generators._radii import Radii
+from holdfast.generators._stated import recourse_from
+from holdfast.presentation.report._counter import costliest_changes
+from holdfast.presentation.report._gather import gather
+from holdfast.presentation.report._page import render
 from recourse_cases import make_case
 
 DATE = "2026-11-16"
@@ -35,7 +35,13 @@ def advice(case, generator=None, changes="case", people=None):
     generator = hf.NNCE(case.candidates) if generator is None else generator
     people = case.people if people is None else people
     return hf.explain(
-        case.network, people, target=case.target, changes=changes, generator=generator, space=case.space, progress=False
+        case.network,
+        people,
+        target=case.target,
+        changes=changes,
+        generator=generator,
+        space=case.space,
+        progress=False,
     )
 
 
@@ -120,8 +126,16 @@ def test_a_method_made_under_another_delta_is_certified_under_this_one(case, rob
     ("spoil", "message"),
     [
         (lambda case, told: dataclasses.replace(told, targets=1 - told.targets), "target"),
-        (lambda case, told: dataclasses.replace(told, factuals=told.factuals.set_axis(range(40))), "other keys"),
-        (lambda case, told: dataclasses.replace(told, factuals=told.factuals.assign(age=18)), "other values"),
+        (
+            lambda case, told: dataclasses.replace(
+                told, factuals=told.factuals.set_axis(range(40))
+            ),
+            "other keys",
+        ),
+        (
+            lambda case, told: dataclasses.replace(told, factuals=told.factuals.assign(age=18)),
+            "other values",
+        ),
         (lambda case, told: advice(case, people=case.people.head(7)), "40 people, got 7"),
         (lambda case, told: 5, "what `explain` returns"),
     ],
@@ -149,7 +163,12 @@ def test_people_say_what_the_tables_say(contents, robust, case):
         assert list(person.before) == case.people[names].iloc[row].tolist()
         assert person.cost == (robust.cost_l1[row] if robust.found[row] else None)
         if not robust.found[row]:
-            assert (person.after, person.advice, person.verdict, person.counter) == ((), (), "", None)
+            assert (person.after, person.advice, person.verdict, person.counter) == (
+                (),
+                (),
+                "",
+                None,
+            )
             assert person.reason == robust.reason[row] != ""
             continue
         assert list(person.after) == robust.counterfactuals[names].iloc[row].tolist()
@@ -161,7 +180,9 @@ def test_people_say_what_the_tables_say(contents, robust, case):
 
 def test_whole_numbers_stay_whole_although_someone_has_no_answer(contents, robust):
     assert not robust.found.all()
-    kinds = {column.name: type(contents.people[0].before[i]) for i, column in enumerate(contents.columns)}
+    kinds = {
+        column.name: type(contents.people[0].before[i]) for i, column in enumerate(contents.columns)
+    }
     assert kinds == {
         "age": int, "income": int, "savings": float, "months_of_history": int, "months_in_job": int,
         "job": str, "home": str, "guarantor": bool,
@@ -183,33 +204,52 @@ def test_moves_by_hand(contents, robust):
     before, after = robust.factuals[robust.found], robust.counterfactuals[robust.found]
     found = {moves.column.name: moves for moves in contents.moves}
     assert "age" not in found
-    assert [moves.changed for moves in contents.moves] == sorted((m.changed for m in contents.moves), reverse=True)
+    assert [moves.changed for moves in contents.moves] == sorted(
+        (m.changed for m in contents.moves), reverse=True
+    )
     for name in ("income", "savings", "months_of_history", "months_in_job"):
         step = after[name].astype(float).to_numpy() - before[name].to_numpy()
         step = step[step != 0]
         moves = found[name]
-        assert (moves.changed, moves.up, moves.down) == (len(step), (step > 0).sum(), (step < 0).sum())
+        assert (moves.changed, moves.up, moves.down) == (
+            len(step),
+            (step > 0).sum(),
+            (step < 0).sum(),
+        )
         # Of whole units and steps, changes that somebody was told.
         how = "linear" if robust.space[name].grid is None else "nearest"
-        assert (moves.low, moves.median, moves.high) == pytest.approx(np.quantile(step, [0.1, 0.5, 0.9], method=how))
+        assert (moves.low, moves.median, moves.high) == pytest.approx(
+            np.quantile(step, [0.1, 0.5, 0.9], method=how)
+        )
     for name in ("job", "home"):
         pairs = pd.DataFrame({"old": before[name].to_numpy(), "new": after[name].to_numpy()})
         pairs = pairs[pairs["old"] != pairs["new"]]
         assert found[name].changed == len(pairs)
         counted = pairs.value_counts().to_dict()
-        assert {(old, new): count for old, new, count in found[name].swaps}.items() <= counted.items()
+        assert {
+            (old, new): count for old, new, count in found[name].swaps
+        }.items() <= counted.items()
         assert found[name].swaps[0][2] == max(counted.values())
 
 
 def test_columns_go_by_their_labels(case):
     space = case.space.constrained(labels={"income": "yearly income"}, units={"income": "USD"})
     told = hf.explain(
-        case.network, case.people, target=1, changes=case.changes, generator=hf.NNCE(case.candidates), space=space
+        case.network,
+        case.people,
+        target=1,
+        changes=case.changes,
+        generator=hf.NNCE(case.candidates),
+        space=space,
     )
     contents = gather(told, date=DATE)
     column = next(column for column in contents.columns if column.name == "income")
     assert (column.label, column.unit) == ("yearly income", "USD")
-    assert any(text.startswith("raise yearly income from ") for person in contents.people for text in person.advice)
+    assert any(
+        text.startswith("raise yearly income from ")
+        for person in contents.people
+        for text in person.advice
+    )
 
 
 # ---------------------------------------------------------------------- groups
@@ -220,7 +260,12 @@ def test_groups_are_what_pandas_says(case, robust):
     slices = gather(robust, groups={"sex": sex}, date=DATE).slices
     needed = ~pd.Series(robust.reason).str.startswith("already").to_numpy()
     frame = pd.DataFrame(
-        {"sex": sex.to_numpy(), "cost": robust.cost_l1, "found": robust.found, "robust": robust.robust}
+        {
+            "sex": sex.to_numpy(),
+            "cost": robust.cost_l1,
+            "found": robust.found,
+            "robust": robust.robust,
+        }
     )[needed]
     expected = frame.groupby("sex").agg(
         people=("found", "size"),
@@ -233,7 +278,11 @@ def test_groups_are_what_pandas_says(case, robust):
     assert [group.name for group in slices[0].groups] == ["f", "m"]
     for group in slices[0].groups:
         row = expected.loc[group.name]
-        assert (group.people, group.found, group.robust) == (row["people"], row["found"], row["robust"])
+        assert (group.people, group.found, group.robust) == (
+            row["people"],
+            row["found"],
+            row["robust"],
+        )
         assert (group.mean_cost, group.median_cost) == pytest.approx((row["mean"], row["median"]))
     assert "Fewer than 30 people" in slices[0].note
     assert "already" in slices[0].note
@@ -265,11 +314,17 @@ def test_protected_attributes_of_the_space_come_first_and_ages_in_bands(case):
     needed = np.array([not text.startswith("already") for text in told.reason])
     counts = np.histogram(people["age"][needed], [-np.inf, *edges, np.inf])[0]
     assert [group.people for group in age.groups] == counts.tolist()
-    assert sum(group.people for group in sex.groups) == sum(group.people for group in home.groups) == needed.sum()
+    assert (
+        sum(group.people for group in sex.groups)
+        == sum(group.people for group in home.groups)
+        == needed.sum()
+    )
 
 
 def test_groups_with_gaps_and_with_many_labels(case, robust):
-    labels = pd.Series([None, *(f"l{i:02}" for i in range(20)), *["common"] * 19], index=case.people.index)
+    labels = pd.Series(
+        [None, *(f"l{i:02}" for i in range(20)), *["common"] * 19], index=case.people.index
+    )
     groups = gather(robust, groups={"x": labels}, date=DATE).slices[0]
     assert "11 commonest of 21 groups" in groups.note
     names = [group.name for group in groups.groups]
@@ -284,7 +339,10 @@ def test_groups_go_by_key_where_keys_are_unique(case):
     told = advice(case, people=people)
     sex = pd.Series(["f", "m"] * 20, index=people.index)
     mixed = sex.sample(frac=1.0, random_state=0)
-    assert gather(told, groups={"sex": mixed}, date=DATE).slices == gather(told, groups={"sex": sex}, date=DATE).slices
+    assert (
+        gather(told, groups={"sex": mixed}, date=DATE).slices
+        == gather(told, groups={"sex": sex}, date=DATE).slices
+    )
     with pytest.raises(InvalidInputError, match="got none for 'p0'"):
         gather(told, groups={"sex": sex.drop("p0")})
     with pytest.raises(InvalidInputError, match="columns of the people's table, got 'sex'"):
@@ -334,7 +392,13 @@ def test_missing_rows_keep_their_reasons():
     case = make_case("logistic regression", "mixed", n_people=14)
     fixed = case.space.constrained(immutable=[name for name in case.space.names if name != "home"])
     told = hf.explain(
-        case.network, case.people, target=1, changes=case.changes, generator=hf.Closest(), space=fixed, progress=False
+        case.network,
+        case.people,
+        target=1,
+        changes=case.changes,
+        generator=hf.Closest(),
+        space=fixed,
+        progress=False,
     )
     contents = gather(told, date=DATE)
     absent = pd.Series(told.reason[~told.found]).value_counts()
@@ -347,7 +411,9 @@ def test_missing_rows_keep_their_reasons():
 
 
 def test_many_reasons_are_put_together(naive):
-    reasons = np.array([f"{'proven: ' if i % 2 else ''}reason {i}" for i in range(40)], dtype=object)
+    reasons = np.array(
+        [f"{'proven: ' if i % 2 else ''}reason {i}" for i in range(40)], dtype=object
+    )
     told = nobody_found(naive, reasons)
     missing = gather(told, date=DATE).missing
     # In the order of the alphabet, since each is there once; "proven: reason 1" comes before "reason 0".
@@ -368,14 +434,21 @@ def nobody_found(told, reasons):
 def test_nobody_found(naive):
     contents = gather(nobody_found(naive, np.full(40, "out of reach", dtype=object)), date=DATE)
     method = contents.methods[0]
-    assert (method.found, method.robust, method.mean_cost, method.median_radius) == (0, 0, None, None)
+    assert (method.found, method.robust, method.mean_cost, method.median_radius) == (
+        0,
+        0,
+        None,
+        None,
+    )
     assert contents.missing[0].people == 40
     assert contents.promise[0].startswith("0 of 39 people (0%) who do not have class 1 today")
     assert all(moves.changed == 0 for moves in contents.moves)
 
 
 def test_nobody_in_need(case):
-    accepted = case.candidates[case.network.predict(case.space.encode(case.candidates)) == 1].head(7)
+    accepted = case.candidates[case.network.predict(case.space.encode(case.candidates)) == 1].head(
+        7
+    )
     contents = gather(advice(case, people=accepted), groups="home")
     assert contents.promise == ("All 7 people have class 1 already, so nobody needed advice.",)
     assert [(one.people, one.proven, one.needed) for one in contents.missing] == [(7, False, False)]
@@ -384,17 +457,23 @@ def test_nobody_in_need(case):
 
 def test_who_has_the_class_is_for_the_model_to_say(case):
     """A file may give no reason for people without advice, or advise those who have the class already."""
-    accepted = case.candidates[case.network.predict(case.space.encode(case.candidates)) == 1].head(2)
+    accepted = case.candidates[case.network.predict(case.space.encode(case.candidates)) == 1].head(
+        2
+    )
     people = pd.concat([case.people.head(3), accepted])
     told = advice(case, people=people)
-    given = told.counterfactuals.astype(object).where(np.broadcast_to(told.found[:, None], told.counterfactuals.shape))
+    given = told.counterfactuals.astype(object).where(
+        np.broadcast_to(told.found[:, None], told.counterfactuals.shape)
+    )
     stated = recourse_from(case.network, people, given, target=1, space=case.space)
     needed = int((case.network.predict(case.space.encode(people)) != 1).sum())
     contents = gather(stated, groups="home")
     assert f"{needed} people who do not have class 1" in contents.promise[0]
     assert sum(group.people for group in contents.slices[0].groups) == needed
     stated = recourse_from(case.network, accepted, accepted, target=1, space=case.space)
-    assert any("2 people had the class already, and got advice" in limit for limit in gather(stated).limits)
+    assert any(
+        "2 people had the class already, and got advice" in limit for limit in gather(stated).limits
+    )
 
 
 def test_no_rows(naive):
@@ -424,10 +503,17 @@ def test_counter_models_are_as_close_as_the_radius_and_inside_only_where_broken(
         assert counter.margin_today >= 0
         assert counter.margin_counter <= 0
         logits = case.network.logits(told.points[[row]])[0]
-        margin = logits[0] if len(logits) == 1 else logits[case.target] - np.delete(logits, case.target).max()
+        margin = (
+            logits[0]
+            if len(logits) == 1
+            else logits[case.target] - np.delete(logits, case.target).max()
+        )
         assert counter.margin_today == pytest.approx(margin)
         assert all(change.effect < 0 for change in counter.changes)
-        assert all(abs(change.changed - change.today) <= counter.distance * (1 + 1e-9) for change in counter.changes)
+        assert all(
+            abs(change.changed - change.today) <= counter.distance * (1 + 1e-9)
+            for change in counter.changes
+        )
         assert len(counter.changes) == 4
     assert seen
 
@@ -438,7 +524,9 @@ def test_the_changes_that_cost_most_are_those_of_a_finite_difference():
     row = int(np.flatnonzero(told.found)[0])
     point = told.points[row]
     radius = hf.certified_radius(case.network, point[None], case.target).upper[0]
-    witness = hf.certify(case.network, point[None], case.target, hf.PlausibleChanges(1.1 * radius)).witness(0)
+    witness = hf.certify(
+        case.network, point[None], case.target, hf.PlausibleChanges(1.1 * radius)
+    ).witness(0)
     rival = next(k for k in np.argsort(-witness.logits(point[None])[0]) if k != case.target)
     direction = np.zeros(3)
     direction[case.target], direction[rival] = 1.0, -1.0
@@ -447,11 +535,15 @@ def test_the_changes_that_cost_most_are_those_of_a_finite_difference():
         for cell in np.ndindex(*case.network.weights[layer].shape):
             weights = [weight.copy() for weight in case.network.weights]
             weights[layer][cell] += 1e-7 * (witness.weights[layer][cell] - weights[layer][cell])
-            effects.append(_slope(case.network, hf.Network(weights, case.network.biases), point, direction))
+            effects.append(
+                _slope(case.network, hf.Network(weights, case.network.biases), point, direction)
+            )
         for cell in range(len(case.network.biases[layer])):
             biases = [bias.copy() for bias in case.network.biases]
             biases[layer][cell] += 1e-7 * (witness.biases[layer][cell] - biases[layer][cell])
-            effects.append(_slope(case.network, hf.Network(case.network.weights, biases), point, direction))
+            effects.append(
+                _slope(case.network, hf.Network(case.network.weights, biases), point, direction)
+            )
     found = costliest_changes(case.network, witness, point, case.target, 6)
     assert [change.effect for change in found] == pytest.approx(sorted(effects)[:6], abs=1e-6)
 
@@ -505,17 +597,27 @@ def test_a_radius_for_each_layer(case):
 
 def test_a_radius_for_each_parameter(case):
     told, rng = advice(case, changes=hf.PlausibleChanges(0.012)), np.random.default_rng(0)
-    sides = [0.012 * rng.random((2, *part.shape)) for part in (*case.network.weights, *case.network.biases)]
+    sides = [
+        0.012 * rng.random((2, *part.shape))
+        for part in (*case.network.weights, *case.network.biases)
+    ]
     sides[0][0, 0, 0] = 0.012
-    changes = hf.PlausibleChanges(sides[: len(case.network.weights)], biases=sides[len(case.network.weights) :])
+    changes = hf.PlausibleChanges(
+        sides[: len(case.network.weights)], biases=sides[len(case.network.weights) :]
+    )
     # Whoever is safe in the larger box is so in this one; of the others nothing is known.
-    verdicts = np.array([hf.Verdict.UNKNOWN if v is hf.Verdict.NOT_ROBUST else v for v in told.verdict], dtype=object)
+    verdicts = np.array(
+        [hf.Verdict.UNKNOWN if v is hf.Verdict.NOT_ROBUST else v for v in told.verdict],
+        dtype=object,
+    )
     told = dataclasses.replace(told, changes=changes, verdict=verdicts)
     measured = hf.delta_calibrated([0.001 * i for i in range(1, 10)], coverage=0.8)
     chosen = dataclasses.replace(measured, delta=changes.delta, biases=changes.biases)
     contents = gather(told, calibrated=chosen, date=DATE, counter_models=False)
     assert (contents.delta, contents.least_delta) == (0.012, changes.least)
-    assert contents.promise[1].endswith("every model within a radius for each parameter, at most 0.012.")
+    assert contents.promise[1].endswith(
+        "every model within a radius for each parameter, at most 0.012."
+    )
     assert "retraining, a radius for each parameter, at most 0.012; what" in contents.promise[-1]
     assert contents.calibrated.covered
     assert any("a radius for each parameter" in limit for limit in contents.limits)
@@ -530,7 +632,9 @@ def test_a_radius_for_each_parameter(case):
     for smaller in (0.999 * sides[0], sides[0] * (np.arange(2) == 0)[:, None, None]):
         less = hf.PlausibleChanges([smaller, *changes.delta[1:]], biases=changes.biases)
         part = dataclasses.replace(told, changes=less)
-        assert not gather(part, calibrated=chosen, date=DATE, counter_models=False).calibrated.covered
+        assert not gather(
+            part, calibrated=chosen, date=DATE, counter_models=False
+        ).calibrated.covered
 
 
 def test_only_weights_move(case):
@@ -538,7 +642,9 @@ def test_only_weights_move(case):
     told = advice(case, changes=changes)
     method = gather(told, date=DATE).methods[0]
     for delta in (0.002, 0.005, 0.02):
-        certs = hf.certify(case.network, told.points[told.found], 1, hf.PlausibleChanges(delta, biases=False))
+        certs = hf.certify(
+            case.network, told.points[told.found], 1, hf.PlausibleChanges(delta, biases=False)
+        )
         assert value_at(method.survival, delta) == pytest.approx(certs.robust.mean())
 
 
@@ -548,8 +654,12 @@ def test_where_the_biases_stay_retraining_is_not_covered(case, calibrated):
     told = advice(case, changes=hf.PlausibleChanges(0.005, biases=False))
     contents = gather(told, calibrated=calibrated, date=DATE)
     assert not contents.calibrated.covered
-    assert contents.promise[-1].startswith("Δ leaves the biases as they are, which retraining moves too, so nothing")
-    assert not any("covers" in sentence or "proven to hold up to" in sentence for sentence in contents.promise)
+    assert contents.promise[-1].startswith(
+        "Δ leaves the biases as they are, which retraining moves too, so nothing"
+    )
+    assert not any(
+        "covers" in sentence or "proven to hold up to" in sentence for sentence in contents.promise
+    )
     assert any(limit.startswith("The biases stay as they are") for limit in contents.limits)
 
 
@@ -560,7 +670,9 @@ def test_a_calibrated_delta_for_each_layer(case):
     assert gather(told, calibrated=chosen, date=DATE).calibrated.covered
     smaller = advice(case, changes=hf.PlausibleChanges((0.0039, 0.008, 0.002)))
     assert not gather(smaller, calibrated=chosen, date=DATE).calibrated.covered
-    assert gather(advice(case, changes=hf.PlausibleChanges(0.008)), calibrated=chosen, date=DATE).calibrated.covered
+    assert gather(
+        advice(case, changes=hf.PlausibleChanges(0.008)), calibrated=chosen, date=DATE
+    ).calibrated.covered
 
 
 def test_delta_is_never_said_to_be_more_than_it_is(case):
@@ -592,7 +704,9 @@ def test_another_norm_without_hidden_layers():
     told = advice(case, changes=changes)
     contents = gather(told, date=DATE)
     for delta in (0.01, 0.02, 0.05):
-        certs = hf.certify(case.network, told.points[told.found], 1, hf.PlausibleChanges(delta, norm=2))
+        certs = hf.certify(
+            case.network, told.points[told.found], 1, hf.PlausibleChanges(delta, norm=2)
+        )
         assert value_at(contents.methods[0].survival, delta) == pytest.approx(certs.robust.mean())
     for person in contents.people:
         if person.counter is not None:
@@ -600,9 +714,16 @@ def test_another_norm_without_hidden_layers():
 
 
 def test_hidden_layers_without_activation_have_no_radii(case):
-    network = hf.Network(case.network.weights, case.network.biases, activations=("identity", "relu"))
+    network = hf.Network(
+        case.network.weights, case.network.biases, activations=("identity", "relu")
+    )
     told = hf.explain(
-        network, case.people, target=1, changes=case.changes, generator=hf.NNCE(case.candidates), space=case.space
+        network,
+        case.people,
+        target=1,
+        changes=case.changes,
+        generator=hf.NNCE(case.candidates),
+        space=case.space,
     )
     contents = gather(told, date=DATE)
     assert contents.methods[0].survival is None
@@ -611,7 +732,9 @@ def test_hidden_layers_without_activation_have_no_radii(case):
 
 def test_unknown_is_never_safe(naive):
     """All verdicts taken back: the radii may still be known, but none of them is said to exceed Δ's."""
-    outcome = dataclasses.replace(naive.certificates.outcome, verdict=np.zeros(len(naive.certificates), dtype=np.int8))
+    outcome = dataclasses.replace(
+        naive.certificates.outcome, verdict=np.zeros(len(naive.certificates), dtype=np.int8)
+    )
     certificates = dataclasses.replace(naive.certificates, outcome=outcome)
     verdict = naive.verdict.copy()
     verdict[naive.found] = hf.Verdict.UNKNOWN
@@ -641,7 +764,9 @@ def test_the_fine_print_says_how_wide_the_widest_radius_is(naive):
 def test_radii_not_wanted(naive):
     contents = gather(naive, radii=False, date=DATE)
     assert contents.methods[0].survival is None
-    assert {person.counter is not None for person in contents.people if person.verdict == "NOT_ROBUST"} == {True}
+    assert {
+        person.counter is not None for person in contents.people if person.verdict == "NOT_ROBUST"
+    } == {True}
     # Without a radius nobody knows how close a model can come.
     assert {person.counter.closest for person in contents.people if person.counter} == {False}
     known = gather(naive, date=DATE).people
@@ -652,9 +777,16 @@ def test_radii_not_wanted(naive):
 
 
 def test_advice_that_no_model_breaks():
-    network, people = hf.Network([[[1.0, 1.0]]], [[1.0]]), pd.DataFrame({"u": [-5.0, 0.0], "v": [0.0, 0.0]})
+    network, people = (
+        hf.Network([[[1.0, 1.0]]], [[1.0]]),
+        pd.DataFrame({"u": [-5.0, 0.0], "v": [0.0, 0.0]}),
+    )
     told = hf.explain(
-        network, people, target=1, changes=hf.PlausibleChanges(0.1, biases=False), generator=hf.NNCE(people)
+        network,
+        people,
+        target=1,
+        changes=hf.PlausibleChanges(0.1, biases=False),
+        generator=hf.NNCE(people),
     )
     contents = gather(told, date=DATE)
     assert contents.people[0].radius == 1e6
@@ -663,10 +795,19 @@ def test_advice_that_no_model_breaks():
 
 
 def test_a_column_may_be_called_bias():
-    network, people = hf.Network([[[-1.0, 1.0]]], [[0.0]]), pd.DataFrame({"bias": [0.9, 0.3], "income": [0.5, 0.9]})
-    told = hf.explain(network, people, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.NNCE(people))
+    network, people = (
+        hf.Network([[[-1.0, 1.0]]], [[0.0]]),
+        pd.DataFrame({"bias": [0.9, 0.3], "income": [0.5, 0.9]}),
+    )
+    told = hf.explain(
+        network, people, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.NNCE(people)
+    )
     where = {change.where for change in gather(told, date=DATE).people[0].counter.changes}
-    assert where == {"weight of bias in the score", "weight of income in the score", "bias of the score"}
+    assert where == {
+        "weight of bias in the score",
+        "weight of income in the score",
+        "bias of the score",
+    }
 
 
 # ---------------------------------------------------------------------- the calibrated delta, sentences, keys
@@ -698,9 +839,13 @@ def test_the_outcome_in_words(naive):
 def test_a_delta_of_ones_own(case, naive):
     contents = gather(naive, calibrated=0.0123, date=DATE)
     assert contents.calibrated.delta == 0.0123
-    survive = int((hf.certified_radius(case.network, naive.points[naive.found], 1).lower > 0.0123).sum())
+    survive = int(
+        (hf.certified_radius(case.network, naive.points[naive.found], 1).lower > 0.0123).sum()
+    )
     found = int(naive.found.sum())
-    assert any(s.startswith(f"{survive} of {found} promises") and "0.0123" in s for s in contents.promise)
+    assert any(
+        s.startswith(f"{survive} of {found} promises") and "0.0123" in s for s in contents.promise
+    )
     for wrong in (0.0, math.nan, -1, True, "0.1"):
         with pytest.raises(InvalidInputError, match="calibrated: expected a delta"):
             gather(naive, calibrated=wrong)
@@ -717,15 +862,27 @@ def test_sentences_count(naive):
     assert contents.promise[1].startswith(f"{safe} of {found} promises")
     assert contents.promise[2].startswith(f"{found - safe} are not")
     assert dict(contents.facts)["People"] == "40"
-    assert any(limit.startswith(f"{40 - needed} ") and "had the class already" in limit for limit in contents.limits)
+    assert any(
+        limit.startswith(f"{40 - needed} ") and "had the class already" in limit
+        for limit in contents.limits
+    )
 
 
 def test_keys_and_titles_are_the_callers(naive):
-    odd = ['<script>alert("x")</script>', 'O\'Neil & "sons"', "Zoë 王 \u202e", *[f"k{i}" for i in range(37)]]
+    odd = [
+        '<script>alert("x")</script>',
+        'O\'Neil & "sons"',
+        "Zoë 王 \u202e",
+        *[f"k{i}" for i in range(37)],
+    ]
     contents = gather(naive, keys=odd, title="<b>T</b>", name="m & n", date=DATE)
     assert [person.key for person in contents.people] == odd
     assert (contents.title, contents.methods[0].name) == ("<b>T</b>", "m & n")
-    assert [person.key for person in gather(naive, date=DATE).people][:3] == ["person 0", "person 0", "person 1"]
+    assert [person.key for person in gather(naive, date=DATE).people][:3] == [
+        "person 0",
+        "person 0",
+        "person 1",
+    ]
     with pytest.raises(InvalidInputError, match="each of the 40 people, got 2"):
         gather(naive, keys=["a", "b"])
     with pytest.raises(InvalidInputError, match="date"):
@@ -749,7 +906,13 @@ def test_texts_that_no_file_can_hold_are_refused(tmp_path, robust):
 
 def test_the_page_is_written_whole_and_says_the_same_again(tmp_path, robust, naive):
     odd = ['<script>alert("x")</script>', *[f"k{i}" for i in range(39)]]
-    options = {"others": {"naïve & plain": naive}, "keys": odd, "date": DATE, "groups": ["home"], "title": "<b>T</b>"}
+    options = {
+        "others": {"naïve & plain": naive},
+        "keys": odd,
+        "date": DATE,
+        "groups": ["home"],
+        "title": "<b>T</b>",
+    }
     path = robust.report(tmp_path / "report.html", **options)
     page = path.read_text(encoding="utf-8")
     assert page.lower().startswith("<!doctype html>")
@@ -791,15 +954,28 @@ def test_stated_advice_of_another_class_is_refused(case, robust):
     with pytest.raises(InvalidInputError, match="another class under this model for"):
         recourse_from(case.network, case.people, robust.counterfactuals, target=0, space=case.space)
     with pytest.raises(InvalidInputError, match="each of the 40 counterfactuals, got 3"):
-        recourse_from(case.network, case.people.head(3), robust.counterfactuals, target=1, space=case.space)
+        recourse_from(
+            case.network, case.people.head(3), robust.counterfactuals, target=1, space=case.space
+        )
     with pytest.raises(InvalidInputError, match="expected the column 'age'"):
-        recourse_from(case.network, case.people, robust.counterfactuals.drop(columns="age"), target=1, space=case.space)
+        recourse_from(
+            case.network,
+            case.people,
+            robust.counterfactuals.drop(columns="age"),
+            target=1,
+            space=case.space,
+        )
 
 
 def test_stated_advice_that_breaks_a_constraint_says_so(case, robust):
     narrow = case.space.constrained(immutable=["income", "savings", "home"])
     told = recourse_from(
-        case.network, case.people, robust.counterfactuals, target=1, changes=case.changes, space=narrow
+        case.network,
+        case.people,
+        robust.counterfactuals,
+        target=1,
+        changes=case.changes,
+        space=narrow,
     )
     np.testing.assert_array_equal(told.found, robust.found)
     remarked = [row for row in np.flatnonzero(told.found) if told.reason[row]]
@@ -842,7 +1018,14 @@ def options(folder):
 
 
 def report(folder, *more):
-    command = ["report", str(folder / "rnce.csv"), *options(folder), "--out", str(folder / "report.html"), *more]
+    command = [
+        "report",
+        str(folder / "rnce.csv"),
+        *options(folder),
+        "--out",
+        str(folder / "report.html"),
+        *more,
+    ]
     return CliRunner().invoke(app, command)
 
 
@@ -852,19 +1035,27 @@ def test_the_command_writes_what_the_library_writes(files, case):
         "--group", "sex", "--title", "Loans", "--date", DATE,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    people = case.people.assign(sex=["f", "m"] * 20).set_axis(pd.Index([f"0{i}" for i in range(40)], name="id"))
-    told, other = (advice(case, generator(case.candidates), people=people) for generator in (hf.RNCE, hf.NNCE))
+    people = case.people.assign(sex=["f", "m"] * 20).set_axis(
+        pd.Index([f"0{i}" for i in range(40)], name="id")
+    )
+    told, other = (
+        advice(case, generator(case.candidates), people=people) for generator in (hf.RNCE, hf.NNCE)
+    )
     assert f"40 people, {told.found.sum()} with advice." in done.output
     assert f"{told.robust.sum()} of these promises hold under every model within" in done.output
     written = dataclasses.replace(told, generator=None).report(
         files / "library.html", name="rnce", others={"nnce": other}, calibrated=0.004, groups=["sex"], title="Loans",
         date=DATE,
     )  # fmt: skip
-    assert (files / "report.html").read_text(encoding="utf-8") == written.read_text(encoding="utf-8")
+    assert (files / "report.html").read_text(encoding="utf-8") == written.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_command_without_a_schema_and_without_delta(tmp_path):
-    network = hf.Network([[[-1.0, 1.0], [0.0, 0.2], [1.0, -1.0]]], [[0.0, 0.0, 0.0]], classes=["yes", "maybe", "no"])
+    network = hf.Network(
+        [[[-1.0, 1.0], [0.0, 0.2], [1.0, -1.0]]], [[0.0, 0.0, 0.0]], classes=["yes", "maybe", "no"]
+    )
     people = pd.DataFrame({"debt": [0.7, 0.9, 0.2, 0.8], "income": [0.5, 0.1, 0.1, 0.2]})
     told = hf.explain(network, people, target="yes", generator=hf.NNCE([[0.7, 0.95], [0.3, 0.4]]))
     network.save(tmp_path / "model.npz")
@@ -923,7 +1114,15 @@ def test_a_report_on_a_public_table(tmp_path, data_dir, monkeypatch):
     denied = X[classifier.predict(space.encode(X)) != 1].head(150)
     changes = hf.PlausibleChanges(0.02)
     robust, naive = (
-        hf.explain(classifier, denied, target=1, changes=changes, generator=generator(X), space=space, progress=False)
+        hf.explain(
+            classifier,
+            denied,
+            target=1,
+            changes=changes,
+            generator=generator(X),
+            space=space,
+            progress=False,
+        )
         for generator in (hf.RNCE, hf.NNCE)
     )
     path = robust.report(tmp_path / "report.html", others={"nearest neighbour": naive}, date=DATE)

@@ -12,8 +12,8 @@ import pytest
 import report_cases as cases
 from browser import browser, visit  # noqa: F401  # fixtures
 from holdfast import _numbers as numbers
-from holdfast.presentation.report.contents import Contents, Value
-from holdfast.presentation.report.page import render
+from holdfast.presentation.report._contents import Contents, Value
+from holdfast.presentation.report._page import render
 
 PHONE = {"viewport": {"width": 390, "height": 800}}
 
@@ -47,9 +47,15 @@ def column(page, number: int) -> list[str]:
 def violations(page) -> list[str]:
     from axe_playwright_python.sync_playwright import Axe
 
-    rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "resultTypes": ["violations"]}
+    rules = {
+        "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"],
+        "resultTypes": ["violations"],
+    }
     found = Axe().run(page, options=rules).response["violations"]
-    return [f"{one['impact']} {one['id']}: {[node['html'][:120] for node in one['nodes'][:3]]}" for one in found]
+    return [
+        f"{one['impact']} {one['id']}: {[node['html'][:120] for node in one['nodes'][:3]]}"
+        for one in found
+    ]
 
 
 def test_the_page_loads_alone(report, contents):
@@ -59,13 +65,16 @@ def test_the_page_loads_alone(report, contents):
 
 @pytest.mark.parametrize(("way", "presses"), [("ascending", 1), ("descending", 2)])
 @pytest.mark.parametrize(("head", "number", "take"), [("Cost", 3, "cost"), ("Radius", 4, "radius")])
-def test_people_are_sorted_and_those_without_a_value_come_last(report, contents, head, number, take, way, presses):
+def test_people_are_sorted_and_those_without_a_value_come_last(
+    report, contents, head, number, take, way, presses
+):
     button = report.locator("#everyone").get_by_role("button", name=head)
     for _ in range(presses):
         button.click()
     assert report.locator("#everyone th[aria-sort]").get_attribute("aria-sort") == way
     values = sorted(
-        (value for person in contents.people if (value := getattr(person, take)) is not None), reverse=presses == 2
+        (value for person in contents.people if (value := getattr(person, take)) is not None),
+        reverse=presses == 2,
     )
     shown = numbers.figure if take == "cost" else numbers.radius
     assert column(report, number) == [shown(value) for value in values[:50]]
@@ -87,7 +96,11 @@ def test_keys_are_sorted_as_people_count(visit, tmp_path):  # noqa: F811
 def test_people_are_filtered_by_text_and_verdict_and_counted_aloud(report, contents):
     page = report
     page.locator("#find").fill("HOUSING")
-    housing = [person for person in contents.people if any("housing" in sentence for sentence in person.advice)]
+    housing = [
+        person
+        for person in contents.people
+        if any("housing" in sentence for sentence in person.advice)
+    ]
     assert 0 < len(housing) < len(contents.people)
     assert page.locator("#counted").inner_text() == f"{len(housing)} of 120 people"
     page.locator("#only").select_option(label="can be broken")
@@ -104,8 +117,13 @@ def test_people_are_filtered_by_text_and_verdict_and_counted_aloud(report, conte
 def test_other_tables_sort_too(report, contents):
     table = report.locator("table.moves")
     table.get_by_role("button", name="Up").click()
-    shown = [int(text) for text in table.locator("tbody tr > :nth-child(3):not([colspan])").all_inner_texts()]
-    assert shown == sorted((move.up for move in contents.moves if move.column.numeric), reverse=True)
+    shown = [
+        int(text)
+        for text in table.locator("tbody tr > :nth-child(3):not([colspan])").all_inner_texts()
+    ]
+    assert shown == sorted(
+        (move.up for move in contents.moves if move.column.numeric), reverse=True
+    )
 
 
 def amount(value: Value, percent: str) -> str:
@@ -116,7 +134,11 @@ def amount(value: Value, percent: str) -> str:
 
 
 def first(contents: Contents, verdict: str) -> int:
-    return next(i for i, person in enumerate(contents.people) if person.verdict == verdict and len(person.advice) > 1)
+    return next(
+        i
+        for i, person in enumerate(contents.people)
+        if person.verdict == verdict and len(person.advice) > 1
+    )
 
 
 def test_a_person_opens_with_a_click_and_says_everything(report, contents):
@@ -169,7 +191,11 @@ def test_a_person_opens_with_the_keyboard_and_closes_with_escape_and_back(report
     page.keyboard.press("Escape")
     page.locator("#report").wait_for()
     assert page.locator("#person").is_hidden()
-    assert page.evaluate("document.activeElement.textContent") == link.inner_text() == contents.people[3].key
+    assert (
+        page.evaluate("document.activeElement.textContent")
+        == link.inner_text()
+        == contents.people[3].key
+    )
     page.keyboard.press("Enter")
     page.locator("#person-heading").wait_for()
     page.go_back()
@@ -219,7 +245,10 @@ def test_what_lies_in_delta_is_not_said_to_lie_beyond_it(visit, tmp_path, delta,
         person, verdict="NOT_ROBUST" if counter.inside else "ROBUST", radius=0.0, counter=counter,
         worst_margin=0.0123789, gap=0.0012311,
     )  # fmt: skip
-    page = visit(written(replace(plain, people=(broken,), delta=delta, calibrated=None), tmp_path), "#person=0")
+    page = visit(
+        written(replace(plain, people=(broken,), delta=delta, calibrated=None), tmp_path),
+        "#person=0",
+    )
     text = " ".join(page.locator("#person").inner_text().replace("\u00a0", " ").split())
     shown = float(re.search(r"\(δ = ([\d.]+)\)", text)[1])
     there = float(re.search(r"A model at a distance of ([\d.]+) from", text)[1])
@@ -266,7 +295,9 @@ def test_a_mark_of_the_scatter_opens_its_person(report, contents):
 @pytest.mark.parametrize("make", [cases.awkward, lambda: cases.contents(60, numeric=21, methods=9)])
 def test_nothing_sticks_out_on_a_phone(visit, tmp_path, make, after):  # noqa: F811
     page = visit(written(make(), tmp_path), after, **PHONE)
-    widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    widths = page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
     assert widths[0] == widths[1] == 390
 
 

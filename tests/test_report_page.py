@@ -17,9 +17,9 @@ import pytest
 
 import report_cases as cases
 from holdfast import _numbers as numbers
-from holdfast.presentation.report.charts import spread
-from holdfast.presentation.report.contents import Curve
-from holdfast.presentation.report.page import render
+from holdfast.presentation.report._charts import spread
+from holdfast.presentation.report._contents import Curve
+from holdfast.presentation.report._page import render
 
 MEGABYTE = 1_000_000
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -55,7 +55,9 @@ class Outline(HTMLParser):
             self.words.append(data)
 
     def all(self, attribute: str) -> list[str]:
-        return [attributes[attribute] or "" for _, attributes in self.tags if attribute in attributes]
+        return [
+            attributes[attribute] or "" for _, attributes in self.tags if attribute in attributes
+        ]
 
     @property
     def text(self) -> str:
@@ -64,7 +66,9 @@ class Outline(HTMLParser):
 
 def data_of(page: str) -> dict[str, object]:
     found = re.search(
-        r'<script type="application/json" id="data" data-encoding="(\w+)">(.*?)</script>', page, re.DOTALL
+        r'<script type="application/json" id="data" data-encoding="(\w+)">(.*?)</script>',
+        page,
+        re.DOTALL,
     )
     assert found
     text = found[2] if found[1] == "json" else gzip.decompress(base64.b64decode(found[2])).decode()
@@ -92,18 +96,25 @@ def test_every_page_is_well_formed_and_fetches_nothing(name):
     ids = outline.all("id")
     assert len(ids) == len(set(ids))
     for reference in ("aria-labelledby", "aria-describedby", "for"):
-        assert {word for value in outline.all(reference) for word in value.split()} - {"person-heading"} <= set(ids)
+        assert {word for value in outline.all(reference) for word in value.split()} - {
+            "person-heading"
+        } <= set(ids)
     assert {link.removeprefix("#") for link in outline.all("href")} <= set(ids)
     assert outline.all("src") == []
     assert {tag for tag, _ in outline.tags} >= {"header", "nav", "main", "footer", "h1", "h2"}
     assert sum(tag == "h1" for tag, _ in outline.tags) == 1
-    assert re.findall(r"url\((?!#)|@import|https?:", page.replace("http://www.w3.org/2000/svg", "")) == []
+    assert (
+        re.findall(r"url\((?!#)|@import|https?:", page.replace("http://www.w3.org/2000/svg", ""))
+        == []
+    )
     assert outline.all("style") == []
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_headings_never_skip_a_level(name):
-    levels = [int(tag[1]) for tag, _ in Outline(render(CASES[name]())).tags if re.fullmatch("h[1-6]", tag)]
+    levels = [
+        int(tag[1]) for tag, _ in Outline(render(CASES[name]())).tags if re.fullmatch("h[1-6]", tag)
+    ]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
@@ -114,14 +125,19 @@ def test_plots_are_well_formed_and_named(name):
     drawings = re.findall(r'<svg viewBox[^>]*class="drawing.*?</svg>', page, re.DOTALL)
     assert len(drawings) == 6
     for drawing in drawings:
-        root = ET.fromstring(drawing.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
+        root = ET.fromstring(
+            drawing.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        )
         assert root.get("role") == "img"
         title, description = root[0], root[1]
         assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
         assert title.text
         assert description.text
         assert all(
-            "nan" not in (value or "") for node in root.iter() for value in node.attrib.values() if "tip" not in value
+            "nan" not in (value or "")
+            for node in root.iter()
+            for value in node.attrib.values()
+            if "tip" not in value
         )
 
 
@@ -143,7 +159,9 @@ def test_awkward_texts_are_shown_and_never_run():
 
 def test_the_policy_names_the_style_and_the_script_that_are_there():
     page = render(cases.contents(3))
-    policy = next(attributes["content"] for _, attributes in Outline(page).tags if "http-equiv" in attributes)
+    policy = next(
+        attributes["content"] for _, attributes in Outline(page).tags if "http-equiv" in attributes
+    )
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
     script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)
     assert style
@@ -197,7 +215,11 @@ def test_every_number_of_the_contents_is_on_the_page():
         assert numbers.radius(group.median_radius) in text
     for one in contents.missing:
         assert f"{one.reason} {one.people}" in text
-    for sentence in (*contents.promise, *contents.limits, *(word for fact in contents.facts for word in fact)):
+    for sentence in (
+        *contents.promise,
+        *contents.limits,
+        *(word for fact in contents.facts for word in fact),
+    ):
         assert sentence in text
     assert contents.slices[0].note in text
     assert contents.calibrated is not None
@@ -210,7 +232,8 @@ def test_every_number_of_a_person_is_in_the_data():
     data = data_of(render(contents))
     for i, person in enumerate(contents.people):
         before = [
-            column[i] if isinstance(column, list) else column["texts"][column["codes"][i]] for column in data["before"]
+            column[i] if isinstance(column, list) else column["texts"][column["codes"][i]]
+            for column in data["before"]
         ]
         assert before == list(person.before)
         changed = data["after"][i]
@@ -224,7 +247,11 @@ def test_every_number_of_a_person_is_in_the_data():
         assert after == list(person.after)
         assert tuple(data["texts"]["advice"][code] for code in data["advice"][i]) == person.advice
         assert data["verdicts"][i] == person.verdict
-        for shown, value in (("costs", person.cost), ("radii", person.radius), ("gaps", person.gap)):
+        for shown, value in (
+            ("costs", person.cost),
+            ("radii", person.radius),
+            ("gaps", person.gap),
+        ):
             assert data[shown][i] == pytest.approx(value, rel=1e-5)
         assert data["worst"][i] == pytest.approx(person.worst_margin, rel=1e-5)
         counter = data["counters"]["rows"][i]
@@ -232,12 +259,16 @@ def test_every_number_of_a_person_is_in_the_data():
         distance, inside, *margins = counter[:4]
         assert bool(inside) is person.counter.inside
         assert distance == pytest.approx(person.counter.distance, rel=1e-5)
-        assert margins == pytest.approx([person.counter.margin_today, person.counter.margin_counter], rel=1e-5)
+        assert margins == pytest.approx(
+            [person.counter.margin_today, person.counter.margin_counter], rel=1e-5
+        )
         for k, change in enumerate(person.counter.changes):
             code, there, effect = counter[5][3 * k : 3 * k + 3]
             where, today = data["counters"]["parameters"][code]
             assert where == change.where
-            assert [today, there, effect] == pytest.approx([change.today, change.changed, change.effect], rel=1e-5)
+            assert [today, there, effect] == pytest.approx(
+                [change.today, change.changed, change.effect], rel=1e-5
+            )
 
 
 def test_a_radius_is_never_shown_larger_than_it_is():
@@ -270,7 +301,9 @@ def test_no_bar_and_no_tooltip_names_more_than_was_proven():
     for share, delta in found:
         if share.isdigit():
             assert float(share) <= 100 * np.mean(radii > float(delta)) + 0.5 + 1e-9
-    rows = re.findall(r'<th scope="row">([\d.]+) to ([\d.]+)</th><td class="number">(\d+)</td>', page)
+    rows = re.findall(
+        r'<th scope="row">([\d.]+) to ([\d.]+)</th><td class="number">(\d+)</td>', page
+    )
     assert rows
     for low, _, _ in rows:
         above = sum(int(many) for other, _, many in rows if float(other) >= float(low))
@@ -286,7 +319,9 @@ def test_the_largest_numbers_have_a_text(large):
 def test_a_change_too_small_to_show_is_kept_apart():
     contents = cases.contents(10)
     person = next(person for person in contents.people if person.after)
-    moved = replace(person, before=(0.1, *person.before[1:]), after=(0.1 + 1e-15, *person.after[1:]))
+    moved = replace(
+        person, before=(0.1, *person.before[1:]), after=(0.1 + 1e-15, *person.after[1:])
+    )
     data = data_of(render(replace(contents, people=(moved,))))
     assert data["after"][0][:2] == [0, 0.1 + 1e-15]
 
@@ -294,7 +329,9 @@ def test_a_change_too_small_to_show_is_kept_apart():
 @pytest.mark.parametrize("where", [0.0, 0.5, 1.0, 1.5, 2.0, 9.0])
 def test_a_curve_is_read_as_it_is_defined(where):
     curve = Curve((0.0, 1.0, 2.0), (1.0, 0.4, 0.1))
-    expected = max((y for x, y in zip(curve.x, curve.y, strict=True) if x <= where), key=lambda y: -y)
+    expected = max(
+        (y for x, y in zip(curve.x, curve.y, strict=True) if x <= where), key=lambda y: -y
+    )
     assert curve.at(where) == expected
 
 
@@ -323,7 +360,9 @@ def test_without_delta_nothing_is_called_proven():
 
 def test_the_calibrated_delta_is_one_number_wherever_it_is_said():
     contents = cases.contents(3)
-    text = Outline(render(replace(contents, calibrated=replace(contents.calibrated, delta=0.00419196)))).text
+    text = Outline(
+        render(replace(contents, calibrated=replace(contents.calibrated, delta=0.00419196)))
+    ).text
     assert "The calibrated δ is about 0.004191." in text
     assert "calibrated δ = 0.004191" in text
     assert "0.004192" not in text

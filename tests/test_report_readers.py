@@ -20,8 +20,8 @@ import holdfast as hf
 from browser import browser, visit  # noqa: F401  # fixtures
 from holdfast.cli import app
 from holdfast.errors import InvalidInputError
-from holdfast.presentation.report.gather import gather
-from holdfast.presentation.report.words import settings_of
+from holdfast.presentation.report._gather import gather
+from holdfast.presentation.report._words import settings_of
 from test_report_browser import PHONE, violations
 
 DATE = "2026-11-16"
@@ -57,7 +57,10 @@ SPACE = hf.FeatureSpace.from_frame(
     steps={"income": 50, "savings": 50}, units={"income": "EUR a month"}, labels=LABELS,
     reasons={"late": ("38", "Serious delinquency")},
 )  # fmt: skip
-Y = (X["income"] / 1000 - X["late"] * 0.6 + (X["home"] == "A152") + X["savings"].fillna(1000) / 3000 > 2).astype(int)
+Y = (
+    X["income"] / 1000 - X["late"] * 0.6 + (X["home"] == "A152") + X["savings"].fillna(1000) / 3000
+    > 2
+).astype(int)
 POINTS = SPACE.encode(X)
 MODEL = LogisticRegression(C=10).fit(POINTS, Y)
 DENIED = X[MODEL.predict(POINTS) == 0].head(25)
@@ -74,11 +77,15 @@ def advice() -> hf.Recourse:
 
 @pytest.fixture(scope="module")
 def further() -> pd.DataFrame:
-    return hf.alternatives(MODEL, DENIED, target=1, changes=CHANGES, generator=hf.RNCE(X), space=SPACE)
+    return hf.alternatives(
+        MODEL, DENIED, target=1, changes=CHANGES, generator=hf.RNCE(X), space=SPACE
+    )
 
 
 @pytest.fixture(scope="module")
-def page(advice: hf.Recourse, further: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(
+    advice: hf.Recourse, further: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A report with everything that there is."""
     folder = tmp_path_factory.mktemp("readers")
     hf.letters(advice, folder / "all letters", accepted=X, date=DATE)
@@ -103,18 +110,28 @@ def test_probabilities_are_the_models_own(advice: hf.Recourse) -> None:
     for table, place in ((DENIED, 0), (advice.counterfactuals, 1)):
         rows = np.flatnonzero(advice.found)
         expected = MODEL.predict_proba(SPACE.encode(table.iloc[rows]))[:, 1]
-        np.testing.assert_allclose([found[row].probability[place] for row in rows], expected, rtol=1e-9)
+        np.testing.assert_allclose(
+            [found[row].probability[place] for row in rows], expected, rtol=1e-9
+        )
 
 
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_probabilities_are_not_moved_by_a_threshold(calibrated: bool, tmp_path: Path) -> None:
-    model = CalibratedClassifierCV(FrozenEstimator(MODEL), method="sigmoid").fit(POINTS, Y) if calibrated else MODEL
+    model = (
+        CalibratedClassifierCV(FrozenEstimator(MODEL), method="sigmoid").fit(POINTS, Y)
+        if calibrated
+        else MODEL
+    )
     refused = X[model.predict_proba(POINTS)[:, 1] < 0.7].head(4)
-    told = hf.explain(model, refused, target=1, changes=CHANGES, generator=hf.RNCE(X), space=SPACE, threshold=0.7)
+    told = hf.explain(
+        model, refused, target=1, changes=CHANGES, generator=hf.RNCE(X), space=SPACE, threshold=0.7
+    )
     hf.write_certificates(told, tmp_path / "certificates.jsonl")
     contents = gather(told, date=DATE, certificates=tmp_path / "certificates.jsonl")
     expected = model.predict_proba(SPACE.encode(refused))[:, 1]
-    np.testing.assert_allclose([person.probability[0] for person in contents.people], expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        [person.probability[0] for person in contents.people], expected, rtol=1e-9
+    )
     assert all(person.probability[1] >= 0.7 for person in contents.people if person.after)
     assert contents.threshold == 0.7
     assert dict(contents.facts)["Decision threshold"] == "A probability of 0.7"
@@ -130,7 +147,12 @@ def test_scores_that_are_no_probabilities_are_not_called_so() -> None:
         model.fit(table if forest else space.encode(table), Y)
         refused = table[model.predict(table if forest else space.encode(table)) == 0].head(3)
         told = hf.explain(
-            model, refused, target=1, changes=hf.PlausibleShift(0.01), generator=hf.RNCE(table), space=space
+            model,
+            refused,
+            target=1,
+            changes=hf.PlausibleShift(0.01),
+            generator=hf.RNCE(table),
+            space=space,
         )
         chances = [person.probability[0] for person in gather(told, date=DATE).people]
         if known:
@@ -139,16 +161,22 @@ def test_scores_that_are_no_probabilities_are_not_called_so() -> None:
             assert chances == [None] * 3
 
 
-def test_protected_attributes_are_compared_and_nowhere_else(advice: hf.Recourse, page: Path) -> None:
+def test_protected_attributes_are_compared_and_nowhere_else(
+    advice: hf.Recourse, page: Path
+) -> None:
     contents = gather(advice, date=DATE)
     assert "sex" not in {column.name for column in contents.columns}
     assert [group.name for group in contents.slices[0].groups] == ["women", "men"]
     where = {
-        change.where for person in contents.people for change in (person.counter.changes if person.counter else ())
+        change.where
+        for person in contents.people
+        for change in (person.counter.changes if person.counter else ())
     }
     assert any("a protected attribute" in text for text in where)
     assert not any("sex" in text or "women" in text for text in where)
-    data = re.search(r'<script type="application/json".*?</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    data = re.search(
+        r'<script type="application/json".*?</script>', page.read_text(encoding="utf-8"), re.DOTALL
+    )
     assert data is not None
     assert not re.search(r"\bsex\b|women", data[0])
 
@@ -158,7 +186,10 @@ def test_advice_that_touches_a_protected_attribute_is_said_so() -> None:
     contents = gather(told, date=DATE)
     touched = int((told.factuals["sex"] != told.counterfactuals["sex"])[told.found].sum())
     assert touched
-    assert any(f"{touched} pieces of advice change a protected attribute" in limit for limit in contents.limits)
+    assert any(
+        f"{touched} pieces of advice change a protected attribute" in limit
+        for limit in contents.limits
+    )
     assert "sex" in {column.name for column in contents.columns}
 
 
@@ -170,7 +201,9 @@ def test_words_and_whole_units_and_missing_values(advice: hf.Recourse) -> None:
     values = {value for person in contents.people for value in person.before}
     assert {"rented", "not stated"} <= values
     assert "A151" not in values
-    assert any(text.startswith("state savings: ") for person in contents.people for text in person.advice)
+    assert any(
+        text.startswith("state savings: ") for person in contents.people for text in person.advice
+    )
     for moves in contents.moves:
         if moves.column.name in ("income", "savings") and moves.median is not None:
             assert {moves.low % 50, moves.median % 50, moves.high % 50} == {0.0}
@@ -182,16 +215,24 @@ def test_what_counts_against_people_is_what_main_reasons_says(advice: hf.Recours
     contents, reasons = gather(advice, date=DATE, accepted=X), hf.main_reasons(advice, X, most=4)
     for person in contents.people:
         mine = reasons.loc[[person.key]]
-        assert [contents.columns[one.column].name for one in person.against] == mine["column"].tolist()
+        assert [contents.columns[one.column].name for one in person.against] == mine[
+            "column"
+        ].tolist()
         assert [one.margin for one in person.against] == mine["margin"].tolist()
 
 
-def test_refits_certificates_ledger_and_method_are_stated(advice: hf.Recourse, tmp_path: Path) -> None:
+def test_refits_certificates_ledger_and_method_are_stated(
+    advice: hf.Recourse, tmp_path: Path
+) -> None:
     refits = [LogisticRegression(C=10).fit(POINTS[i::3], Y[i::3]) for i in range(3)]
     table = hf.write_certificates(advice, tmp_path / "certificates")
     with hf.Ledger(tmp_path / "promises.ledger") as ledger:
         contents = gather(
-            advice, date=DATE, retrained=iter(refits), certificates=tmp_path / "certificates", ledger=ledger
+            advice,
+            date=DATE,
+            retrained=iter(refits),
+            certificates=tmp_path / "certificates",
+            ledger=ledger,
         )
         head = ledger.head
     kept = np.array([model.predict(advice.points[advice.found]) == 1 for model in refits])
@@ -200,8 +241,13 @@ def test_refits_certificates_ledger_and_method_are_stated(advice: hf.Recourse, t
     assert contents.refits.mean == pytest.approx(hf.metrics.validity_retrained(advice, refits))
     assert contents.refits.worst == pytest.approx(kept.mean(axis=1).min())
     assert [person.kept for person in contents.people if person.after] == kept.sum(axis=0).tolist()
-    assert any("Measured, not proven: 3 models that were retrained in fact kept" in text for text in contents.promise)
-    assert [person.certificate for person in contents.people] == table["certificate"].fillna("").tolist()
+    assert any(
+        "Measured, not proven: 3 models that were retrained in fact kept" in text
+        for text in contents.promise
+    )
+    assert [person.certificate for person in contents.people] == table["certificate"].fillna(
+        ""
+    ).tolist()
     facts = dict(contents.facts)
     assert facts["Ledger's head"] == head
     assert facts["Certificates"].startswith(f"{advice.found.sum()}, whose ids")
@@ -209,9 +255,16 @@ def test_refits_certificates_ledger_and_method_are_stated(advice: hf.Recourse, t
     assert gather(advice, date=DATE).refits is None
 
 
-def test_certificates_of_another_delta_or_model_are_not_quoted(advice: hf.Recourse, tmp_path: Path) -> None:
+def test_certificates_of_another_delta_or_model_are_not_quoted(
+    advice: hf.Recourse, tmp_path: Path
+) -> None:
     other = hf.explain(
-        MODEL, DENIED, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.RNCE(X, line_search=True), space=SPACE
+        MODEL,
+        DENIED,
+        target=1,
+        changes=hf.PlausibleChanges(0.01),
+        generator=hf.RNCE(X, line_search=True),
+        space=SPACE,
     )
     hf.write_certificates(other, tmp_path / "certificates.jsonl")
     contents = gather(advice, date=DATE, certificates=tmp_path / "certificates.jsonl")
@@ -221,14 +274,21 @@ def test_certificates_of_another_delta_or_model_are_not_quoted(advice: hf.Recour
 
 
 def test_settings_of_a_method_inside_another() -> None:
-    assert settings_of(hf.Closest(max_features_changed=2)) == "Closest with neighbours 10, max features changed 2"
+    assert (
+        settings_of(hf.Closest(max_features_changed=2))
+        == "Closest with neighbours 10, max features changed 2"
+    )
     assert settings_of(hf.Robust(hf.MCE())).startswith("Robust with base (MCE")
 
 
 def test_other_ways_that_are_for_others_are_refused(advice: hf.Recourse, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="alternatives: expected what `alternatives` returns"):
+    with pytest.raises(
+        InvalidInputError, match="alternatives: expected what `alternatives` returns"
+    ):
         gather(advice, alternatives=X)
-    found = hf.alternatives(MODEL, DENIED, target=1, changes=CHANGES, generator=hf.NNCE(X), space=SPACE)
+    found = hf.alternatives(
+        MODEL, DENIED, target=1, changes=CHANGES, generator=hf.NNCE(X), space=SPACE
+    )
     with pytest.raises(InvalidInputError, match="other or repeated keys"):
         gather(advice, alternatives=found.set_axis(found.index + "x"))
     with pytest.raises(InvalidInputError, match="letters: expected a folder that letters wrote"):
@@ -270,7 +330,12 @@ def test_a_person_for_a_case_worker(
 def test_the_page_for_an_auditor(visit, page: Path, context) -> None:  # noqa: F811
     shown = visit(page, **context)
     text = shown.locator("body").inner_text()
-    for words in ("real refits", "ab" * 32, "RNCE with candidates of 400 rows", "Cost: the mean absolute change"):
+    for words in (
+        "real refits",
+        "ab" * 32,
+        "RNCE with candidates of 400 rows",
+        "Cost: the mean absolute change",
+    ):
         assert words in text
     assert violations(shown) == []
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -278,32 +343,76 @@ def test_the_page_for_an_auditor(visit, page: Path, context) -> None:  # noqa: F
 
 def test_the_shell_from_files_alone(advice: hf.Recourse, tmp_path: Path) -> None:
     hf.load_network(MODEL).save(tmp_path / "model.npz")
-    hf.Network([np.array(MODEL.coef_) + 0.01], [MODEL.intercept_], classes=[0, 1]).save(tmp_path / "refit.npz")
+    hf.Network([np.array(MODEL.coef_) + 0.01], [MODEL.intercept_], classes=[0, 1]).save(
+        tmp_path / "refit.npz"
+    )
     (tmp_path / "space.json").write_text(json.dumps(SPACE.to_dict()))
     X.rename_axis("id").to_csv(tmp_path / "people.csv")
     advice.to_frame().rename_axis("id").to_csv(tmp_path / "advice.csv")
     hf.write_certificates(advice, tmp_path / "certificates.jsonl")
     with hf.Ledger(tmp_path / "promises.ledger") as ledger:
-        ledger.add(hf.explain(MODEL, DENIED.dropna().head(2), target=1, generator=hf.NNCE(X.dropna()), space=SPACE))
+        ledger.add(
+            hf.explain(
+                MODEL, DENIED.dropna().head(2), target=1, generator=hf.NNCE(X.dropna()), space=SPACE
+            )
+        )
         head = ledger.head
 
     def run(command: str, *more: str) -> None:
-        files = {"model": "model.npz", "data": "people.csv", "schema": "space.json", "accepted": "people.csv"}
-        options = [text for name, file in files.items() for text in (f"--{name}", str(tmp_path / file))]
-        told = [command, str(tmp_path / "advice.csv"), *options, "--index", "id", "--target", "1", "--delta", "0.05"]
+        files = {
+            "model": "model.npz",
+            "data": "people.csv",
+            "schema": "space.json",
+            "accepted": "people.csv",
+        }
+        options = [
+            text for name, file in files.items() for text in (f"--{name}", str(tmp_path / file))
+        ]
+        told = [
+            command,
+            str(tmp_path / "advice.csv"),
+            *options,
+            "--index",
+            "id",
+            "--target",
+            "1",
+            "--delta",
+            "0.05",
+        ]
         done = CliRunner().invoke(app, [*told, "--date", DATE, *more])
         assert done.exit_code == 0, done.output
 
-    run("letters", "--out", str(tmp_path / "letters"), "--language", "de", "--subject", "Ihren Kreditantrag")
-    given = {"retrained": "refit.npz", "certificates": "certificates.jsonl", "ledger": "promises.ledger"}
+    run(
+        "letters",
+        "--out",
+        str(tmp_path / "letters"),
+        "--language",
+        "de",
+        "--subject",
+        "Ihren Kreditantrag",
+    )
+    given = {
+        "retrained": "refit.npz",
+        "certificates": "certificates.jsonl",
+        "ledger": "promises.ledger",
+    }
     files = [text for name, file in given.items() for text in (f"--{name}", str(tmp_path / file))]
-    run("report", "--out", str(tmp_path / "report.html"), "--letters", str(tmp_path / "letters"), *files)
+    run(
+        "report",
+        "--out",
+        str(tmp_path / "report.html"),
+        "--letters",
+        str(tmp_path / "letters"),
+        *files,
+    )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     link = f"letters/letter-{DENIED.index[0]}.html"
     for words in (head, "1 model that was retrained in fact kept", link, "not stated"):
         assert words in page
     manifest = pd.read_csv(tmp_path / "letters" / "manifest.csv", dtype=str, keep_default_na=False)
-    assert manifest["outcome"].tolist() == ["guaranteed" if found else "no_answer" for found in advice.found]
+    assert manifest["outcome"].tolist() == [
+        "guaranteed" if found else "no_answer" for found in advice.found
+    ]
     assert (manifest["reasons"] == "38").any()
     for file in manifest["text_file"]:
         letter = (tmp_path / "letters" / file).read_text(encoding="utf-8")

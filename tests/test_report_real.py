@@ -15,7 +15,9 @@ from test_report_browser import PHONE, column, violations
 
 def pictures(root: Path) -> ModuleType:
     """docs/figures/report.py, which makes the reports in the documents."""
-    found = importlib.util.spec_from_file_location("report_pictures", root / "docs" / "figures" / "report.py")
+    found = importlib.util.spec_from_file_location(
+        "report_pictures", root / "docs" / "figures" / "report.py"
+    )
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
@@ -56,7 +58,11 @@ def test_sort_filter_and_open_someone(visit, real_report):  # noqa: F811
     page.locator("#everyone a").get_by_text(key, exact=True).click()
     assert page.locator("#person-heading").inner_text() == f"Person {key}"
     assert page.locator("#person").get_by_role("heading", name="Before and after").is_visible()
-    assert page.locator("#person").get_by_role("heading", name="The model that comes closest").is_visible()
+    assert (
+        page.locator("#person")
+        .get_by_role("heading", name="The model that comes closest")
+        .is_visible()
+    )
     page.keyboard.press("Escape")
     assert page.locator("#everyone").is_visible()
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 import holdfast as hf
 from holdfast.errors import InvalidInputError
 from holdfast.retraining import layer_distances, retrain
-from holdfast.retraining.logistic import BATCH, LEARNING_RATE
+from holdfast.retraining._logistic import BATCH, LEARNING_RATE
 
 
 def table(n, seed=0, d=4):
@@ -28,7 +28,9 @@ def table(n, seed=0, d=4):
 
 @pytest.fixture(scope="module")
 def perceptron():
-    return MLPClassifier((5, 3), max_iter=500, batch_size=32, learning_rate_init=0.01, random_state=0).fit(*table(300))
+    return MLPClassifier(
+        (5, 3), max_iter=500, batch_size=32, learning_rate_init=0.01, random_state=0
+    ).fit(*table(300))
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class Remember:
 LINE = hf.Network([np.zeros((1, 4))], [[0.0]])
 
 
-@pytest.mark.parametrize(("how", "rows"), [("incremental", 20), ("complete", 500), ("leave_one_out", 297)])
+@pytest.mark.parametrize(
+    ("how", "rows"), [("incremental", 20), ("complete", 500), ("leave_one_out", 297)]
+)
 def test_each_way_learns_from_its_rows(how, rows):
     (X, y), (X_new, y_new) = table(300), table(200, seed=1)
     result = retrain(LINE, X, y, how=how, X_new=X_new + 10.0, y_new=y_new, n=3, retrain=Remember())
@@ -80,7 +84,9 @@ def test_disjoint_runs_share_no_row():
         seen.append({tuple(row) for row in X})
         return model
 
-    result = retrain(LINE, *table(99), how="incremental", share=0.1, n=10, disjoint=True, retrain=note)
+    result = retrain(
+        LINE, *table(99), how="incremental", share=0.1, n=10, disjoint=True, retrain=note
+    )
     assert (len(seen), result.n_rows, {len(rows) for rows in seen}) == (10, 9, {9})
     assert len(set.union(*seen)) == 90
     assert len(set(result.seeds)) == 10
@@ -96,7 +102,9 @@ def test_more_runs_leave_the_first_as_they_are(perceptron):
 @pytest.mark.parametrize("how", ["incremental", "leave_one_out"])
 def test_the_number_of_processes_does_not_matter(perceptron, how):
     X, y = table(100, seed=2)
-    one, two = (retrain(perceptron, X, y, how=how, n=4, epochs=3, n_jobs=n_jobs) for n_jobs in (None, 2))
+    one, two = (
+        retrain(perceptron, X, y, how=how, n=4, epochs=3, n_jobs=n_jobs) for n_jobs in (None, 2)
+    )
     assert one.networks == two.networks
     assert one.seeds == two.seeds
 
@@ -123,7 +131,9 @@ def test_from_scratch_is_a_fit_with_the_same_settings_and_another_seed(perceptro
     X, y = table(120, seed=4)
     result = retrain(perceptron, X, y, how="complete", n=2)
     for seed, network in zip(result.seeds, result.networks, strict=True):
-        by_hand = MLPClassifier((5, 3), max_iter=500, batch_size=32, learning_rate_init=0.01, random_state=seed)
+        by_hand = MLPClassifier(
+            (5, 3), max_iter=500, batch_size=32, learning_rate_init=0.01, random_state=seed
+        )
         assert network == hf.load_network(by_hand.fit(X, y))
     assert result.networks[0] != result.networks[1]
 
@@ -146,14 +156,21 @@ def test_first_step_of_logistic_regression_is_the_learning_rate_along_the_sign_o
     tuned = retrain(model, X, y, how="incremental", share=1.0, n=1).models[0]
     error = model.predict_proba(X)[:, 1] - y
     slope = error @ X / BATCH + model.coef_[0] / (0.7 * BATCH)
-    np.testing.assert_allclose(tuned.coef_[0], model.coef_[0] - LEARNING_RATE * np.sign(slope), atol=1e-6)
-    np.testing.assert_allclose(tuned.intercept_, model.intercept_ - LEARNING_RATE * np.sign(error.mean()), atol=1e-6)
+    np.testing.assert_allclose(
+        tuned.coef_[0], model.coef_[0] - LEARNING_RATE * np.sign(slope), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        tuned.intercept_, model.intercept_ - LEARNING_RATE * np.sign(error.mean()), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("labels", [2, 3])
 def test_logistic_regression_fine_tuned_for_long_comes_to_its_own_optimum(labels):
     X, _ = table(200)
-    y = (X[:, :labels].argmax(axis=1) + np.random.default_rng(0).integers(0, labels, 200) // (labels - 1)) % labels
+    y = (
+        X[:, :labels].argmax(axis=1)
+        + np.random.default_rng(0).integers(0, labels, 200) // (labels - 1)
+    ) % labels
     start = LogisticRegression(C=5.0).fit(*(X[:60], y[:60]))
     optimum = LogisticRegression(C=5.0, tol=1e-10, max_iter=10_000).fit(X, y)
     tuned = retrain(start, X, y, how="incremental", share=1.0, n=1, epochs=5000).models[0]
@@ -168,28 +185,46 @@ def test_logistic_regression_keeps_a_missing_intercept_and_counts_class_weights(
     plain = LogisticRegression().fit(X, y)
     plain.coef_, plain.intercept_ = weighted.coef_.copy(), weighted.intercept_.copy()
     settings = {"how": "incremental", "share": 1.0, "n": 1, "epochs": 5}
-    kept, lost = (retrain(model, X, y, **settings).models[0].intercept_ for model in (weighted, plain))
+    kept, lost = (
+        retrain(model, X, y, **settings).models[0].intercept_ for model in (weighted, plain)
+    )
     assert lost < kept
 
 
 def test_a_pipeline_keeps_its_preprocessing_and_takes_raw_tables():
     rng = np.random.default_rng(0)
-    people = pd.DataFrame({"income": rng.integers(10, 90, 400) * 1000, "home": rng.choice(["own", "rent"], 400)})
+    people = pd.DataFrame(
+        {"income": rng.integers(10, 90, 400) * 1000, "home": rng.choice(["own", "rent"], 400)}
+    )
     y = np.where(people["income"] > 50_000, "yes", "no")
-    encode = ColumnTransformer([("n", MinMaxScaler(), ["income"]), ("c", OneHotEncoder(), ["home"])])
-    model = Pipeline([("encode", encode), ("classify", MLPClassifier((4,), max_iter=30, random_state=0))])
+    encode = ColumnTransformer(
+        [("n", MinMaxScaler(), ["income"]), ("c", OneHotEncoder(), ["home"])]
+    )
+    model = Pipeline(
+        [("encode", encode), ("classify", MLPClassifier((4,), max_iter=30, random_state=0))]
+    )
     with pytest.warns(match="hasn't converged"):
         model.fit(people[:200], y[:200])
     for how in ("incremental", "complete"):
-        result = retrain(model, people[:200], y[:200], X_new=people[200:], y_new=y[200:], how=how, n=2)
-        assert all(retrained.named_steps["encode"] is model.named_steps["encode"] for retrained in result)
-        np.testing.assert_array_equal(result[0].predict(people), result.networks[0].predict(encode.transform(people)))
+        result = retrain(
+            model, people[:200], y[:200], X_new=people[200:], y_new=y[200:], how=how, n=2
+        )
+        assert all(
+            retrained.named_steps["encode"] is model.named_steps["encode"] for retrained in result
+        )
+        np.testing.assert_array_equal(
+            result[0].predict(people), result.networks[0].predict(encode.transform(people))
+        )
         assert (result.distances() > 0).all()
 
 
 def test_a_search_gives_way_to_the_model_it_found():
     X, y = table(100)
-    search = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        {"logisticregression__C": [1.0]},
+        cv=2,
+    )
     result = retrain(search.fit(X, y), X, y, how="complete", n=1)
     assert isinstance(result[0], Pipeline)
     assert result.distances()[0] < 1e-3
@@ -199,18 +234,30 @@ def test_named_columns_and_a_space_come_through_without_warnings():
     X, y = table(100)
     frame = pd.DataFrame(X, columns=list("abcd"))
     space = hf.FeatureSpace.from_frame(frame, scale="none")
-    model = MLPClassifier((3,), max_iter=400, batch_size=50, random_state=0, learning_rate_init=0.05)
+    model = MLPClassifier(
+        (3,), max_iter=400, batch_size=50, random_state=0, learning_rate_init=0.05
+    )
     model.fit(frame, y)
     for how in ("incremental", "complete", "leave_one_out"):
         retrain(model, frame, y, how=how, n=1, space=space)
     seen = []
-    retrain(model, frame, y, how="complete", n=1, space=space, retrain=lambda m, X, y, seed: seen.append(X) or m)
+    retrain(
+        model,
+        frame,
+        y,
+        how="complete",
+        n=1,
+        space=space,
+        retrain=lambda m, X, y, seed: seen.append(X) or m,
+    )
     np.testing.assert_array_equal(seen[0], space.encode(frame))
 
 
 def test_early_stopping_does_not_stand_in_the_way():
     X, y = table(300)
-    model = MLPClassifier((4,), early_stopping=True, max_iter=300, random_state=0, learning_rate_init=0.01).fit(X, y)
+    model = MLPClassifier(
+        (4,), early_stopping=True, max_iter=300, random_state=0, learning_rate_init=0.01
+    ).fit(X, y)
     result = retrain(model, X, y, how="incremental", n=1, epochs=2)
     assert result.distances()[0] > 0
     assert result[0].early_stopping
@@ -218,19 +265,26 @@ def test_early_stopping_does_not_stand_in_the_way():
 
 def test_a_share_without_one_of_the_classes_is_no_trouble(perceptron):
     X, _ = table(50)
-    assert retrain(perceptron, X, np.ones(50, dtype=int), how="incremental", n=2).distances().min() > 0
+    assert (
+        retrain(perceptron, X, np.ones(50, dtype=int), how="incremental", n=2).distances().min() > 0
+    )
 
 
 def test_a_torch_module_is_retrained_by_a_function():
     X, y = table(80)
     torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1)).eval()
+    module = torch.nn.Sequential(
+        torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1)
+    ).eval()
 
     def fine_tune(model, X, y, seed):
         torch.manual_seed(seed)
         tuned = pickle.loads(pickle.dumps(model))
         optimiser = torch.optim.SGD(tuned.parameters(), lr=0.1)
-        inputs, labels = torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)[:, None]
+        inputs, labels = (
+            torch.tensor(X, dtype=torch.float32),
+            torch.tensor(y, dtype=torch.float32)[:, None],
+        )
         torch.nn.functional.binary_cross_entropy_with_logits(tuned(inputs), labels).backward()
         optimiser.step()
         return tuned
@@ -248,7 +302,11 @@ def test_the_result_is_a_sequence_and_pickles(perceptron):
     assert list(result) == list(result.models)
     assert result[0] in result
     again = pickle.loads(pickle.dumps(result))
-    assert (again.networks, again.seeds, again.today) == (result.networks, result.seeds, result.today)
+    assert (again.networks, again.seeds, again.today) == (
+        result.networks,
+        result.seeds,
+        result.today,
+    )
     assert "3 x incremental on 6 rows" in repr(result)
 
 
@@ -270,8 +328,14 @@ BAD = {
     "unknown label": ({"y": np.full(60, 7)}, r"y: expected the model's classes \[0, 1\], got 7"),
     "columns": ({"X": X[:, :2]}, "X: expected a table with 4 columns"),
     "new columns": ({"X_new": X[:, :2], "y_new": Y}, "X_new: expected a table with 4 columns"),
-    "disjoint": ({"disjoint": True, "n": 3, "share": 0.4}, "disjoint: expected incremental runs with n \\* share <= 1"),
-    "disjoint from scratch": ({"disjoint": True, "how": "complete"}, "disjoint: expected incremental runs"),
+    "disjoint": (
+        {"disjoint": True, "n": 3, "share": 0.4},
+        "disjoint: expected incremental runs with n \\* share <= 1",
+    ),
+    "disjoint from scratch": (
+        {"disjoint": True, "how": "complete"},
+        "disjoint: expected incremental runs",
+    ),
     "a network without a function": ({"model": LINE}, "retrain: expected a function"),
     "another shape": (
         {"retrain": lambda model, X, y, seed: hf.Network([np.zeros((1, 3))], [[0.0]])},

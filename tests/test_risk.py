@@ -103,7 +103,8 @@ def test_bounds_fall_and_lie_above_every_mean():
     spoilt = losses.copy()
     spoilt[:, ~usable] = np.nan
     np.testing.assert_array_equal(
-        risk_bounds(spoilt, 0.4, None, usable)[usable], risk_bounds(losses, 0.4, None, usable)[usable]
+        risk_bounds(spoilt, 0.4, None, usable)[usable],
+        risk_bounds(losses, 0.4, None, usable)[usable],
     )
 
 
@@ -146,7 +147,11 @@ def test_the_setting_is_the_least_that_passes_counted_in_fractions(seed, probabi
     assert found.size == min(passing)
     assert found.evidence.query("passes")["setting"].tolist() == passing
     assert found.changes == hf.PlausibleShift(found.size).calibrated(found.chance)
-    assert (found.chance.broken, found.chance.models, found.chance.probability) == (0.1, 24, probability)
+    assert (found.chance.broken, found.chance.models, found.chance.probability) == (
+        0.1,
+        24,
+        probability,
+    )
 
 
 def _share(model, recourse):
@@ -161,7 +166,10 @@ def test_the_least_setting_is_the_nearest_row():
 
 
 def test_settings_know_nothing_of_the_retrained_models():
-    calm, wild = found_with(retrained=later(spread=0.001)), found_with(retrained=later(spread=0.2), coverage=1.0)
+    calm, wild = (
+        found_with(retrained=later(spread=0.001)),
+        found_with(retrained=later(spread=0.2), coverage=1.0),
+    )
     columns = ["setting", "promises", "cost_l1", "coverage"]
     pd.testing.assert_frame_equal(calm.evidence[columns], wild.evidence[columns])
     assert calm.size < 0.02
@@ -220,7 +228,9 @@ def test_any_family_can_be_varied(name):
     assert found.changes.chance == found.chance
     first = found.evidence["setting"].iloc[0]
     assert first == least if least is not None else 0.0 < first < 1e-5
-    assert found.changes.size == pytest.approx(found.size * (2.0 if name == "a function" else 1.0), rel=1e-12)
+    assert found.changes.size == pytest.approx(
+        found.size * (2.0 if name == "a function" else 1.0), rel=1e-12
+    )
     again = hf.explain(TODAY, PEOPLE, target=1, changes=found.changes, generator=hf.RNCE(ROWS))
     row = found.evidence[found.evidence["setting"] == found.size].iloc[0]
     assert again.cost_l1[again.found].mean() == row["cost_l1"]
@@ -254,7 +264,11 @@ def retrained_pipelines(X, y, make, n=12):
 def test_whole_pipelines_and_trees_read_the_raw_table(loans, make):
     X, y = loans
     today = make().fit(X, y)
-    space = hf.FeatureSpace.from_pipeline(today, X) if hasattr(today, "steps") else hf.FeatureSpace.from_frame(X)
+    space = (
+        hf.FeatureSpace.from_pipeline(today, X)
+        if hasattr(today, "steps")
+        else hf.FeatureSpace.from_frame(X)
+    )
     people = X[today.predict(X) == "no"].head(40)
     found = hf.risk_calibrated(
         today, X, target="yes", retrained=retrained_pipelines(X, y, make), generator=hf.RNCE(X), space=space,
@@ -262,10 +276,17 @@ def test_whole_pipelines_and_trees_read_the_raw_table(loans, make):
     )  # fmt: skip
     for place, setting in enumerate((0.0, 0.5, 1.0)):
         answers = hf.explain(
-            today, X, target="yes", changes=hf.PlausibleShift(setting), generator=hf.RNCE(X), space=space
+            today,
+            X,
+            target="yes",
+            changes=hf.PlausibleShift(setting),
+            generator=hf.RNCE(X),
+            space=space,
         )
         told = answers.counterfactuals[answers.found].astype(float)
-        shares = [(model.predict(told) != "yes").mean() for model in retrained_pipelines(X, y, make)]
+        shares = [
+            (model.predict(told) != "yes").mean() for model in retrained_pipelines(X, y, make)
+        ]
         np.testing.assert_allclose(found.losses[:, place], shares, atol=1e-12)
     assert found.evidence["promises"].iloc[0] == (today.predict(X) == "no").sum() >= len(people)
 
@@ -275,13 +296,20 @@ def test_several_classes_and_a_target_for_each_person():
     X = rng.normal(size=(150, 2))
     y = np.array(["a", "b", "c"])[np.argmax(X @ [[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]], axis=1)]
     today = LogisticRegression().fit(X, y)
-    models = [LogisticRegression().fit(X[rows], y[rows]) for rows in (rng.integers(0, 150, 150) for _ in range(N))]
+    models = [
+        LogisticRegression().fit(X[rows], y[rows])
+        for rows in (rng.integers(0, 150, 150) for _ in range(N))
+    ]
     targets = np.where(y[:30] == "a", "b", "a")
-    found = hf.risk_calibrated(today, X[:30], target=targets, retrained=models, generator=hf.RNCE(X), coverage=0.5)
+    found = hf.risk_calibrated(
+        today, X[:30], target=targets, retrained=models, generator=hf.RNCE(X), coverage=0.5
+    )
     answers = hf.explain(today, X[:30], target=targets, changes=found.changes, generator=hf.RNCE(X))
     told, wanted = answers.points[answers.found], targets[answers.found]
     place = found.evidence["setting"].tolist().index(found.size)
-    np.testing.assert_allclose(found.losses[:, place], [(m.predict(told) != wanted).mean() for m in models])
+    np.testing.assert_allclose(
+        found.losses[:, place], [(m.predict(told) != wanted).mean() for m in models]
+    )
 
 
 # ------------------------------------------------------------------ coverage, groups, what is said
@@ -290,14 +318,27 @@ def test_several_classes_and_a_target_for_each_person():
 def test_a_setting_at_which_people_lose_their_advice_is_out_unless_it_is_allowed():
     # Nobody but the first may rise above their cap.
     people = pd.DataFrame(
-        {"x": [0.0, 0.1, 0.2, 0.3], "cap": [1.0, 0.6, 0.6, 0.6], "who": ["none", "low", "low", "low"]}
+        {
+            "x": [0.0, 0.1, 0.2, 0.3],
+            "cap": [1.0, 0.6, 0.6, 0.6],
+            "who": ["none", "low", "low", "low"],
+        }
     )
     space = hf.FeatureSpace.from_frame(
         people[["x", "cap"]], immutable=["cap"], ranges={"x": (0.0, 1.0), "cap": (0.0, 1.0)}, rules=["x <= cap"]
     )  # fmt: skip
-    today, models = hf.Network([[[1.0, 0.0]]], [[-0.5]]), [hf.Network([[[1.0, 0.0]]], [[-0.75]])] * 20
+    today, models = (
+        hf.Network([[[1.0, 0.0]]], [[-0.5]]),
+        [hf.Network([[[1.0, 0.0]]], [[-0.75]])] * 20,
+    )
     rows = pd.DataFrame({"x": np.linspace(0.5, 1.0, 51), "cap": 1.0})
-    given = {"target": 1, "retrained": models, "generator": hf.RNCE(rows), "space": space, "settings": [0.0, 0.05, 0.3]}
+    given = {
+        "target": 1,
+        "retrained": models,
+        "generator": hf.RNCE(rows),
+        "space": space,
+        "settings": [0.0, 0.05, 0.3],
+    }
     strict = hf.risk_calibrated(today, people, **given)
     assert strict.evidence["coverage"].tolist() == [1.0, 1.0, 0.25]
     assert not strict.reached
@@ -317,7 +358,9 @@ def test_groups_add_up():
     labels = np.array(["a", "b"] * 5)
     found = found_with(groups=labels).evidence
     together = (found["loss_a"] + found["loss_b"]) / 2
-    np.testing.assert_allclose(together[found["coverage"] == 1.0], found["loss"][found["coverage"] == 1.0])
+    np.testing.assert_allclose(
+        together[found["coverage"] == 1.0], found["loss"][found["coverage"] == 1.0]
+    )
     # People whom today's model accepts are left out of their group too.
     more = np.vstack([PEOPLE, [[0.9]]])
     longer = hf.risk_calibrated(
@@ -329,8 +372,13 @@ def test_groups_add_up():
 def test_what_is_said_has_its_condition():
     found = found_with(how="refitted every month")
     text = str(found)
-    assert text.startswith(f"margin = {found.size:.3g}: of such promises at most 1 in 10 is expected to be broken")
-    assert "(calibrated on 20 retrained models, refitted every month), if that model is drawn as these 20 were" in text
+    assert text.startswith(
+        f"margin = {found.size:.3g}: of such promises at most 1 in 10 is expected to be broken"
+    )
+    assert (
+        "(calibrated on 20 retrained models, refitted every month), if that model is drawn as these 20 were"
+        in text
+    )
     assert "all of 10 people" in text
     assert "proven" not in text
     sure = str(found_with(probability=0.9))
@@ -354,7 +402,9 @@ def test_losses_that_never_fall_are_an_outcome_that_says_what_was_reached():
     hopeless = found_with(retrained=[line(-2.0)] * 30)
     assert not hopeless.reached
     assert np.isnan(hopeless.size)
-    best = re.search(r"reaches a bound of (\S+) \(100% broken on average\), and 0.1 was asked for", str(hopeless))
+    best = re.search(
+        r"reaches a bound of (\S+) \(100% broken on average\), and 0.1 was asked for", str(hopeless)
+    )
     assert float(best[1]) == 1.0
     with pytest.raises(InvalidInputError, match="no margin: none of"):
         hopeless.changes  # noqa: B018
@@ -381,34 +431,70 @@ WIDE = hf.Network([[[1.0, 1.0]]], [[-0.5]])
 ENSEMBLE = later(3, seed=9)
 
 BAD = {
-    "too few models": ({"retrained": later(8)}, "expected at least 9 models, .* and 0.1 was asked for, got 8"),
-    "too few in a generator": ({"retrained": iter(later(3))}, "expected at least 9 models, .*, got 3"),
-    "too few in two lists": ({"retrained": [later(4), later(4)]}, "expected at least 9 models, .*, got 8"),
+    "too few models": (
+        {"retrained": later(8)},
+        "expected at least 9 models, .* and 0.1 was asked for, got 8",
+    ),
+    "too few in a generator": (
+        {"retrained": iter(later(3))},
+        "expected at least 9 models, .*, got 3",
+    ),
+    "too few in two lists": (
+        {"retrained": [later(4), later(4)]},
+        "expected at least 9 models, .*, got 8",
+    ),
     "too few for a probability": ({"probability": 0.99}, "expected at least 99 models, .* got 20"),
     "one model": ({"retrained": TODAY}, "retrained: expected several models, .* got Network"),
-    "a pipeline": ({"retrained": make_pipeline(StandardScaler(), LogisticRegression())}, "expected several models"),
-    "other classes": ({"retrained": [*later(), THREE]}, r"number 21: expected the classes \[0, 1\], got \[0, 1, 2\]"),
-    "other columns": ({"retrained": [WIDE, *later()]}, "today's columns and classes, got another as number 1: X: .* 2"),
-    "no model": ({"retrained": [3] * 20}, "retrained: expected models with today's columns and classes"),
+    "a pipeline": (
+        {"retrained": make_pipeline(StandardScaler(), LogisticRegression())},
+        "expected several models",
+    ),
+    "other classes": (
+        {"retrained": [*later(), THREE]},
+        r"number 21: expected the classes \[0, 1\], got \[0, 1, 2\]",
+    ),
+    "other columns": (
+        {"retrained": [WIDE, *later()]},
+        "today's columns and classes, got another as number 1: X: .* 2",
+    ),
+    "no model": (
+        {"retrained": [3] * 20},
+        "retrained: expected models with today's columns and classes",
+    ),
     "those that propose": (
         {"family": hf.EnsembleShift(ENSEMBLE, 0.0), "retrained": [*later(), ENSEMBLE[1]]},
         "expected models other than those that propose, got one of the ensemble as number 21",
     ),
     "no share": ({"broken": 0.0}, "broken: expected a share above 0 and below 1, got 0.0"),
-    "no probability": ({"probability": 1.0}, "probability: expected a share above 0 and below 1, got 1.0"),
+    "no probability": (
+        {"probability": 1.0},
+        "probability: expected a share above 0 and below 1, got 1.0",
+    ),
     "no coverage": ({"coverage": 0.0}, "coverage: expected a share above 0 and at most 1, got 0.0"),
-    "a family of nothing": ({"family": "shift"}, "family: expected PlausibleShift or PlausibleChanges"),
+    "a family of nothing": (
+        {"family": "shift"},
+        "family: expected PlausibleShift or PlausibleChanges",
+    ),
     "a family of numbers": ({"family": float}, "family: expected .* got <class 'float'>"),
-    "a kind without its models": ({"family": hf.EnsembleShift}, r"family: expected .*EnsembleShift\(models, 0\)"),
+    "a kind without its models": (
+        {"family": hf.EnsembleShift},
+        r"family: expected .*EnsembleShift\(models, 0\)",
+    ),
     "no settings": ({"settings": []}, "settings: expected some numbers, in rising order"),
-    "falling settings": ({"settings": [0.2, 0.1]}, "settings: expected some numbers, in rising order"),
+    "falling settings": (
+        {"settings": [0.2, 0.1]},
+        "settings: expected some numbers, in rising order",
+    ),
     "settings of words": ({"settings": ["a"]}, "settings: expected some numbers, in rising order"),
     "a negative setting": ({"settings": [-0.1, 0.1]}, "margin: expected a number >= 0"),
     "groups of others": (
         {"groups": ["a", "b"]},
         "groups: expected a column of people, or a label for each of 10 people",
     ),
-    "nobody has advice": ({"generator": hf.RNCE([[0.1], [0.2]])}, "people: expected advice for at least one of 10"),
+    "nobody has advice": (
+        {"generator": hf.RNCE([[0.1], [0.2]])},
+        "people: expected advice for at least one of 10",
+    ),
     "no generator": ({"generator": "rnce"}, "generator: expected one such as RNCE"),
     "a class nobody knows": ({"target": 7}, r"target: expected one of \[0, 1\], got 7"),
 }
@@ -422,7 +508,9 @@ def test_bad_input_is_refused_with_a_sentence(name):
 
 
 def test_people_nobody_rejected_are_refused():
-    with pytest.raises(InvalidInputError, match="people: expected people whom the model does not give 1, got none"):
+    with pytest.raises(
+        InvalidInputError, match="people: expected people whom the model does not give 1, got none"
+    ):
         hf.risk_calibrated(TODAY, [[0.9]], target=1, retrained=later(), generator=hf.RNCE(ROWS))
 
 

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import holdfast as hf
-from holdfast.changes.parameters import down_up
+from holdfast.changes._parameters import down_up
 from holdfast.cli import app
-from holdfast.milp.acceptor import Acceptor
-from holdfast.milp.domain import Domain
+from holdfast.milp._acceptor import Acceptor
+from holdfast.milp._domain import Domain
 from holdfast.promises import Ledger, audit
 from ledger_cases import make_lender, record
 from random_networks import random_network, random_points, shift_last_bias
@@ -26,7 +26,9 @@ def random_sides(network, rng, size):
         for part in (*network.weights, *network.biases)
     ]
     layers = len(network.weights)
-    return hf.PlausibleChanges(parts[:layers], biases=parts[layers:] if rng.random() < 0.8 else False)
+    return hf.PlausibleChanges(
+        parts[:layers], biases=parts[layers:] if rng.random() < 0.8 else False
+    )
 
 
 def ends(parameters, radius):
@@ -50,7 +52,10 @@ def exact_range(network, changes, x):
             low, high = np.maximum(low, 0), np.maximum(high, 0)
         (w_low, w_high), (b_low, b_high) = ends(weight, radius.weight), ends(bias, radius.bias)
         corners = np.array([w_low * low, w_low * high, w_high * low, w_high * high])
-        low, high = corners.min(axis=0).sum(axis=1) + b_low, corners.max(axis=0).sum(axis=1) + b_high
+        low, high = (
+            corners.min(axis=0).sum(axis=1) + b_low,
+            corners.max(axis=0).sum(axis=1) + b_high,
+        )
     return low, high
 
 
@@ -71,7 +76,10 @@ def assert_true(network, points, target, changes, certificates):
 def test_verdicts_and_bounds_are_those_of_the_exact_range(seed, hidden):
     rng = np.random.default_rng(seed)
     network = random_network(rng, 3, hidden, 1)
-    points, changes = random_points(rng, 12, 3), random_sides(network, rng, 10.0 ** rng.uniform(-3, -0.5))
+    points, changes = (
+        random_points(rng, 12, 3),
+        random_sides(network, rng, 10.0 ** rng.uniform(-3, -0.5)),
+    )
     exact = [exact_range(network, changes, x) for x in points]
     for target in (0, 1):
         certificates = hf.certify(network, points, target, changes)
@@ -91,14 +99,24 @@ def test_verdicts_and_bounds_are_those_of_the_exact_range(seed, hidden):
 def test_no_verdict_is_false_in_deeper_networks_and_with_more_classes(seed, hidden, outputs):
     rng = np.random.default_rng(seed)
     network = random_network(rng, 3, hidden, outputs)
-    points, changes = random_points(rng, 10, 3), random_sides(network, rng, 10.0 ** rng.uniform(-3, -0.5))
+    points, changes = (
+        random_points(rng, 10, 3),
+        random_sides(network, rng, 10.0 ** rng.uniform(-3, -0.5)),
+    )
     target = int(network.predict_index(points)[0])
     certificates = hf.certify(network, points, target, changes)
     assert_true(network, points, target, changes, certificates)
     # A box inside proves at least as much, a box around at most as much.
-    inner, outer = changes.scaled(0.5), hf.PlausibleChanges(changes.size, biases=bool(changes.biases))
-    assert not (certificates.robust & (hf.certify(network, points, target, inner).verdict == "NOT_ROBUST")).any()
-    assert not (hf.certify(network, points, target, outer).robust & (certificates.verdict == "NOT_ROBUST")).any()
+    inner, outer = (
+        changes.scaled(0.5),
+        hf.PlausibleChanges(changes.size, biases=bool(changes.biases)),
+    )
+    assert not (
+        certificates.robust & (hf.certify(network, points, target, inner).verdict == "NOT_ROBUST")
+    ).any()
+    assert not (
+        hf.certify(network, points, target, outer).robust & (certificates.verdict == "NOT_ROBUST")
+    ).any()
     for method in ("interval", "exact"):
         bounds = hf.output_bounds(network, points, changes, method=method)
         for other in changes.sample(network, 100, seed=1):
@@ -113,14 +131,25 @@ def test_equal_radii_are_one_radius(hidden, radii, biases):
     rng = np.random.default_rng(3)
     network = random_network(rng, 4, hidden, 1)
     points = random_points(rng, 40, 4)
-    plain = hf.PlausibleChanges(radii if isinstance(radii, float) else radii[: len(hidden) + 1], biases=biases)
+    plain = hf.PlausibleChanges(
+        radii if isinstance(radii, float) else radii[: len(hidden) + 1], biases=biases
+    )
     layers = plain.layer_radii(network)
     arrays = hf.PlausibleChanges(
-        [np.full(weight.shape, radius.weight) for weight, radius in zip(network.weights, layers, strict=True)],
-        biases=[np.full(bias.shape, radius.bias) for bias, radius in zip(network.biases, layers, strict=True)],
+        [
+            np.full(weight.shape, radius.weight)
+            for weight, radius in zip(network.weights, layers, strict=True)
+        ],
+        biases=[
+            np.full(bias.shape, radius.bias)
+            for bias, radius in zip(network.biases, layers, strict=True)
+        ],
     )
     for target in (0, 1):
-        verdicts = [hf.certify(network, points, target, changes).verdict.tolist() for changes in (plain, arrays)]
+        verdicts = [
+            hf.certify(network, points, target, changes).verdict.tolist()
+            for changes in (plain, arrays)
+        ]
         assert verdicts[0] == verdicts[1]
     ours, theirs = (hf.output_bounds(network, points, changes) for changes in (plain, arrays))
     np.testing.assert_allclose(ours.lower, theirs.lower, atol=1e-6)
@@ -130,16 +159,22 @@ def test_equal_radii_are_one_radius(hidden, radii, biases):
 @pytest.mark.parametrize("hidden", [(), (4,)])
 def test_the_interval_bound_as_a_network_is_the_exact_range(hidden):
     rng = np.random.default_rng(5)
-    points = np.column_stack([rng.uniform(*ends, 20) for ends in ((-2.0, -1.0), (-1.0, 1.0), (0.0, 2.0))])
+    points = np.column_stack(
+        [rng.uniform(*ends, 20) for ends in ((-2.0, -1.0), (-1.0, 1.0), (0.0, 2.0))]
+    )
     space = hf.FeatureSpace.from_frame(pd.DataFrame(points, columns=list("abc")), scale="none")
     domain = Domain.of(space, space.rows(points[:1]))
     for _ in range(5):
         network = random_network(rng, 3, hidden, 1)
         changes = random_sides(network, rng, 0.2)
-        accepted, refused = (Acceptor.interval(network, changes, k, domain).layers(points)[1] for k in (1, 0))
+        accepted, refused = (
+            Acceptor.interval(network, changes, k, domain).layers(points)[1] for k in (1, 0)
+        )
         for x, lower, upper in zip(points, accepted[:, 0], -refused[:, 0], strict=True):
             low, high = exact_range(network, changes, x)
-            assert [lower, upper] == pytest.approx([float(low[0]), float(high[0])], rel=1e-12, abs=1e-12)
+            assert [lower, upper] == pytest.approx(
+                [float(low[0]), float(high[0])], rel=1e-12, abs=1e-12
+            )
 
 
 def test_the_closest_robust_point_equals_brute_force():
@@ -149,7 +184,12 @@ def test_the_closest_robust_point_equals_brute_force():
         changes = random_sides(world.network, np.random.default_rng(seed), 2.0 * world.changes.size)
         robust = hf.certify(world.network, world.points, world.target, changes).robust
         answer = hf.explain(
-            world.network, world.person, target=world.target, changes=changes, generator=hf.Closest(), space=world.space
+            world.network,
+            world.person,
+            target=world.target,
+            changes=changes,
+            generator=hf.Closest(),
+            space=world.space,
         )
         assert answer.found[0] == robust.any()
         found += int(answer.found[0])
@@ -176,7 +216,9 @@ def test_certificates_are_accepted_and_a_larger_radius_is_not(hidden):
     network = shift_last_bias(network, 0, -float(np.median(network.logits(points))))
     certificates = hf.certify(network, points, 1, changes)
     assert set(certificates.verdict) == {"ROBUST", "NOT_ROBUST"}
-    assert len(hidden) < 2 or {"interval", "linear bound", "branch and bound"} <= set(certificates.stages)
+    assert len(hidden) < 2 or {"interval", "linear bound", "branch and bound"} <= set(
+        certificates.stages
+    )
     for row in range(len(points)):
         document = hf.certificate(certificates, row)
         assert hf.PlausibleChanges.from_dict(document["changes"]) == changes
@@ -190,7 +232,10 @@ def test_certificates_are_accepted_and_a_larger_radius_is_not(hidden):
 def lender():
     plain = make_lender()
     rng = np.random.default_rng(0)
-    sides = [0.02 * rng.random((2, *part.shape)) for part in (*plain.network.weights, *plain.network.biases)]
+    sides = [
+        0.02 * rng.random((2, *part.shape))
+        for part in (*plain.network.weights, *plain.network.biases)
+    ]
     layers = len(plain.network.weights)
     changes = hf.PlausibleChanges(sides[:layers], biases=sides[layers:])
     return type(plain)(plain.network, plain.space, plain.people, plain.promised, changes)
@@ -250,7 +295,9 @@ def test_calibrated_radii_prove_more_than_one_radius_does():
     """Half of the parameters hardly move: a radius for each lets more points be robust at the same probability."""
     rng = np.random.default_rng(0)
     today = random_network(rng, 6, (6,), 1, awkward=False)
-    scales = [10.0 ** rng.uniform(-4.0, -1.5, part.shape) for part in (*today.weights, *today.biases)]
+    scales = [
+        10.0 ** rng.uniform(-4.0, -1.5, part.shape) for part in (*today.weights, *today.biases)
+    ]
     networks = []
     for _ in range(40):
         moved = [part + scale * rng.normal(size=part.shape)
@@ -260,7 +307,10 @@ def test_calibrated_radii_prove_more_than_one_radius_does():
     target = today.predict(points)
     shares = {
         shape: hf.certify(
-            today, points, target, hf.delta_calibrated(networks, coverage=0.9, shape=shape, origin=today).changes
+            today,
+            points,
+            target,
+            hf.delta_calibrated(networks, coverage=0.9, shape=shape, origin=today).changes,
         ).robust.mean()
         for shape in ("uniform", "parameter")
     }

@@ -22,8 +22,8 @@ from sklearn.svm import SVC, LinearSVC
 
 import holdfast as hf
 from holdfast import checker, metrics
-from holdfast.importers.thresholds import offsets
-from holdfast.presentation.report.beside import chances
+from holdfast.importers._thresholds import offsets
+from holdfast.presentation.report._beside import chances
 from holdfast.promises import promise_expiry
 
 
@@ -31,15 +31,17 @@ from holdfast.promises import promise_expiry
 def table() -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
-    return X, (X["a"] + X["b"] - 0.5 * X["c"] + rng.normal(0.0, 0.5, 300) > 0).astype(int).to_numpy()
+    return X, (X["a"] + X["b"] - 0.5 * X["c"] + rng.normal(0.0, 0.5, 300) > 0).astype(
+        int
+    ).to_numpy()
 
 
 def _models(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> dict[str, Any]:
     return {
         "regression": LogisticRegression().fit(X, y),
-        "network": make_pipeline(StandardScaler(), MLPClassifier((5,), max_iter=800, random_state=0, tol=1e-3)).fit(
-            X, y
-        ),
+        "network": make_pipeline(
+            StandardScaler(), MLPClassifier((5,), max_iter=800, random_state=0, tol=1e-3)
+        ).fit(X, y),
         "forest": RandomForestClassifier(20, random_state=0).fit(X, y),
     }
 
@@ -50,11 +52,20 @@ def test_what_is_promised_is_what_the_threshold_says(table, name, threshold) -> 
     X, y = table
     model = _models(X, y)[name]
     accepted = model.predict_proba(X)[:, 1] >= threshold
-    assert (hf.load_model(model, threshold).classifier.predict(hf.load_model(model).variables(X)) == accepted).all()
+    assert (
+        hf.load_model(model, threshold).classifier.predict(hf.load_model(model).variables(X))
+        == accepted
+    ).all()
     denied = X[~accepted].head(10)
     space = hf.FeatureSpace.from_frame(X, scale="none") if name != "network" else None
     result = hf.explain(
-        model, denied, target=1, changes=hf.PlausibleShift(0.2), generator=hf.RNCE(X), space=space, threshold=threshold
+        model,
+        denied,
+        target=1,
+        changes=hf.PlausibleShift(0.2),
+        generator=hf.RNCE(X),
+        space=space,
+        threshold=threshold,
     )
     promised = result.counterfactuals[result.found]
     assert result.robust.sum() == result.found.sum() > 0
@@ -66,7 +77,12 @@ def test_what_is_promised_is_what_the_threshold_says(table, name, threshold) -> 
     expected = np.minimum(odds, math.log(2.0**53)) - math.log(threshold / (1.0 - threshold))
     assert radius.lower == pytest.approx(expected, abs=1e-9)
     again = hf.Recourse.of(
-        model, result.points[result.found], denied[result.found], target=1, space=result.space, threshold=threshold
+        model,
+        result.points[result.found],
+        denied[result.found],
+        target=1,
+        space=result.space,
+        threshold=threshold,
     )
     assert metrics.validity(again) == 1.0
     assert metrics.validity_retrained(result, [model]) == 1.0
@@ -74,9 +90,13 @@ def test_what_is_promised_is_what_the_threshold_says(table, name, threshold) -> 
 
 def test_bound_and_verdict_are_those_of_the_moved_bias(table) -> None:
     X, y = table
-    network = hf.load_network(MLPClassifier((5, 4), max_iter=500, random_state=1, tol=1e-3).fit(X, y))
+    network = hf.load_network(
+        MLPClassifier((5, 4), max_iter=500, random_state=1, tol=1e-3).fit(X, y)
+    )
     changes = hf.PlausibleChanges(0.02)
-    moved = network.with_parameters(network.weights, [*network.biases[:-1], network.biases[-1] - math.log(0.8 / 0.2)])
+    moved = network.with_parameters(
+        network.weights, [*network.biases[:-1], network.biases[-1] - math.log(0.8 / 0.2)]
+    )
     ours, theirs = (
         hf.certify(network, X.to_numpy(), 1, changes, threshold=0.8), hf.certify(moved, X.to_numpy(), 1, changes)
     )  # fmt: skip
@@ -87,7 +107,10 @@ def test_bound_and_verdict_are_those_of_the_moved_bias(table) -> None:
 def test_thresholds_that_models_bring(table) -> None:
     X, y = table
     for inner in (LogisticRegression(), RandomForestClassifier(10, random_state=0), GaussianNB()):
-        for model in (FixedThresholdClassifier(inner, threshold=0.7), TunedThresholdClassifierCV(inner, cv=3)):
+        for model in (
+            FixedThresholdClassifier(inner, threshold=0.7),
+            TunedThresholdClassifierCV(inner, cv=3),
+        ):
             model.fit(X, y)
             loaded = hf.load_model(model)
             assert (loaded.classifier.predict(loaded.variables(X)) == model.predict(X)).all()
@@ -96,17 +119,26 @@ def test_thresholds_that_models_bring(table) -> None:
     assert (hf.load_model(other).classifier.predict(X.to_numpy()) == other.predict(X)).all()
     with pytest.raises(hf.HoldfastError, match=r"expected the model's own"):
         hf.load_model(other, 0.6)
-    piped = make_pipeline(StandardScaler(), FixedThresholdClassifier(LogisticRegression(), threshold=0.6)).fit(X, y)
+    piped = make_pipeline(
+        StandardScaler(), FixedThresholdClassifier(LogisticRegression(), threshold=0.6)
+    ).fit(X, y)
     loaded = hf.load_model(piped)
     assert (loaded.network.predict(loaded.variables(X)) == piped.predict(X)).all()
 
 
 @pytest.mark.parametrize(
-    "inner", [LogisticRegression(), MLPClassifier((4,), max_iter=600, random_state=0, tol=1e-3), LinearSVC()]
+    "inner",
+    [
+        LogisticRegression(),
+        MLPClassifier((4,), max_iter=600, random_state=0, tol=1e-3),
+        LinearSVC(),
+    ],
 )
 def test_a_sigmoid_over_one_classifier(table, inner) -> None:
     X, y = table
-    model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X[:150], y[:150])), method="sigmoid").fit(X[150:], y[150:])
+    model = CalibratedClassifierCV(
+        FrozenEstimator(inner.fit(X[:150], y[:150])), method="sigmoid"
+    ).fit(X[150:], y[150:])
     for threshold in (None, 0.35, 0.8):
         loaded = hf.load_model(model, threshold)
         expected = model.predict_proba(X)[:, 1] >= (0.5 if threshold is None else threshold)
@@ -119,12 +151,19 @@ def test_a_sigmoid_over_one_classifier(table, inner) -> None:
             hf.load_network(refused)
 
 
-@pytest.mark.parametrize("inner", [LogisticRegression(C=100.0), MLPClassifier((4,), max_iter=600, random_state=0)])
-def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(table, tmp_path, inner) -> None:
+@pytest.mark.parametrize(
+    "inner", [LogisticRegression(C=100.0), MLPClassifier((4,), max_iter=600, random_state=0)]
+)
+def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(
+    table, tmp_path, inner
+) -> None:
     X, y = table
     noisy = np.where(np.arange(len(y)) % 4 == 0, 1 - y, y)
     model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y)), method="sigmoid").fit(X, noisy)
-    chances, changes = model.predict_proba(X)[:, 1], hf.PlausibleChanges(1e-9, threshold=(0.4, 0.65))
+    chances, changes = (
+        model.predict_proba(X)[:, 1],
+        hf.PlausibleChanges(1e-9, threshold=(0.4, 0.65)),
+    )
     assert (hf.certify(model, X, 1, changes).robust == (chances >= 0.65)).all()
     assert (hf.certify(model, X, 0, changes).robust == (chances < 0.4)).all()
     between = X[(chances > 0.51) & (chances < 0.64)]
@@ -145,7 +184,9 @@ def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(tabl
         ledger.add_frame(model, rejected, rejected, target=1, changes=None, threshold=high)
 
 
-@pytest.mark.parametrize("model", [SGDClassifier(random_state=0), RidgeClassifier(), LinearSVC(), Perceptron()])
+@pytest.mark.parametrize(
+    "model", [SGDClassifier(random_state=0), RidgeClassifier(), LinearSVC(), Perceptron()]
+)
 @pytest.mark.parametrize("several", [False, True])
 def test_linear_classifiers_with_a_margin(table, model, several) -> None:
     X, y = table
@@ -182,7 +223,11 @@ def test_a_promise_that_survives_a_change_of_policy(table, kind) -> None:
         moving = hf.certify(model, X, target, make(threshold=(0.4, 0.8)), threshold=0.6)
         still = hf.certify(model, X, target, make(), threshold=hardest)
         assert (moving.verdict == still.verdict).all()
-        assert 0 < moving.robust.sum() < hf.certify(model, X, target, make(), threshold=0.6).robust.sum()
+        assert (
+            0
+            < moving.robust.sum()
+            < hf.certify(model, X, target, make(), threshold=0.6).robust.sum()
+        )
         radii = [
             hf.certified_radius(model, X[:50], target, changes=c, threshold=t).lower
             for c, t in ((make(threshold=(0.4, 0.8)), 0.6), (make(), hardest))
@@ -193,7 +238,9 @@ def test_a_promise_that_survives_a_change_of_policy(table, kind) -> None:
     assert type(changes).from_dict(changes.to_dict()) == changes
     assert changes.resized(changes.size).threshold == (0.4, 0.8)
     denied = X[model.predict_proba(X)[:, 1] < 0.6].head(4)
-    result = hf.explain(model, denied, target=1, changes=changes, generator=hf.Closest(), threshold=0.6)
+    result = hf.explain(
+        model, denied, target=1, changes=changes, generator=hf.Closest(), threshold=0.6
+    )
     assert (model.predict_proba(result.counterfactuals[result.found])[:, 1] >= 0.8).all()
     with pytest.raises(hf.HoldfastError, match="one class for all rows"):
         hf.certify(model, X, y, changes)
@@ -204,13 +251,23 @@ def test_the_ledger_keeps_the_threshold_of_the_advice(table, tmp_path) -> None:
     model = LogisticRegression().fit(X, y)
     denied = X[model.predict_proba(X)[:, 1] < 0.7].head(5)
     result = hf.explain(
-        model, denied, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.Closest(), threshold=0.7
+        model,
+        denied,
+        target=1,
+        changes=hf.PlausibleChanges(0.01),
+        generator=hf.Closest(),
+        threshold=0.7,
     )
     ledger = hf.Ledger(tmp_path / "promises.ledger")
     ledger.add(result)
     assert [terms.threshold for terms in ledger.terms] == [0.7]
     assert hf.audit(ledger, model, threshold=0.7).to_frame()["status"].str.startswith("KEPT").all()
-    assert not hf.audit(ledger, model, threshold=0.95).to_frame()["status"].str.startswith("KEPT").all()
+    assert (
+        not hf.audit(ledger, model, threshold=0.95)
+        .to_frame()["status"]
+        .str.startswith("KEPT")
+        .all()
+    )
     own = FixedThresholdClassifier(LogisticRegression(), threshold=0.7).fit(X, y)
     assert hf.audit(ledger, own).to_frame()["status"].str.startswith("KEPT").all()
 
@@ -219,7 +276,9 @@ def test_the_ledger_keeps_the_threshold_of_the_advice(table, tmp_path) -> None:
 def test_what_is_no_threshold(table, threshold) -> None:
     X, y = table
     with pytest.raises(hf.HoldfastError, match="threshold: expected"):
-        hf.certify(LogisticRegression().fit(X, y), X, 1, hf.PlausibleChanges(0.01), threshold=threshold)
+        hf.certify(
+            LogisticRegression().fit(X, y), X, 1, hf.PlausibleChanges(0.01), threshold=threshold
+        )
     with pytest.raises(hf.HoldfastError, match="threshold: expected"):
         hf.PlausibleShift(0.1, threshold=threshold if threshold != (0.1, 0.2) else (0.2, 0.1))
 
@@ -253,11 +312,18 @@ def test_certificates_state_the_threshold_and_the_checker_minds_it(table, kind) 
             forged["id"] = checker.sha256(forged)
             accepted = hf.check_certificate(forged, network).accepted
             stated = forged.get("threshold", {"probability": 0.5, "offsets": [0.0]})
-            consistent = stated["offsets"] == [0.0] and stated["probability"] == 0.5 and changes.threshold is None
+            consistent = (
+                stated["offsets"] == [0.0]
+                and stated["probability"] == 0.5
+                and changes.threshold is None
+            )
             # At a half it is another statement, which the certificate may prove or not; all else contradicts itself.
             still = hf.certify(model, X[row : row + 1], 1, changes).verdict[0]
             assert accepted <= (consistent and str(still) == document["verdict"])
-    assert hf.certificate(hf.certify(model, X, 1, hf.PlausibleShift(0.1)), rows[0]).get("threshold") is None
+    assert (
+        hf.certificate(hf.certify(model, X, 1, hf.PlausibleShift(0.1)), rows[0]).get("threshold")
+        is None
+    )
 
 
 def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None:
@@ -268,7 +334,12 @@ def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None
     )
     space = hf.FeatureSpace.from_frame(X, scale="none")
     denied = X[today.predict_proba(X)[:, 1] < 0.8].head(60)
-    asked = {"target": 1, "changes": hf.PlausibleShift(0.0), "generator": hf.NNCE(X), "space": space}
+    asked = {
+        "target": 1,
+        "changes": hf.PlausibleShift(0.0),
+        "generator": hf.NNCE(X),
+        "space": space,
+    }
     advice = hf.explain(today, denied, **asked, threshold=0.8)
     kept = later.predict_proba(advice.counterfactuals)[:, 1] >= 0.8
     assert (later.predict(advice.counterfactuals)[~kept] == 1).any()
@@ -276,14 +347,21 @@ def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None
         ledger.add(advice)
         assert (hf.audit(ledger, later).broken == ~kept).all()
         # A model that brings a threshold of its own decides at that one.
-        moved = FixedThresholdClassifier(FrozenEstimator(later), threshold=0.6, response_method="predict_proba").fit(
-            X, y
-        )
-        assert (hf.audit(ledger, moved).broken == (moved.predict(advice.counterfactuals) != 1)).all()
+        moved = FixedThresholdClassifier(
+            FrozenEstimator(later), threshold=0.6, response_method="predict_proba"
+        ).fit(X, y)
+        assert (
+            hf.audit(ledger, moved).broken == (moved.predict(advice.counterfactuals) != 1)
+        ).all()
         for promises in (ledger, advice):
-            assert promise_expiry(promises, [today, later], horizon=1).share[0] == pytest.approx(kept.mean())
+            assert promise_expiry(promises, [today, later], horizon=1).share[0] == pytest.approx(
+                kept.mean()
+            )
         ledger.add(hf.explain(today, denied, **asked, threshold=0.9))
-        with pytest.raises(hf.HoldfastError, match=r"threshold: expected one, since promises were made at 0\.8, 0\.9"):
+        with pytest.raises(
+            hf.HoldfastError,
+            match=r"threshold: expected one, since promises were made at 0\.8, 0\.9",
+        ):
             hf.audit(ledger, later)
 
 
@@ -296,7 +374,9 @@ def test_a_calibrated_chance_is_about_the_threshold(table) -> None:
     risk = hf.risk_calibrated(today, X[:60], retrained=later, **asked, settings=[0.0], coverage=0.1)
     denied = X[:60][today.predict_proba(X[:60])[:, 1] < 0.8]
     promised = hf.explain(today, denied, changes=hf.PlausibleShift(0.0), **asked).counterfactuals
-    assert risk.losses[:, 0] == pytest.approx([(m.predict_proba(promised)[:, 1] < 0.8).mean() for m in later])
+    assert risk.losses[:, 0] == pytest.approx(
+        [(m.predict_proba(promised)[:, 1] < 0.8).mean() for m in later]
+    )
 
 
 def test_a_study_at_a_threshold() -> None:
@@ -314,7 +394,9 @@ def test_a_study_at_a_threshold() -> None:
     assert found[None] == found[0.5] < found[0.9]
 
 
-@pytest.mark.parametrize("model", [SGDClassifier(loss="modified_huber", random_state=0), LinearSVC(), Perceptron()])
+@pytest.mark.parametrize(
+    "model", [SGDClassifier(loss="modified_huber", random_state=0), LinearSVC(), Perceptron()]
+)
 def test_a_threshold_takes_scores_that_are_log_odds(table, model) -> None:
     """A hinge's score is none: at 0.3 a person whom the model gives 20% was called accepted."""
     X, y = table
@@ -366,7 +448,9 @@ def test_a_moving_threshold_is_one_on_calibrated_probabilities(table, inner) -> 
     X, y = table
     model = CalibratedClassifierCV(FrozenEstimator(inner.fit(X, y))).fit(X, y)
     for own in (None, 0.6):
-        kept = hf.certify(model, X, 1, hf.PlausibleShift(0.0, threshold=(0.55, 0.8)), threshold=own).robust
+        kept = hf.certify(
+            model, X, 1, hf.PlausibleShift(0.0, threshold=(0.55, 0.8)), threshold=own
+        ).robust
         assert (kept == (model.predict_proba(X)[:, 1] >= 0.8)).all()
 
 
@@ -375,10 +459,16 @@ def test_probabilities_in_a_report_are_the_models_own(table) -> None:
     inner = MLPClassifier((4,), max_iter=900, random_state=0, tol=1e-3).fit(X, y)
     model = CalibratedClassifierCV(FrozenEstimator(inner)).fit(X, y)
     denied = X[model.predict(X) == 0].head(3)
-    result = hf.explain(model, denied, target=1, changes=hf.PlausibleShift(0.1), generator=hf.NNCE(X))
-    assert chances(result, result.points) == pytest.approx(model.predict_proba(result.counterfactuals)[:, 1])
+    result = hf.explain(
+        model, denied, target=1, changes=hf.PlausibleShift(0.1), generator=hf.NNCE(X)
+    )
+    assert chances(result, result.points) == pytest.approx(
+        model.predict_proba(result.counterfactuals)[:, 1]
+    )
     machine = make_pipeline(StandardScaler(), LinearSVC()).fit(X, y)
-    result = hf.explain(machine, denied, target=1, changes=hf.PlausibleShift(0.1), generator=hf.NNCE(X))
+    result = hf.explain(
+        machine, denied, target=1, changes=hf.PlausibleShift(0.1), generator=hf.NNCE(X)
+    )
     assert np.isnan(chances(result, result.points)).all()
 
 
@@ -387,7 +477,12 @@ def test_kept_promises_are_counted_at_their_threshold(table) -> None:
     history = [LogisticRegression().fit(X[i::6], y[i::6]) for i in range(6)]
     denied = X[history[0].predict_proba(X)[:, 1] < 0.7].head(30)
     result = hf.explain(
-        history[0], denied, target=1, changes=hf.PlausibleShift(0.0), generator=hf.RNCE(X), threshold=0.7
+        history[0],
+        denied,
+        target=1,
+        changes=hf.PlausibleShift(0.0),
+        generator=hf.RNCE(X),
+        threshold=0.7,
     )
     kept = [model.predict_proba(result.counterfactuals)[:, 1] >= 0.7 for model in history]
     expected = np.mean([after[before].mean() for before, after in pairwise(kept)])

@@ -21,10 +21,10 @@ import holdfast as hf
 from holdfast.changes import Chance, Changes
 from holdfast.cli import app
 from holdfast.errors import InvalidInputError
-from holdfast.generators.stated import recourse_from
-from holdfast.presentation.report.gather import gather
-from holdfast.presentation.report.page import render
-from holdfast.verify.margins import least_margins
+from holdfast.generators._stated import recourse_from
+from holdfast.presentation.report._gather import gather
+from holdfast.presentation.report._page import render
+from holdfast.verify._margins import least_margins
 
 DAY = "2026-11-16"
 CHANCES = {
@@ -33,9 +33,13 @@ CHANCES = {
     "probable": Chance(0.125, 30, 0.9, "new seeds"),
     "odd": Chance(0.07, 40),
 }
-PEOPLE = pd.DataFrame({"debt": [9000.0, 8000.0, 7500.0], "savings": [0.0, 500.0, 900.0]}, index=["A", "B", "C"])
+PEOPLE = pd.DataFrame(
+    {"debt": [9000.0, 8000.0, 7500.0], "savings": [0.0, 500.0, 900.0]}, index=["A", "B", "C"]
+)
 # Margins of 7 / 9, 1 / 9 and none: one that holds, one that breaks, and someone without an answer.
-TOLD = pd.DataFrame({"debt": [2000.0, 4500.0, None], "savings": [4500.0, 2750.0, None]}, index=PEOPLE.index)
+TOLD = pd.DataFrame(
+    {"debt": [2000.0, 4500.0, None], "savings": [4500.0, 2750.0, None]}, index=PEOPLE.index
+)
 SPACE = hf.FeatureSpace.from_frame(pd.DataFrame({"debt": [0.0, 9000.0], "savings": [0.0, 5000.0]}))
 NETWORK = hf.Network([[[-1.0, 1.0]]], [[0.1]])
 KINDS: dict[str, Changes] = {
@@ -52,15 +56,32 @@ PROOF = {
 }
 CERTAIN = {
     "en": re.compile("prov[ei]|proof|promise|guarant|certain|every|always|will say yes", re.I),
-    "de": re.compile("beweis|bewies|versprech|garant|sicher|jede spätere|immer|sagt unser Modell Ja", re.I),
+    "de": re.compile(
+        "beweis|bewies|versprech|garant|sicher|jede spätere|immer|sagt unser Modell Ja", re.I
+    ),
 }
 MEASURED = {
-    ("en", "expected"): "we expect at most 1 in 10 to get a no from our next model. We measured this on 20 retrained",
-    ("en", "probable"): "With a probability of 90%, at most 1 in 8 of those who follow such advice get a no",
+    (
+        "en",
+        "expected",
+    ): "we expect at most 1 in 10 to get a no from our next model. We measured this on 20 retrained",
+    (
+        "en",
+        "probable",
+    ): "With a probability of 90%, at most 1 in 8 of those who follow such advice get a no",
     ("en", "odd"): "we expect at most 7% to get a no",
-    ("de", "expected"): "bekommt nach unserer Erwartung höchstens 1 von 10 von unserem nächsten Modell ein Nein",
-    ("de", "probable"): "Mit einer Wahrscheinlichkeit von 90 % bekommt höchstens 1 von 8 der Menschen",
-    ("de", "odd"): "höchstens 7 % von unserem nächsten Modell ein Nein. Das haben wir an 40 neu trainierten Modellen",
+    (
+        "de",
+        "expected",
+    ): "bekommt nach unserer Erwartung höchstens 1 von 10 von unserem nächsten Modell ein Nein",
+    (
+        "de",
+        "probable",
+    ): "Mit einer Wahrscheinlichkeit von 90 % bekommt höchstens 1 von 8 der Menschen",
+    (
+        "de",
+        "odd",
+    ): "höchstens 7 % von unserem nächsten Modell ein Nein. Das haben wir an 40 neu trainierten Modellen",
 }
 
 
@@ -83,7 +104,10 @@ def advice(changes: Changes | None, model: Any = NETWORK) -> hf.Recourse:
 every_kind = pytest.mark.parametrize(
     ("kind", "model"),
     [pytest.param(kind, NETWORK, id=kind) for kind in KINDS]
-    + [pytest.param(kind, hf.scored(scores, output="margin"), id=f"{kind}, scored") for kind in SHIFTS],
+    + [
+        pytest.param(kind, hf.scored(scores, output="margin"), id=f"{kind}, scored")
+        for kind in SHIFTS
+    ],
 )
 
 
@@ -104,11 +128,18 @@ def closed_pictures() -> Iterator[None]:
 @pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("chance", CHANCES)
 @every_kind
-def test_a_letter_never_words_a_chance_as_a_proof(kind: str, chance: str, language: str, model: Any) -> None:
+def test_a_letter_never_words_a_chance_as_a_proof(
+    kind: str, chance: str, language: str, model: Any
+) -> None:
     told = told_under(kind, chance, model)
-    letters = [told.letter(row, language=language, date=DAY, until="2031-05-07", certified=False) for row in range(3)]
+    letters = [
+        told.letter(row, language=language, date=DAY, until="2031-05-07", certified=False)
+        for row in range(3)
+    ]
     outcomes = [letter.contents.outcome for letter in letters]
-    best = "guaranteed" if kind not in SHIFTS else "not_guaranteed" if chance == "none" else "chance"
+    best = (
+        "guaranteed" if kind not in SHIFTS else "not_guaranteed" if chance == "none" else "chance"
+    )
     assert outcomes == [best, "not_guaranteed", "no_answer"]
     for letter, outcome in zip(letters, outcomes, strict=True):
         for text in (letter.text, re.sub("<style>.*</style>", "", letter.html, flags=re.S)):
@@ -126,7 +157,11 @@ def test_a_letter_never_words_a_chance_as_a_proof(kind: str, chance: str, langua
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_a_proof_and_a_chance_stand_side_by_side(language: str) -> None:
     proven, both = (
-        " ".join(advice(KINDS["parameters"].calibrated(one)).letter(0, language=language, certified=False).text.split())
+        " ".join(
+            advice(KINDS["parameters"].calibrated(one))
+            .letter(0, language=language, certified=False)
+            .text.split()
+        )
         for one in (None, CHANCES["expected"])
     )
     only = {"en": "we only have a measurement", "de": "haben wir nur eine Messung"}[language]
@@ -146,14 +181,21 @@ def test_what_is_undecided_is_not_said_to_be_unclear(language: str) -> None:
 
 
 def test_the_limits_of_a_letter_name_their_unit() -> None:
-    limits = {kind: advice(changes).letter(0, certified=False).contents.limits for kind, changes in KINDS.items()}
-    assert {kind: (limit.unit, limit.radius, limit.norm) for kind, limit in limits.items() if limit} == {
+    limits = {
+        kind: advice(changes).letter(0, certified=False).contents.limits
+        for kind, changes in KINDS.items()
+    }
+    assert {
+        kind: (limit.unit, limit.radius, limit.norm) for kind, limit in limits.items() if limit
+    } == {
         "parameters": ("delta", "0.1", "inf"),
         "ellipsoid": ("radius", "0.2", ""),
         "shift": ("margin", "0.25", ""),
         "ensemble": ("margin", "0.25", ""),
     }
-    assert "shape of an ellipsoid" in " ".join(advice(KINDS["ellipsoid"]).letter(0, certified=False).text.split())
+    assert "shape of an ellipsoid" in " ".join(
+        advice(KINDS["ellipsoid"]).letter(0, certified=False).text.split()
+    )
 
 
 # ---------------------------------------------------------------------- the report
@@ -161,16 +203,22 @@ def test_the_limits_of_a_letter_name_their_unit() -> None:
 
 @pytest.mark.parametrize("chance", ["none", "expected"])
 @every_kind
-def test_the_report_says_what_is_proven_and_what_was_measured(kind: str, chance: str, model: Any) -> None:
+def test_the_report_says_what_is_proven_and_what_was_measured(
+    kind: str, chance: str, model: Any
+) -> None:
     told = told_under(kind, chance, model)
     contents = gather(told, date=DAY, others={"uncertified": advice(None, model)})
     changes = told.changes
     assert changes is not None
-    assert contents.promise[1].endswith(f"is proven to hold under every model in Δ, that is, {changes.every_model}.")
+    assert contents.promise[1].endswith(
+        f"is proven to hold under every model in Δ, that is, {changes.every_model}."
+    )
     measured = [sentence for sentence in contents.promise if "not proven" in sentence]
     assert len(measured) == (chance != "none")
     assert all(str(changes.chance) in sentence for sentence in measured)
-    assert any("was not measured" in sentence for sentence in contents.promise) is (kind in SHIFTS and not measured)
+    assert any("was not measured" in sentence for sentence in contents.promise) is (
+        kind in SHIFTS and not measured
+    )
     assert (contents.unit, contents.delta) == (changes.unit, changes.size)
     assert [method.robust for method in contents.methods] == [1, 1]
     page = render(contents)
@@ -205,7 +253,10 @@ def test_a_model_without_parameters_has_no_radius_without_changes() -> None:
 
 
 def test_a_delta_is_not_marked_among_margins() -> None:
-    with pytest.raises(InvalidInputError, match=r"a delta only beside PlausibleChanges, got one beside PlausibleShift"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"a delta only beside PlausibleChanges, got one beside PlausibleShift",
+    ):
         gather(advice(KINDS["shift"]), calibrated=0.01)
 
 
@@ -227,7 +278,9 @@ def test_pictures_name_the_unit(kind: str, model: Any) -> None:
     radius = told.certified_radius(np.array([0, 1]))
     assert radius.plot(delta=changes).get_xlabel() == survival.get_xlabel()
     ax = certificates.plot()
-    assert " ".join(ax.get_title(loc="left").split()) == f"1 of 2 points survive {changes.every_model}"
+    assert (
+        " ".join(ax.get_title(loc="left").split()) == f"1 of 2 points survive {changes.every_model}"
+    )
     assert ax.get_ylabel().startswith("probability" if model is NETWORK else "score")
 
 
@@ -237,7 +290,9 @@ def test_sizes_of_another_kind_are_not_drawn_together() -> None:
     radius = shift.certified_radius(np.array([0, 1]))
     with pytest.raises(InvalidInputError, match="delta: expected a margin, as the radii are"):
         radius.plot(delta=hf.PlausibleChanges(0.1))
-    with pytest.raises(InvalidInputError, match="radius: expected a delta for each answer, got a margin"):
+    with pytest.raises(
+        InvalidInputError, match="radius: expected a delta for each answer, got a margin"
+    ):
         advice(KINDS["parameters"]).plot("cost", radius=radius)
 
     class Moved:
@@ -256,7 +311,9 @@ def files(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.uniform(size=(80, 2)), columns=["a", "b"]).rename_axis("id")
     label = (table["b"] > table["a"]).astype(int)
-    hf.load_network(LogisticRegression(C=100.0).fit(table.to_numpy(), label)).save(tmp_path / "model.npz")
+    hf.load_network(LogisticRegression(C=100.0).fit(table.to_numpy(), label)).save(
+        tmp_path / "model.npz"
+    )
     tree = DecisionTreeClassifier(max_depth=3, min_samples_leaf=5, random_state=0).fit(table, label)
     (tmp_path / "tree.pkl").write_bytes(pickle.dumps(tree))
     table.to_csv(tmp_path / "all.csv")
@@ -265,7 +322,10 @@ def files(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, command: str, model: str = "model.npz") -> Any:
-    words = [str(folder / word) if word.endswith(("csv", "html", "letters")) else word for word in command.split()[1:]]
+    words = [
+        str(folder / word) if word.endswith(("csv", "html", "letters")) else word
+        for word in command.split()[1:]
+    ]
     given = ["--model", str(folder / model), "--index", "id", "--target", "1", "--trust-pickle"]
     return CliRunner().invoke(app, [command.split()[0], *words, *given])
 
@@ -274,7 +334,9 @@ def run(folder: Path, command: str, model: str = "model.npz") -> Any:
 def test_commands_take_a_margin(files: Path, model: str) -> None:
     sentence = "model whose margin at the promised point is at most 0.5 below"
     explained = run(
-        files, "explain --data people.csv --candidates all.csv --method rnce --margin 0.5 --out advice.csv", model
+        files,
+        "explain --data people.csv --candidates all.csv --method rnce --margin 0.5 --out advice.csv",
+        model,
     )
     assert explained.exit_code == 0, explained.output
     assert sentence in " ".join(explained.output.split())
@@ -296,7 +358,10 @@ def test_commands_take_a_margin(files: Path, model: str) -> None:
     ("command", "message"),
     [
         ("certify --data all.csv", "expected --delta or --margin, got neither"),
-        ("certify --data all.csv --margin 1 --delta 0.1", "--margin: expected neither --delta nor its options"),
+        (
+            "certify --data all.csv --margin 1 --delta 0.1",
+            "--margin: expected neither --delta nor its options",
+        ),
         ("explain --data people.csv --margin 1 --no-biases", "beside it, got --no-biases"),
         ("radius --data all.csv --margin 1 --norm 2", "beside it, got --norm"),
         ("certify --data all.csv --margin -1", "margin: expected a number >= 0"),

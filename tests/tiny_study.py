@@ -14,7 +14,8 @@ from pathlib import Path
 
 from sklearn.neural_network import MLPClassifier
 
-from holdfast import FeatureSpace, files
+from holdfast import FeatureSpace
+from holdfast import _files as files
 from holdfast.datasets import make_loans
 from holdfast.study import BenchmarkResult, benchmark
 

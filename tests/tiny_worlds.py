@@ -53,7 +53,9 @@ def random_world(seed: int) -> World:
     space, person = _random_space(rng)
     hidden = HIDDEN[rng.integers(len(HIDDEN))]
     network = random_network(rng, space.n_variables, hidden, 1 if rng.random() < 0.6 else 3)
-    changes = hf.PlausibleChanges(float(10.0 ** rng.uniform(-3.5, -1.3)), biases=bool(rng.random() < 0.8))
+    changes = hf.PlausibleChanges(
+        float(10.0 ** rng.uniform(-3.5, -1.3)), biases=bool(rng.random() < 0.8)
+    )
     own = int(network.predict_index(space.encode(person))[0])
     others = [c for c in range(len(network.classes)) if c != own]
     world = World(network, space, person, others[rng.integers(len(others))], changes)
@@ -75,7 +77,10 @@ def _random_space(rng: np.random.Generator) -> tuple[hf.FeatureSpace, pd.DataFra
     table = pd.DataFrame({name: list(ranges[name]) for name in names})
     # Now and then a person whose own value is on no grid point, or out of the range.
     off = {name: float(rng.choice([0.0, 0.0, 0.1, -3.0])) for name in names}
-    row = {name: [start[name] + step[name] * float(rng.integers(0, sizes[name] + 1)) + off[name]] for name in names}
+    row = {
+        name: [start[name] + step[name] * float(rng.integers(0, sizes[name] + 1)) + off[name]]
+        for name in names
+    }
     options: dict[str, list[str]] = {"immutable": [], "increasing": [], "decreasing": []}
     for name in names:
         kind = rng.choice(["free", "free", "free", "immutable", "increasing", "decreasing"])

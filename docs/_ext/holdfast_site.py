@@ -46,9 +46,13 @@ def fill_page(_: Sphinx, docname: str, source: list[str]) -> None:
             source[0] += "\n" + "\n".join(command_pages(command, ("holdfast", name)))
 
 
-def keep_formulas(_: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+def keep_formulas(
+    _: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]
+) -> None:
     """An indented paragraph before a docstring's first section is a formula or a table: its lines stay as they are."""
-    underline = next((i for i, line in enumerate(lines) if line and not line.strip("-")), len(lines) + 1)
+    underline = next(
+        (i for i, line in enumerate(lines) if line and not line.strip("-")), len(lines) + 1
+    )
     text, rest = lines[: underline - 1], lines[underline - 1 :]
     kept: list[str] = []
     for line in text:
@@ -58,19 +62,29 @@ def keep_formulas(_: Sphinx, _kind: str, _name: str, _object: object, _options: 
     lines[:] = kept + rest
 
 
-def hide_colons(_: Sphinx, kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+def hide_colons(
+    _: Sphinx, kind: str, _name: str, _object: object, _options: object, lines: list[str]
+) -> None:
     """A property's first sentence may have a colon in it."""
     if kind in ("property", "attribute", "data"):
         lines[:] = [line.replace(":", COLON) for line in lines]
 
 
-def show_colons(_: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+def show_colons(
+    _: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]
+) -> None:
     """And here it is again."""
     lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
 def shorten_types(
-    _: Sphinx, _kind: str, _name: str, _object: object, _options: object, signature: str | None, returns: str | None
+    _: Sphinx,
+    _kind: str,
+    _name: str,
+    _object: object,
+    _options: object,
+    signature: str | None,
+    returns: str | None,
 ) -> tuple[str | None, str | None]:
     """Arrays and our own names for types as a reader would write them."""
     return tuple(None if text is None else _short(text) for text in (signature, returns))

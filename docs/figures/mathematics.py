@@ -34,11 +34,21 @@ def main() -> None:
     draw_two_layers()
     people, paid = make_people(1200)
     space = hf.FeatureSpace.from_frame(
-        people, ranges={"income": (0, 60), "savings": (0, 30)}, steps={"income": 0.5, "savings": 0.25}
+        people,
+        ranges={"income": (0, 60), "savings": (0, 30)},
+        steps={"income": 0.5, "savings": 0.25},
     )
-    training = {"alpha": 1e-3, "max_iter": 400, "learning_rate_init": 0.02, "tol": 1e-6, "n_iter_no_change": 50}
+    training = {
+        "alpha": 1e-3,
+        "max_iter": 400,
+        "learning_rate_init": 0.02,
+        "tol": 1e-6,
+        "n_iter_no_change": 50,
+    }
     deep, flat = (
-        hf.load_network(MLPClassifier(hidden, random_state=3, **training).fit(space.encode(people), paid))
+        hf.load_network(
+            MLPClassifier(hidden, random_state=3, **training).fit(space.encode(people), paid)
+        )
         for hidden in ((6, 6, 6), (8, 8))
     )
     draw_radius(deep, space)
@@ -51,26 +61,51 @@ def draw_changes() -> None:
     changes = hf.PlausibleChanges(delta, biases=False)
     figure, (left, right) = picture(1, 2, (9.0, 4.2))
     weights = today.weights[0][0]
-    left.add_patch(Rectangle(weights - delta, 2 * delta, 2 * delta, facecolor=ROBUST_SHADE, edgecolor="black"))
+    left.add_patch(
+        Rectangle(weights - delta, 2 * delta, 2 * delta, facecolor=ROBUST_SHADE, edgecolor="black")
+    )
     left.plot(*weights, "o", color="black")
     left.annotate("today's model", weights, xytext=(0, 7), textcoords="offset points", ha="center")
-    left.text(weights[0], weights[1] - delta - 0.015, "Δ: each weight within δ", ha="center", va="top")
-    left.set(xlim=(0.9, 1.5), ylim=(0.7, 1.3), xlabel="weight of income", ylabel="weight of savings", aspect="equal")
+    left.text(
+        weights[0], weights[1] - delta - 0.015, "Δ: each weight within δ", ha="center", va="top"
+    )
+    left.set(
+        xlim=(0.9, 1.5),
+        ylim=(0.7, 1.3),
+        xlabel="weight of income",
+        ylabel="weight of savings",
+        aspect="equal",
+    )
     left.set_title("models", loc="left", fontweight="bold")
     x, y = np.meshgrid(np.linspace(0, 1, GRID), np.linspace(0, 1, GRID))
     points = np.column_stack([x.ravel(), y.ravel()])
     robust = hf.certify(today, points, 1, changes, progress=False).robust.reshape(GRID, GRID)
     right.contourf(x, y, robust.astype(float), levels=[0.5, 1.5], colors=[ROBUST_SHADE])
     for other in changes.sample(today, 40, seed=1):
-        right.contour(x, y, other.logits(points).reshape(GRID, GRID), levels=[0], colors=[MIDDLE], linewidths=0.4)
-    right.contour(x, y, today.logits(points).reshape(GRID, GRID), levels=[0], colors="black", linewidths=1.6)
+        right.contour(
+            x,
+            y,
+            other.logits(points).reshape(GRID, GRID),
+            levels=[0],
+            colors=[MIDDLE],
+            linewidths=0.4,
+        )
+    right.contour(
+        x, y, today.logits(points).reshape(GRID, GRID), levels=[0], colors="black", linewidths=1.6
+    )
     right.plot(0.62, 0.75, "o", color="black", markersize=8)
     right.plot(0.5, 0.55, "X", color="black", markersize=9, markeredgecolor="white")
     right.annotate("robust", (0.62, 0.75), xytext=(8, 4), textcoords="offset points")
     right.annotate(
-        "accepted today,\nnot robust", (0.49, 0.54), xytext=(0.05, 0.25), arrowprops={"arrowstyle": "-"}, va="top"
+        "accepted today,\nnot robust",
+        (0.49, 0.54),
+        xytext=(0.05, 0.25),
+        arrowprops={"arrowstyle": "-"},
+        va="top",
     )
-    right.set(xlim=(0, 1), ylim=(0, 1), xlabel="income, scaled", ylabel="savings, scaled", aspect="equal")
+    right.set(
+        xlim=(0, 1), ylim=(0, 1), xlabel="income, scaled", ylabel="savings, scaled", aspect="equal"
+    )
     right.set_title("people", loc="left", fontweight="bold")
     save(figure, "changes")
 
@@ -85,11 +120,21 @@ def draw_neuron() -> None:
     panel.fill_between(x, weight * x + bias - reach, weight * x + bias + reach, color=ROBUST_SHADE)
     panel.plot(x, weight * x + bias, color="black", linewidth=1.6)
     for sign, style in ((-1, "--"), (1, ":")):
-        panel.plot(x, (weight + sign * delta) * x + bias + sign * delta, color="black", linestyle=style, linewidth=1)
+        panel.plot(
+            x,
+            (weight + sign * delta) * x + bias + sign * delta,
+            color="black",
+            linestyle=style,
+            linewidth=1,
+        )
     panel.annotate("today: wx + b", (1.0, 0.8), xytext=(0.9, -0.6), arrowprops={"arrowstyle": "-"})
     panel.text(-1.95, 0.45, "shaded: wx + b ± δ(|x| + 1)", va="bottom")
-    panel.annotate("(w − δ)x + b − δ", (-1.5, -0.575), xytext=(-0.9, -1.3), arrowprops={"arrowstyle": "-"})
-    panel.annotate("(w + δ)x + b + δ", (-1.75, -1.04), xytext=(-1.95, -1.95), arrowprops={"arrowstyle": "-"})
+    panel.annotate(
+        "(w − δ)x + b − δ", (-1.5, -0.575), xytext=(-0.9, -1.3), arrowprops={"arrowstyle": "-"}
+    )
+    panel.annotate(
+        "(w + δ)x + b + δ", (-1.75, -1.04), xytext=(-1.95, -1.95), arrowprops={"arrowstyle": "-"}
+    )
     panel.set(xlabel="input x", ylabel="what the neuron receives", xlim=(-2, 2), ylim=(-2.2, 2.2))
     save(figure, "neuron")
 
@@ -109,11 +154,21 @@ def draw_two_layers() -> None:
     reach = delta * (values + 1.0)
     figure, (panel,) = picture(1, 1, (5.4, 4.6))
     for one, other, radius in zip(first, second, reach, strict=True):
-        panel.add_patch(Rectangle((one - radius, other - radius), 2 * radius, 2 * radius, facecolor=ROBUST_SHADE))
+        panel.add_patch(
+            Rectangle(
+                (one - radius, other - radius), 2 * radius, 2 * radius, facecolor=ROBUST_SHADE
+            )
+        )
     box = (first[0] - reach[0], second[-1] - reach[-1], first[-1] + reach[-1], second[0] + reach[0])
     panel.add_patch(
         Rectangle(
-            box[:2], box[2] - box[0], box[3] - box[1], fill=False, edgecolor="black", linestyle="--", linewidth=1.2
+            box[:2],
+            box[2] - box[0],
+            box[3] - box[1],
+            fill=False,
+            edgecolor="black",
+            linestyle="--",
+            linewidth=1.2,
         )
     )
     worst = np.linspace(0, 2.2, 2)
@@ -126,8 +181,13 @@ def draw_two_layers() -> None:
     save(figure, "two-layers")
     exact = hf.output_bounds(network, x, changes).lower[0, 0]
     interval = hf.output_bounds(network, x, changes, method="interval").lower[0, 0]
-    verdicts = [hf.certify(network, x, 1, changes, method=method).verdict[0] for method in ("joint", "interval")]
-    SAY(f"two layers: least logit {exact:.3f} exactly, {interval:.3f} by intervals; {verdicts[0]}, {verdicts[1]}")
+    verdicts = [
+        hf.certify(network, x, 1, changes, method=method).verdict[0]
+        for method in ("joint", "interval")
+    ]
+    SAY(
+        f"two layers: least logit {exact:.3f} exactly, {interval:.3f} by intervals; {verdicts[0]}, {verdicts[1]}"
+    )
 
 
 def draw_radius(network: hf.Network, space: hf.FeatureSpace) -> None:
@@ -138,7 +198,9 @@ def draw_radius(network: hf.Network, space: hf.FeatureSpace) -> None:
         method: [
             float(network.logits(point)[0, 0])
             if delta == 0
-            else hf.output_bounds(network, point, hf.PlausibleChanges(delta), method=method).lower[0, 0]
+            else hf.output_bounds(network, point, hf.PlausibleChanges(delta), method=method).lower[
+                0, 0
+            ]
             for delta in deltas
         ]
         for method in ("exact", "interval")
@@ -151,8 +213,19 @@ def draw_radius(network: hf.Network, space: hf.FeatureSpace) -> None:
     panel.plot(radius, 0, "o", color="black")
     panel.annotate(f"radius {radius:.3f}", (radius, 0), xytext=(6, 8), textcoords="offset points")
     panel.text(0.03, np.interp(0.03, deltas, curves["exact"]) + 0.4, "exact")
-    panel.text(0.03, np.interp(0.03, deltas, curves["interval"]) - 0.5, "by intervals", ha="right", va="top")
-    panel.set(xlabel="δ", ylabel="least margin over Δ", xlim=(0, 0.08), ylim=(-4, curves["exact"][0] + 0.6))
+    panel.text(
+        0.03,
+        np.interp(0.03, deltas, curves["interval"]) - 0.5,
+        "by intervals",
+        ha="right",
+        va="top",
+    )
+    panel.set(
+        xlabel="δ",
+        ylabel="least margin over Δ",
+        xlim=(0, 0.08),
+        ylim=(-4, curves["exact"][0] + 0.6),
+    )
     save(figure, "radius")
     reached = deltas[np.array(curves["interval"]) > 0].max()
     SAY(f"radius: {radius:.4f}; intervals prove up to about {reached:.3f}")
@@ -176,24 +249,39 @@ def draw_closest(network: hf.Network, space: hf.FeatureSpace) -> None:
         models.append(witness)
     figure, panels = picture(1, len(rounds), (3.3 * len(rounds), 3.5), sharey=True)
     for i, (panel, (known, best)) in enumerate(zip(panels, rounds, strict=True)):
-        panel.contourf(income, savings, robust.astype(float), levels=[0.5, 1.5], colors=[ROBUST_SHADE])
+        panel.contourf(
+            income, savings, robust.astype(float), levels=[0.5, 1.5], colors=[ROBUST_SHADE]
+        )
         for k, model in enumerate(known):
             logits = model.logits(points).reshape(income.shape)
-            panel.contour(income, savings, logits, levels=[0], colors="black", linewidths=1.4 if k == 0 else 0.8)
+            panel.contour(
+                income,
+                savings,
+                logits,
+                levels=[0],
+                colors="black",
+                linewidths=1.4 if k == 0 else 0.8,
+            )
         panel.plot(person["income"], person["savings"], "o", color="black", markerfacecolor="white")
         end = (income.ravel()[best], savings.ravel()[best])
         last = i == len(rounds) - 1
         style = {"marker": "o"} if last else {"marker": "X", "markeredgecolor": "white"}
         panel.plot(*end, color="black", linestyle="none", markersize=9, **style)
         panel.set(xlim=(5, 45), ylim=(0, 30), xlabel="income, thousands a year")
-        panel.set_title(f"{len(known)} model{'s' * (len(known) > 1)}", loc="left", fontweight="bold")
+        panel.set_title(
+            f"{len(known)} model{'s' * (len(known) > 1)}", loc="left", fontweight="bold"
+        )
         panel.set_title(f"cost {cost[best]:.3f}", loc="right", fontsize="small")
-        SAY(f"closest: {len(known)} models known, cost {cost[best]:.4f}, {'robust' if last else 'broken'}")
+        SAY(
+            f"closest: {len(known)} models known, cost {cost[best]:.4f}, {'robust' if last else 'broken'}"
+        )
     panels[0].set_ylabel("savings, thousands")
     save(figure, "closest")
 
 
-def picture(rows: int, columns: int, size: tuple[float, float], sharey: bool = False) -> tuple[Figure, list[Axes]]:
+def picture(
+    rows: int, columns: int, size: tuple[float, float], sharey: bool = False
+) -> tuple[Figure, list[Axes]]:
     """An empty figure and its panels."""
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)

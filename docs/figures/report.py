@@ -38,12 +38,26 @@ def heloc_report(folder: Path, people: int = 200) -> Path:
     classifier = MLPClassifier((10, 5), alpha=0.01, tol=1e-3, max_iter=500, random_state=0)
     classifier.fit(points[:5000], data.y[:5000])
     updates = hf.retrain(
-        classifier, data.X[since], data.y[since], how="incremental", share=0.05, n=20, disjoint=True, space=data.space
+        classifier,
+        data.X[since],
+        data.y[since],
+        how="incremental",
+        share=0.05,
+        n=20,
+        disjoint=True,
+        space=data.space,
     )
     delta = hf.delta_calibrated(updates, coverage=0.9)
     refused = data.X[classifier.predict(points) == 0].head(people)
     told, nearest = (
-        hf.explain(classifier, refused, target=1, changes=delta.changes, generator=generator, space=data.space)
+        hf.explain(
+            classifier,
+            refused,
+            target=1,
+            changes=delta.changes,
+            generator=generator,
+            space=data.space,
+        )
         for generator in (hf.RNCE(data.X[:5000], line_search=True), hf.NNCE(data.X[:5000]))
     )
     return hf.report(
@@ -72,12 +86,18 @@ def take(browser: Browser, report: Path, name: str, after: str = "") -> None:
 
 def main() -> None:
     """Make both reports, open them, and take the pictures."""
-    chromium = os.environ.get("HOLDFAST_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    chromium = (
+        os.environ.get("HOLDFAST_CHROMIUM")
+        or shutil.which("chromium")
+        or shutil.which("google-chrome")
+    )
     if chromium is None:
         raise SystemExit("expected Chromium: install it, or set HOLDFAST_CHROMIUM to where it is")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         reports = {"demo": demo_report(Path(folder)), "heloc": heloc_report(Path(folder))}
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         for name, report in reports.items():
             take(browser, report, name)
         take(browser, reports["demo"], "person", "#person=3")

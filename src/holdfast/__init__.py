@@ -21,8 +21,21 @@ from typing import TYPE_CHECKING
 
 from holdfast import datasets, metrics
 from holdfast import presentation as presentation
-from holdfast.calibration import delta_calibrated, delta_incremental, delta_validation, risk_calibrated
-from holdfast.changes import Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift, parameter_distance
+from holdfast._network import Network
+from holdfast._scored import scored
+from holdfast.calibration import (
+    delta_calibrated,
+    delta_incremental,
+    delta_validation,
+    risk_calibrated,
+)
+from holdfast.changes import (
+    Ellipsoid,
+    EnsembleShift,
+    PlausibleChanges,
+    PlausibleShift,
+    parameter_distance,
+)
 from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.features import FeatureSpace
 from holdfast.generators import (
@@ -42,18 +55,23 @@ from holdfast.generators import (
     main_reasons,
 )
 from holdfast.importers import load_model, load_network
-from holdfast.network import Network
 from holdfast.presentation.report import report
 from holdfast.retraining import retrain
-from holdfast.scored import scored
 from holdfast.study import benchmark
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds, prepare
 
 if TYPE_CHECKING:
     from holdfast.presentation.letters import letters
-    from holdfast.promises import Audit, Ledger, check_certificate, promise_expiry, save_witness, write_certificates
-    from holdfast.promises.audit import audit
-    from holdfast.promises.certificate import certificate
+    from holdfast.promises import (
+        Audit,
+        Ledger,
+        check_certificate,
+        promise_expiry,
+        save_witness,
+        write_certificates,
+    )
+    from holdfast.promises._audit import audit
+    from holdfast.promises._certificate import certificate
 
 __version__ = "0.1.0"
 

@@ -76,7 +76,11 @@ def deltas(least: float | None, most: float) -> str:
     >>> deltas(None, 0.02), deltas(0.001, 0.02)
     ('0.02', '0.001 to 0.02, by part of the model')
     """
-    return at_most(most) if least is None else f"{at_most(least)} to {at_most(most)}, by part of the model"
+    return (
+        at_most(most)
+        if least is None
+        else f"{at_most(least)} to {at_most(most)}, by part of the model"
+    )
 
 
 def share(part: float) -> str:

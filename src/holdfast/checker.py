@@ -42,8 +42,21 @@ from typing import Any, NamedTuple, TextIO
 FORMAT, VERSION = "holdfast-certificate", 1
 # What certificates, proofs and models are made of, as `fit` reads it.
 _HASHES = {"model": str, "point": str, "space": Any, "row": Any}
-_HEAD = {"format": str, "version": int, "id": str, "statement": str, "verdict": str, "about": dict, "proof": dict}
-_BODY = {"target": {"index": int, "label": Any}, "changes": dict, "hashes": _HASHES, "point": [float]}
+_HEAD = {
+    "format": str,
+    "version": int,
+    "id": str,
+    "statement": str,
+    "verdict": str,
+    "about": dict,
+    "proof": dict,
+}
+_BODY = {
+    "target": {"index": int, "label": Any},
+    "changes": dict,
+    "hashes": _HASHES,
+    "point": [float],
+}
 _PARAMETERS = {"weights": [[[float]]], "biases": [[float]]}
 _MODEL = {**_PARAMETERS, "activations": list, "classes": list}
 # What may change; Δ itself says no kind. A chance is measured: it may stand beside any of them, and is not checked.
@@ -92,17 +105,32 @@ def check(certificate: Any, model: PlainModel, *, space: Any = None, row: Any = 
         certificate = strict_json(certificate) if isinstance(certificate, bytes) else certificate
         _check(certificate, model, given)
     except (ValueError, RecursionError, OverflowError, MemoryError) as error:
-        return Report(False, str(error) if isinstance(error, CheckError) else f"too large: {type(error).__name__}")
+        return Report(
+            False,
+            str(error) if isinstance(error, CheckError) else f"too large: {type(error).__name__}",
+        )
     chance = ["the chance, which is measured"] * ("chance" in certificate["changes"])
-    return Report(True, certificate["statement"], ("about", *(name for name in given if given[name] is None), *chance))
+    return Report(
+        True,
+        certificate["statement"],
+        ("about", *(name for name in given if given[name] is None), *chance),
+    )
 
 
 def _check(certificate: Any, model: PlainModel, given: dict[str, Any]) -> None:
-    moved = {"threshold": _THRESHOLD} if isinstance(certificate, dict) and "threshold" in certificate else {}
+    moved = (
+        {"threshold": _THRESHOLD}
+        if isinstance(certificate, dict) and "threshold" in certificate
+        else {}
+    )
     parts = fit(certificate, {**_HEAD, **_BODY, **moved}, "certificate")
     hashes, point, index = parts["hashes"], parts["point"], parts["target"]["index"]
     same("format and version", [FORMAT, VERSION], [parts["format"], parts["version"]])
-    same("id: the sha256 of the certificate with an empty id", sha256({**certificate, "id": ""}), parts["id"])
+    same(
+        "id: the sha256 of the certificate with an empty id",
+        sha256({**certificate, "id": ""}),
+        parts["id"],
+    )
     same("hashes.model: the sha256 of the model's parameters", model.sha256, hashes["model"])
     same("point: the model's number of variables", len(model.weights[0][0]), len(point))
     same("hashes.point: the sha256 of the point", sha256(point), hashes["point"])
@@ -113,14 +141,22 @@ def _check(certificate: Any, model: PlainModel, given: dict[str, Any]) -> None:
         elif hashes[name] is not None and len(fit(hashes[name], str, f"hashes.{name}")) != 64:
             raise CheckError(f"hashes.{name}: expected a sha256 or null, got {hashes[name]!r:.80}")
     names = dict(enumerate(map(canonical, model.classes)))
-    same("target.label: the name of the class with this index", names.get(index), canonical(parts["target"]["label"]))
+    same(
+        "target.label: the name of the class with this index",
+        names.get(index),
+        canonical(parts["target"]["label"]),
+    )
     kind, changes = parts["changes"].get("kind", "parameters"), dict(parts["changes"])
     if "chance" in changes:
         fit(changes.pop("chance"), _CHANCE, "changes.chance")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise CheckError(f"changes.kind: expected one of {list(_KINDS)}, got {kind!r:.80}")
     if "threshold" in changes:
-        _check_hardest(fit(changes.pop("threshold"), [float], "changes.threshold"), parts.get("threshold"), index)
+        _check_hardest(
+            fit(changes.pop("threshold"), [float], "changes.threshold"),
+            parts.get("threshold"),
+            index,
+        )
     changes = fit(changes, _KINDS[kind], "changes")
     same("statement", statement(certificate), parts["statement"])
     model = model.at(parts.get("threshold"))
@@ -137,8 +173,12 @@ def _check(certificate: Any, model: PlainModel, given: dict[str, Any]) -> None:
 def statement(certificate: dict[str, Any]) -> str:
     """What a certificate guarantees, in one sentence."""
     if certificate["verdict"] not in ("ROBUST", "NOT_ROBUST"):
-        raise CheckError(f"verdict: expected ROBUST or NOT_ROBUST, got {certificate['verdict']!r:.80}")
-    who, gives = ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
+        raise CheckError(
+            f"verdict: expected ROBUST or NOT_ROBUST, got {certificate['verdict']!r:.80}"
+        )
+    who, gives = (
+        ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
+    )
     return (
         f"{who} {_which(certificate['changes'])} {gives} the point the class "
         f"{json.dumps(certificate['target']['label'])}{_policy(certificate)}, in exact arithmetic."
@@ -149,23 +189,41 @@ def _policy(certificate: dict[str, Any]) -> str:
     """At which threshold, where it is not where the logits are equal."""
     if "threshold" not in certificate:
         return ""
-    chance, low_high = certificate["threshold"]["probability"], certificate["changes"].get("threshold")
-    where = f"its logits less {certificate['threshold']['offsets']}" if chance is None else f"the threshold {chance!r}"
+    chance, low_high = (
+        certificate["threshold"]["probability"],
+        certificate["changes"].get("threshold"),
+    )
+    where = (
+        f"its logits less {certificate['threshold']['offsets']}"
+        if chance is None
+        else f"the threshold {chance!r}"
+    )
     return f" at {where}" + (
-        "" if low_high is None else f", as hard as any from {low_high[0]!r} to {low_high[1]!r} or harder"
+        ""
+        if low_high is None
+        else f", as hard as any from {low_high[0]!r} to {low_high[1]!r} or harder"
     )
 
 
 def _check_hardest(ends: list[float], threshold: Any, index: int) -> None:
     """A threshold that may move is stated at its hardest: the highest for class 1, the lowest for class 0."""
     chance = threshold["probability"] if isinstance(threshold, dict) else 0.5
-    if len(ends) != 2 or not isinstance(chance, float) or not (chance >= ends[1] if index == 1 else chance <= ends[0]):
-        raise CheckError(f"threshold: expected the hardest of {ends!r:.80} for class {index}, got {chance!r:.80}")
+    if (
+        len(ends) != 2
+        or not isinstance(chance, float)
+        or not (chance >= ends[1] if index == 1 else chance <= ends[0])
+    ):
+        raise CheckError(
+            f"threshold: expected the hardest of {ends!r:.80} for class {index}, got {chance!r:.80}"
+        )
 
 
 def _which(changes: dict[str, Any]) -> str:
     """The models that a statement is about."""
-    kind, falls = changes.get("kind", "parameters"), "a margin over each other class at the point that is at most"
+    kind, falls = (
+        changes.get("kind", "parameters"),
+        "a margin over each other class at the point that is at most",
+    )
     if kind == "shift":
         return f"model that reads its logits as this one does, with {falls} {changes['margin']!r} below this one's,"
     if kind == "ensemble":
@@ -176,10 +234,18 @@ def _which(changes: dict[str, Any]) -> str:
         return f"network of the model's build whose weights and then biases differ from the model's {within}"
     delta, norm, biases = (changes[name] for name in ("delta", "norm", "biases"))
     layered, own = isinstance(delta, list), isinstance(delta, list) and isinstance(delta[0], list)
-    how = ("layer by layer " if layered and not own else "") + ("each" if norm == "inf" else "together")
+    how = ("layer by layer " if layered and not own else "") + (
+        "each" if norm == "inf" else "together"
+    )
     unit = "" if norm == "inf" else f" in the {norm!r}-norm"
-    within = "the radius that `changes` states for it and for the direction" if own else json.dumps(delta) + unit
-    moving, fixed = ("weights and biases", "") if biases else ("weights", " and whose biases are the same")
+    within = (
+        "the radius that `changes` states for it and for the direction"
+        if own
+        else json.dumps(delta) + unit
+    )
+    moving, fixed = (
+        ("weights and biases", "") if biases else ("weights", " and whose biases are the same")
+    )
     return f"network of the model's build whose {moving} {how} differ from the model's by at most {within}{fixed}"
 
 
@@ -198,23 +264,45 @@ def sha256(value: Any) -> str:
 
 def space_sha256(space: Any) -> str:
     """The hash of a feature space without its notes: labels and the like change no point."""
-    return sha256({key: part for key, part in space.items() if key != "notes"} if isinstance(space, dict) else space)
+    return sha256(
+        {key: part for key, part in space.items() if key != "notes"}
+        if isinstance(space, dict)
+        else space
+    )
 
 
 def read_changes(entry: Any, model: PlainModel) -> Changes:
     """Δ as a certificate writes it, for this model."""
     delta, biases, layers = entry["delta"], entry["biases"], len(model.weights)
     norm = math.inf if entry["norm"] == "inf" else fit(entry["norm"], float, "changes.norm")
-    if norm == math.inf and isinstance(delta, list) and any(isinstance(part, list) for part in delta):
+    if (
+        norm == math.inf
+        and isinstance(delta, list)
+        and any(isinstance(part, list) for part in delta)
+    ):
         biases = [[0.0] * len(bias) for bias in model.biases] if biases is False else biases
-        sides = _sides(delta, model.weights, "changes.delta"), _sides(biases, model.biases, "changes.biases")
+        sides = (
+            _sides(delta, model.weights, "changes.delta"),
+            _sides(biases, model.biases, "changes.biases"),
+        )
         # Down, then up, laid out like a model's parameters.
-        radii: Radii = tuple(zip(*(PlainModel(*side, [], []).layers for side in zip(*sides, strict=True)), strict=True))
-        values = fit([v for pair in radii for rows in pair for row in rows for v in row], [float], "changes")
+        radii: Radii = tuple(
+            zip(
+                *(PlainModel(*side, [], []).layers for side in zip(*sides, strict=True)),
+                strict=True,
+            )
+        )
+        values = fit(
+            [v for pair in radii for rows in pair for row in rows for v in row], [float], "changes"
+        )
     else:
-        values = fit(delta if isinstance(delta, list) else [delta] * layers, [float], "changes.delta")
+        values = fit(
+            delta if isinstance(delta, list) else [delta] * layers, [float], "changes.delta"
+        )
         same("changes.delta: the number of layers", layers, len(values))
-        radii = tuple((radius, radius if fit(biases, bool, "changes.biases") else 0.0) for radius in values)
+        radii = tuple(
+            (radius, radius if fit(biases, bool, "changes.biases") else 0.0) for radius in values
+        )
     if min(values) < 0 or max(values) == 0 or norm < 1:
         raise CheckError("changes: expected radii >= 0, not all 0, and a norm >= 1 or 'inf'")
     return radii, norm, not isinstance(delta, list)
@@ -226,7 +314,9 @@ def _sides(entry: Any, like: list[Any], name: str) -> list[Any]:
     layers = zip(entry, like, strict=True) if same_length else []
     pairs = [[part, part] if outline(part) == outline(one) else part for part, one in layers]
     if outline(pairs) != outline([[part, part] for part in like]):
-        raise CheckError(f"{name}: expected arrays of radii shaped like the model's, one for each layer or down and up")
+        raise CheckError(
+            f"{name}: expected arrays of radii shaped like the model's, one for each layer or down and up"
+        )
     return list(zip(*pairs, strict=True))
 
 
@@ -248,12 +338,22 @@ class PlainModel:
     def read(cls, entry: Any, name: str = "model") -> PlainModel:
         """The model in an object of JSON, shapes and numbers checked; it may say which format it is in."""
         parts = {"format": "holdfast-network", "version": 1, **fit(entry, dict, name)}
-        same(f"{name}: format and version", ["holdfast-network", 1], [parts.pop("format"), parts.pop("version")])
+        same(
+            f"{name}: format and version",
+            ["holdfast-network", 1],
+            [parts.pop("format"), parts.pop("version")],
+        )
         model = cls(**fit(parts, _MODEL, name))
         widths = [len(model.weights[0][0]), *map(len, model.biases)]
         rows = [[widths[i]] * size for i, size in enumerate(widths[1:])]
-        same(f"{name}.weights: the lengths of rows, by the biases", rows, [list(map(len, w)) for w in model.weights])
-        if len(model.activations) != len(widths) - 2 or not all(a in ("relu", "identity") for a in model.activations):
+        same(
+            f"{name}.weights: the lengths of rows, by the biases",
+            rows,
+            [list(map(len, w)) for w in model.weights],
+        )
+        if len(model.activations) != len(widths) - 2 or not all(
+            a in ("relu", "identity") for a in model.activations
+        ):
             raise CheckError(f"{name}.activations: expected relu or identity for each hidden layer")
         if not len(set(map(canonical, model.classes))) == len(model.classes) == max(2, widths[-1]):
             raise CheckError(f"{name}.classes: expected {max(2, widths[-1])} different ones")
@@ -272,19 +372,29 @@ class PlainModel:
         chance, offsets = threshold["probability"], threshold["offsets"]
         same("threshold.offsets: one for each logit", len(self.biases[-1]), len(offsets))
         if chance is not None:
-            shares = fit(chance if isinstance(chance, list) else [chance], [float], "threshold.probability")
+            shares = fit(
+                chance if isinstance(chance, list) else [chance], [float], "threshold.probability"
+            )
             if len(shares) != len(offsets) or not all(0.0 < p < 1.0 for p in shares):
-                raise CheckError(f"threshold.probability: expected one between 0 and 1, or one a class, got {shares}")
-            logs = [math.log(p) - (0.0 if isinstance(chance, list) else math.log1p(-p)) for p in shares]
+                raise CheckError(
+                    f"threshold.probability: expected one between 0 and 1, or one a class, got {shares}"
+                )
+            logs = [
+                math.log(p) - (0.0 if isinstance(chance, list) else math.log1p(-p)) for p in shares
+            ]
             if any(abs(a - b) > 1e-12 * (1.0 + abs(b)) for a, b in zip(offsets, logs, strict=True)):
-                raise CheckError(f"threshold.offsets: expected the logits {logs} of the probability, got {offsets}")
+                raise CheckError(
+                    f"threshold.offsets: expected the logits {logs} of the probability, got {offsets}"
+                )
         last = [bias - offset for bias, offset in zip(self.biases[-1], offsets, strict=True)]
         return PlainModel(self.weights, [*self.biases[:-1], last], self.activations, self.classes)
 
     @cached_property
     def sha256(self) -> str:
         """The hash of what the model computes; the names of its classes are no part of it."""
-        return sha256({"activations": self.activations, "biases": self.biases, "weights": self.weights})
+        return sha256(
+            {"activations": self.activations, "biases": self.biases, "weights": self.weights}
+        )
 
 
 def load_model(path: Path) -> PlainModel:
@@ -294,7 +404,9 @@ def load_model(path: Path) -> PlainModel:
             return PlainModel.read(strict_json(path.read_bytes()))
         with zipfile.ZipFile(path) as archive:
             if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:
-                raise ValueError("expected parts that are not packed: a small file may hide a huge one")
+                raise ValueError(
+                    "expected parts that are not packed: a small file may hide a huge one"
+                )
             members, header = archive.namelist(), strict_json(_npy(archive.read("header.npy")))
             layers = min(header.pop("layers"), len(members))
             names = [f"{kind}_{i}.npy" for kind in ("weight", "bias") for i in range(layers)]
@@ -317,7 +429,11 @@ def _npy(content: bytes) -> Any:
     if not known or kind != "<f8" or header["fortran_order"] or len(shape) not in (1, 2):
         raise ValueError(f"expected rows of float64, got {kind} with shape {shape}")
     values = list(struct.unpack(f"<{math.prod(shape)}d", data))
-    return values if len(shape) == 1 else [values[i : i + shape[1]] for i in range(0, len(values), shape[1])]
+    return (
+        values
+        if len(shape) == 1
+        else [values[i : i + shape[1]] for i in range(0, len(values), shape[1])]
+    )
 
 
 def bits(values: Iterable[float]) -> int:
@@ -327,7 +443,10 @@ def bits(values: Iterable[float]) -> int:
 
 def whole(values: Iterable[float], shift: int) -> list[int]:
     """The values in units of 2**-shift."""
-    return [above << (shift + 1 - below.bit_length()) for above, below in (v.as_integer_ratio() for v in values)]
+    return [
+        above << (shift + 1 - below.bit_length())
+        for above, below in (v.as_integer_ratio() for v in values)
+    ]
 
 
 class IntegerLayer(NamedTuple):
@@ -355,7 +474,9 @@ def integer_layers(model: PlainModel, radii: Radii) -> tuple[list[IntegerLayer],
     return layers, shift
 
 
-def extremes(low: Rows, high: Rows, box: Box, norm: float = math.inf, count: int = 1) -> list[tuple[int, int]]:
+def extremes(
+    low: Rows, high: Rows, box: Box, norm: float = math.inf, count: int = 1
+) -> list[tuple[int, int]]:
     """The least and the greatest that each row can be on a box, roots rounded up; `count` rows move in each of them."""
     if norm != math.inf:
         # Here all rows have the same radii.
@@ -363,7 +484,10 @@ def extremes(low: Rows, high: Rows, box: Box, norm: float = math.inf, count: int
         sizes = [(b - a) // (2 * count) * max(abs(start), abs(end)) for a, b, start, end in ends]
         square = count * sum(size * size for size in sizes)
         spread = max(sizes) if norm == 1 else math.isqrt(square - 1) + 1 if square else 0
-        today = [[(a + b) // 2 for a, b in zip(*rows, strict=True)] for rows in zip(low, high, strict=True)]
+        today = [
+            [(a + b) // 2 for a, b in zip(*rows, strict=True)]
+            for rows in zip(low, high, strict=True)
+        ]
         return [(least - spread, most + spread) for least, most in extremes(today, today, box)]
     # Where v is negative,  w v  is least for the greatest w.
     return [
@@ -376,7 +500,9 @@ def lowest(below: int, above: int, bottom: int, top: int) -> int:
     """The least on [bottom, top] of a function that is 0 at 0, with these slopes below and above 0."""
     if bottom >= 0:
         return above * (bottom if above > 0 else top)
-    return below * (bottom if below > 0 else top) if top <= 0 else min(below * bottom, above * top, 0)
+    return (
+        below * (bottom if below > 0 else top) if top <= 0 else min(below * bottom, above * top, 0)
+    )
 
 
 def chord(below: int, above: int, bottom: int, top: int) -> int:
@@ -392,10 +518,19 @@ def combine(multipliers: Row, rows: Rows) -> Row:
     return [sum(map(mul, factors, column)) for column in zip(*chosen, strict=True)]
 
 
-def _check_robust(proof: Any, model: PlainModel, changes: Changes, point: list[float], target: int) -> None:
-    question, parts = Question(model, changes, point, target), fit(proof, {"parts": [dict]}, "proof")["parts"]
+def _check_robust(
+    proof: Any, model: PlainModel, changes: Changes, point: list[float], target: int
+) -> None:
+    question, parts = (
+        Question(model, changes, point, target),
+        fit(proof, {"parts": [dict]}, "proof")["parts"],
+    )
     rivals = [c for c in range(len(model.classes)) if c != target]
-    same("proof.parts: one for each other class, in order", rivals, [part.get("rival") for part in parts])
+    same(
+        "proof.parts: one for each other class, in order",
+        rivals,
+        [part.get("rival") for part in parts],
+    )
     for i, rival in enumerate(rivals):
         part, name = parts[i], f"proof.parts[{i}]"
         bound = question.bound(fit(part, _CASES if "tree" in part else _PART, name), name)
@@ -407,7 +542,9 @@ def _check_robust(proof: Any, model: PlainModel, changes: Changes, point: list[f
 class Question:
     """Does the point keep the class `target` under Δ? Parameters are over 2**shift, ranges over 2**fine."""
 
-    def __init__(self, model: PlainModel, changes: Changes, point: Sequence[float], target: int) -> None:
+    def __init__(
+        self, model: PlainModel, changes: Changes, point: Sequence[float], target: int
+    ) -> None:
         radii, self.norm, _ = changes
         self.target, (self.layers, self.shift) = target, integer_layers(model, radii)
         # No fewer than 64 bits, for the square roots; the 1 at the end is for the bias, here and in every box.
@@ -420,8 +557,13 @@ class Question:
         if norm not in self._boxes:
             boxes = self._boxes[norm] = [(self.point, self.point)]
             for layer in self.layers[:-1]:
-                ends, one = extremes(layer.low, layer.high, boxes[-1], norm), boxes[-1][0][-1] << self.shift
-                low, high = ([max(v, 0) if layer.relu else v for v in end] for end in zip(*ends, strict=True))
+                ends, one = (
+                    extremes(layer.low, layer.high, boxes[-1], norm),
+                    boxes[-1][0][-1] << self.shift,
+                )
+                low, high = (
+                    [max(v, 0) if layer.relu else v for v in end] for end in zip(*ends, strict=True)
+                )
                 boxes.append(([*low, one], [*high, one]))
         return self._boxes[norm]
 
@@ -433,7 +575,9 @@ class Question:
     def margin(self, rival: int) -> tuple[Row, Row]:
         """The ends of the row that must stay >= 0: the target's logit minus the rival's; a lone logit is class 1's."""
         low, high = ([[0] * len(rows[0])] * (2 - len(rows)) + rows for rows in self.layers[-1][:2])
-        return list(map(sub, low[self.target], high[rival])), list(map(sub, high[self.target], low[rival]))
+        return list(map(sub, low[self.target], high[rival])), list(
+            map(sub, high[self.target], low[rival])
+        )
 
     def bound(self, part: dict[str, Any], name: str = "proof") -> Fraction:
         """The least margin against a rival that a part proves; CheckError where it proves nothing."""
@@ -444,8 +588,12 @@ class Question:
                 raise CheckError(f"{name}.method: 'cases' is for two or more hidden layers")
             return min(self.tree(part["tree"], low, high, self.ranges, f"{name}.tree"))
         norm = self.norm if part["method"] == "ball" else math.inf
-        if part["method"] not in ("ball", "interval") or (part["method"] == "ball" and norm not in (1, 2)):
-            raise CheckError(f"{name}.method: expected interval, cases, or ball for a norm of 1 or 2")
+        if part["method"] not in ("ball", "interval") or (
+            part["method"] == "ball" and norm not in (1, 2)
+        ):
+            raise CheckError(
+                f"{name}.method: expected interval, cases, or ball for a norm of 1 or 2"
+            )
         box = self.boxes(norm)[-1]
         ((least, _),) = extremes([low], [high], box, norm, min(len(self.layers[-1].low), 2))
         return Fraction(least, box[0][-1] << self.shift)
@@ -459,7 +607,9 @@ class Question:
             split = tuple(fit(node, _SPLIT, name)["split"])
             bottom, top = places.get(split, (0, 0))
             if not bottom < 0 < top:
-                raise CheckError(f"{name}.split: expected [layer, neuron] of one that can be on either side of zero")
+                raise CheckError(
+                    f"{name}.split: expected [layer, neuron] of one that can be on either side of zero"
+                )
             i, j = split
             for side, ends in (("below", (bottom, 0)), ("above", (0, top))):
                 cut = [list(layer) for layer in case]
@@ -469,18 +619,27 @@ class Question:
             leaf = fit(node, _LEAF, name)
             lower, upper, unit = leaf["lower"], leaf["upper"], leaf["denominator"]
             wrong = any(list(map(len, side)) != list(map(len, case[1:])) for side in (lower, upper))
-            signs = [0 if layer.relu else max(line) for line, layer in zip(upper, self.layers[1:-1], strict=False)]
+            signs = [
+                0 if layer.relu else max(line)
+                for line, layer in zip(upper, self.layers[1:-1], strict=False)
+            ]
             if wrong or min(map(min, lower)) < 0 or max(signs) > 0 or unit <= 0:
                 raise CheckError(
                     f"{name}: expected lower >= 0 and upper (<= 0 without ReLU) for each neuron, over one > 0"
                 )
             yield self.least(low, high, case, list(zip(lower, upper, strict=True)), unit)
 
-    def least(self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64) -> Fraction:
+    def least(
+        self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64
+    ) -> Fraction:
         """The least in a case of a row that is `above` where values are >= 0, `below` where they are <= 0."""
-        return Fraction(self._walk(above, below, case, lines, unit), unit << (self.shift + self.fine))
+        return Fraction(
+            self._walk(above, below, case, lines, unit), unit << (self.shift + self.fine)
+        )
 
-    def _walk(self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64) -> int:
+    def _walk(
+        self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64
+    ) -> int:
         # Slopes are over unit * 2**shift, the total over 2**fine times that.
         p, n, total, shift = [w * unit for w in above], [w * unit for w in below], 0, self.shift
         for i in range(len(case) - 1, 0, -1):
@@ -489,8 +648,13 @@ class Question:
             if lines:
                 lower, upper = lines[i - 1]
             else:
-                slopes = [chord(a, b, *ends) >> shift for a, b, ends in zip(n, p, case[i], strict=True)]
-                lower, upper = [max(slope, 0) for slope in slopes], [min(slope, 0) for slope in slopes]
+                slopes = [
+                    chord(a, b, *ends) >> shift for a, b, ends in zip(n, p, case[i], strict=True)
+                ]
+                lower, upper = (
+                    [max(slope, 0) for slope in slopes],
+                    [min(slope, 0) for slope in slopes],
+                )
             for under, over, low, up, ends in zip(n, p, lower, upper, case[i], strict=True):
                 low, up = low << shift, up << shift
                 # ReLU: L = U, or L = 0 where U is above. Identity: L = U = z.
@@ -519,7 +683,9 @@ class Question:
         return case
 
 
-def unmoved(model: PlainModel, point: Sequence[float], target: int) -> tuple[Question, dict[int, Fraction]]:
+def unmoved(
+    model: PlainModel, point: Sequence[float], target: int
+) -> tuple[Question, dict[int, Fraction]]:
     """The question without any change, and in it the target's margin over each other class."""
     question = Question(model, (((0.0, 0.0),) * len(model.weights), math.inf, True), point, target)
     rivals = [c for c in range(len(model.classes)) if c != target]
@@ -527,7 +693,11 @@ def unmoved(model: PlainModel, point: Sequence[float], target: int) -> tuple[Que
 
 
 def closed_form(
-    changes: dict[str, Any], model: PlainModel, point: list[float], target: int, threshold: Any = None
+    changes: dict[str, Any],
+    model: PlainModel,
+    point: list[float],
+    target: int,
+    threshold: Any = None,
 ) -> bool:
     """Whether no model that `changes` allows breaks the point; every kind but Δ. The threshold is in the model."""
     question, today = unmoved(model, point, target)
@@ -536,13 +706,20 @@ def closed_form(
         raise CheckError(f"changes: expected a margin or radius >= 0, got {float(size)}")
     if changes["kind"] == "ellipsoid":
         reach = squared_reach(changes["shape"], model, point, target)
-        return all(m >= 0 and question.suffices(c, m * m - size * size * reach[c]) for c, m in today.items())
+        return all(
+            m >= 0 and question.suffices(c, m * m - size * size * reach[c])
+            for c, m in today.items()
+        )
     center, count = today, len(changes.get("models", [0]))
     if changes["kind"] == "ensemble":
         others, ends = [], [len(model.weights[0][0]), len(model.biases[-1])]
         for i, entry in enumerate(changes["models"]):
             one = PlainModel.read({**entry, "classes": model.classes}, f"changes.models[{i}]")
-            same(f"changes.models[{i}]: variables and logits", ends, [len(one.weights[0][0]), len(one.biases[-1])])
+            same(
+                f"changes.models[{i}]: variables and logits",
+                ends,
+                [len(one.weights[0][0]), len(one.biases[-1])],
+            )
             others.append(unmoved(one.at(threshold), point, target)[1])
         center = {c: sum((other[c] for other in others), Fraction(0)) / count for c in today}
     # Nothing but its margin is known of a model: it may have it over any rival, so every tie has to be won.
@@ -550,7 +727,9 @@ def closed_form(
     return all(question.suffices(c, min(today[c], least)) for c in today)
 
 
-def squared_reach(shape: list[list[float]], model: PlainModel, point: list[float], target: int) -> dict[int, Fraction]:
+def squared_reach(
+    shape: list[list[float]], model: PlainModel, point: list[float], target: int
+) -> dict[int, Fraction]:
     """gᵀ H⁻¹ g for each other class, g the gradient of the margin over it: all weights, then all biases.
 
     With c the last entry of  [[H, g], [gᵀ, 0]]  after elimination, it is  -c / det H.
@@ -567,7 +746,10 @@ def squared_reach(shape: list[list[float]], model: PlainModel, point: list[float
         corner, before = 0, 1
         for k, row in enumerate(rows):
             corner = (row[k] * corner - g[k] * g[k]) // before
-            g[k + 1 :] = [(row[k] * v - w * g[k]) // before for v, w in zip(g[k + 1 :], row[k + 1 :], strict=True)]
+            g[k + 1 :] = [
+                (row[k] * v - w * g[k]) // before
+                for v, w in zip(g[k + 1 :], row[k + 1 :], strict=True)
+            ]
             before = row[k]
         squares[rival] = Fraction(-corner << shift, before << 2 * scale)
     return squares
@@ -593,39 +775,63 @@ def eliminated(shape: tuple[tuple[float, ...], ...]) -> tuple[Rows, int]:
     return rows, shift
 
 
-def _check_not_robust(proof: Any, model: PlainModel, changes: Changes, point: list[float], target: int) -> None:
+def _check_not_robust(
+    proof: Any, model: PlainModel, changes: Changes, point: list[float], target: int
+) -> None:
     part = fit(proof, _WITNESS if "weights" in proof else _PART, "proof")
     same("proof.method", "witness" if "weights" in proof else "today", part["method"])
     witness = model
     if part["method"] == "witness":
-        witness = PlainModel.read({key: part.get(key, getattr(model, key)) for key in _MODEL}, "proof")
+        witness = PlainModel.read(
+            {key: part.get(key, getattr(model, key)) for key in _MODEL}, "proof"
+        )
         _check_inside(model, witness, changes)
     question, margins = unmoved(witness, point, target)
     if part["rival"] not in margins:
-        raise CheckError(f"proof.rival: expected another of {len(model.classes)} classes, got {part['rival']}")
+        raise CheckError(
+            f"proof.rival: expected another of {len(model.classes)} classes, got {part['rival']}"
+        )
     if question.suffices(part["rival"], margins[part["rival"]]):
-        raise CheckError(f"proof: the witness prefers the target to the class {part['rival']}, as was promised")
-    same("proof.bound: the target's margin over the rival", float_below(margins[part["rival"]]), part["bound"])
+        raise CheckError(
+            f"proof: the witness prefers the target to the class {part['rival']}, as was promised"
+        )
+    same(
+        "proof.bound: the target's margin over the rival",
+        float_below(margins[part["rival"]]),
+        part["bound"],
+    )
 
 
 def _check_inside(model: PlainModel, witness: PlainModel, changes: Changes) -> None:
     radii, norm, together = changes
     if norm not in (1, 2, math.inf):
-        raise CheckError(f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {norm}")
-    same("proof: the shapes of the witness's layers", outline(model.weights), outline(witness.weights))
+        raise CheckError(
+            f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {norm}"
+        )
+    same(
+        "proof: the shapes of the witness's layers",
+        outline(model.weights),
+        outline(witness.weights),
+    )
     layers, shift = integer_layers(model, radii)
     spare = max(0, bits(v for layer in witness.layers for row in layer for v in row) - shift)
     sizes, power = [], 1 if norm == math.inf else int(norm)
     for i, (new, (low, high, _)) in enumerate(zip(witness.layers, layers, strict=True)):
         ends = zip((whole(row, shift + spare) for row in new), low, high, strict=True)
-        room = [(w - (a << spare), (b << spare) - w) for rows in ends for w, a, b in zip(*rows, strict=True)]
+        room = [
+            (w - (a << spare), (b << spare) - w)
+            for rows in ends
+            for w, a, b in zip(*rows, strict=True)
+        ]
         # In no norm does one parameter move further than the radius.
         if any(min(pair) < 0 for pair in room):
             raise CheckError(f"proof: the witness lies outside Δ, in layer {i}")
         # Twice the distance, as the radius is the same down and up.
         sizes.append(sum(abs(above - below) ** power for above, below in room))
     if norm != math.inf:
-        limits = [(2 * limit) ** power for limit in whole((radius for radius, _ in radii), shift + spare)]
+        limits = [
+            (2 * limit) ** power for limit in whole((radius for radius, _ in radii), shift + spare)
+        ]
         sizes, limits = ([sum(sizes)], limits[:1]) if together else (sizes, limits)
         if any(size > limit for size, limit in zip(sizes, limits, strict=True)):
             raise CheckError("proof: the witness lies outside Δ, all parameters together")
@@ -650,7 +856,9 @@ def fit(value: Any, shape: Any, name: str) -> Any:
         return [fit(item, shape[0], name) for item in value]
     if shape is float and type(value) is int and abs(value) <= 2**53:
         return float(value)
-    if shape is not Any and (type(value) is not shape or (shape is float and not math.isfinite(value))):
+    if shape is not Any and (
+        type(value) is not shape or (shape is float and not math.isfinite(value))
+    ):
         raise CheckError(f"{name}: expected a finite {shape.__name__}, got {value!r:.80}")
     return value
 
@@ -677,26 +885,46 @@ def strict_json(content: bytes) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command: 0 where every certificate is accepted, 1 where one is rejected, 2 where a file cannot be read."""
-    parser = argparse.ArgumentParser(prog="checker", description="Check certificates without trusting who made them.")
-    parser.add_argument("certificates", nargs="+", type=Path, help="one in a file (.json), or one in a line (.jsonl)")
-    parser.add_argument("--model", required=True, type=Path, help="the parameters: .npz of Network.save, or .json")
-    parser.add_argument("--space", type=Path, help="the feature space, FeatureSpace.to_dict() as JSON")
-    parser.add_argument("--row", type=Path, help="the row of data that the advice was for, an object of JSON")
+    parser = argparse.ArgumentParser(
+        prog="checker", description="Check certificates without trusting who made them."
+    )
+    parser.add_argument(
+        "certificates",
+        nargs="+",
+        type=Path,
+        help="one in a file (.json), or one in a line (.jsonl)",
+    )
+    parser.add_argument(
+        "--model", required=True, type=Path, help="the parameters: .npz of Network.save, or .json"
+    )
+    parser.add_argument(
+        "--space", type=Path, help="the feature space, FeatureSpace.to_dict() as JSON"
+    )
+    parser.add_argument(
+        "--row", type=Path, help="the row of data that the advice was for, an object of JSON"
+    )
     options = parser.parse_args(arguments)
     try:
         model = load_model(options.model)
-        space, row = (path and strict_json(path.read_bytes()) for path in (options.space, options.row))
+        space, row = (
+            path and strict_json(path.read_bytes()) for path in (options.space, options.row)
+        )
         texts = [(path, path.read_bytes()) for path in options.certificates]
     except (OSError, CheckError) as error:
         say(f"error: {error}", sys.stderr)
         return 2
     results = []
     for path, text in texts:
-        for line in (path.suffix == ".jsonl" and list(filter(bytes.strip, text.split(b"\n")))) or [text]:
+        for line in (path.suffix == ".jsonl" and list(filter(bytes.strip, text.split(b"\n")))) or [
+            text
+        ]:
             report = check(line, model, space=space, row=row)
             results.append(report.accepted)
             unseen = f" (not checked: {', '.join(report.not_checked)})" if report.accepted else ""
-            say(f"{path}: {'ACCEPTED' if report.accepted else 'REJECTED'}: {report.reason}{unseen}", sys.stdout)
+            say(
+                f"{path}: {'ACCEPTED' if report.accepted else 'REJECTED'}: {report.reason}{unseen}",
+                sys.stdout,
+            )
     say(f"{sum(results)} accepted, {len(results) - sum(results)} rejected", sys.stdout)
     return 0 if all(results) else 1
 

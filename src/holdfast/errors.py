@@ -45,7 +45,9 @@ class MissingExtraError(HoldfastError, ImportError):
     """An optional package is not installed; the message names the install command."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package {package!r}: pip install 'holdfast[{extra}]'")
+        super().__init__(
+            f"{purpose} needs the package {package!r}: pip install 'holdfast[{extra}]'"
+        )
 
 
 class UntrustedFileError(HoldfastError):

@@ -6,11 +6,11 @@ conformal    delta_calibrated     a delta that the next retraining respects with
 risk         risk_calibrated      a setting, of any kind of change, at which the next model breaks few promises
 """
 
-from holdfast.calibration.conformal import CalibratedDelta, delta_calibrated, least_history
-from holdfast.calibration.incremental import IncrementalDelta, delta_incremental
-from holdfast.calibration.result import ChosenDelta
-from holdfast.calibration.risk import CalibratedRisk, risk_bounds, risk_calibrated
-from holdfast.calibration.validation import ValidationDelta, delta_validation
+from holdfast.calibration._conformal import CalibratedDelta, delta_calibrated, least_history
+from holdfast.calibration._incremental import IncrementalDelta, delta_incremental
+from holdfast.calibration._result import ChosenDelta
+from holdfast.calibration._risk import CalibratedRisk, risk_bounds, risk_calibrated
+from holdfast.calibration._validation import ValidationDelta, delta_validation
 
 __all__ = [
     "CalibratedDelta",

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.changes.ellipsoid import Ellipsoid
-from holdfast.changes.kind import Chance, Changes
-from holdfast.changes.parameters import (
+from holdfast.changes._ellipsoid import Ellipsoid
+from holdfast.changes._kind import Chance, Changes
+from holdfast.changes._parameters import (
     PlausibleChanges,
     parameter_distance,
 )
-from holdfast.changes.shift import EnsembleShift, PlausibleShift
+from holdfast.changes._shift import EnsembleShift, PlausibleShift
 from holdfast.errors import FileFormatError
 
 __all__ = [

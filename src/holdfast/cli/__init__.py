@@ -7,6 +7,6 @@ screens   lines and tables on stdout, complaints on stderr
 wording   what the library says of its arguments, in the words of the command line
 """
 
-from holdfast.cli.app import app, main
+from holdfast.cli._app import app, main
 
 __all__ = ["app", "main"]

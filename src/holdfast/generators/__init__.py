@@ -1,20 +1,20 @@
 """Recourse: ways to find it, and `explain`, which checks and certifies whatever they find."""
 
-from holdfast.generators.alternatives import alternatives
-from holdfast.generators.base import Generator, Proposals, ReasonKind, RecourseReason, Task
-from holdfast.generators.closest import Closest
-from holdfast.generators.explain import explain
-from holdfast.generators.gce import GCE
-from holdfast.generators.mce import MCE
-from holdfast.generators.nearest import NNCE
-from holdfast.generators.proto import PROTO
-from holdfast.generators.rbr import RBR
-from holdfast.generators.reasons import main_reasons
-from holdfast.generators.recourse import Recourse
-from holdfast.generators.rnce import RNCE, CertifiedCandidates
-from holdfast.generators.roar import ROAR
-from holdfast.generators.robust import Robust
-from holdfast.generators.stce import STCE
+from holdfast.generators._alternatives import alternatives
+from holdfast.generators._base import Generator, Proposals, ReasonKind, RecourseReason, Task
+from holdfast.generators._closest import Closest
+from holdfast.generators._explain import explain
+from holdfast.generators._gce import GCE
+from holdfast.generators._mce import MCE
+from holdfast.generators._nearest import NNCE
+from holdfast.generators._proto import PROTO
+from holdfast.generators._rbr import RBR
+from holdfast.generators._reasons import main_reasons
+from holdfast.generators._recourse import Recourse
+from holdfast.generators._rnce import RNCE, CertifiedCandidates
+from holdfast.generators._roar import ROAR
+from holdfast.generators._robust import Robust
+from holdfast.generators._stce import STCE
 
 __all__ = [
     "GCE",

@@ -9,8 +9,8 @@ objects  sklearn, torch, onnx               one reader for each library, importe
 preprocessing  same_preprocessing           whether two models read a table alike, so that parameters can be compared
 """
 
-from holdfast.importers.files import read_model
-from holdfast.importers.load import load_model, load_network
-from holdfast.importers.model import Model
+from holdfast.importers._files import read_model
+from holdfast.importers._load import load_model, load_network
+from holdfast.importers._model import Model
 
 __all__ = ["Model", "load_model", "load_network", "read_model"]

@@ -1,8 +1,8 @@
 """What recourse is worth: validity, robustness, cost, plausibility, coverage."""
 
-from holdfast.generators.density import Density
-from holdfast.generators.recourse import Recourse as Answers
-from holdfast.metrics.means import (
+from holdfast.generators._density import Density
+from holdfast.generators._recourse import Recourse as Answers
+from holdfast.metrics._means import (
     cost_l1,
     coverage,
     delta_unknown,
@@ -13,7 +13,7 @@ from holdfast.metrics.means import (
     validity_retrained,
     violations,
 )
-from holdfast.metrics.rows import per_row
+from holdfast.metrics._rows import per_row
 
 __all__ = [
     "Answers",

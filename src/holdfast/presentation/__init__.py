@@ -6,6 +6,7 @@ notebook   how results show themselves in a notebook
 pictures   how they are drawn
 """
 
-from holdfast.presentation import notebook, pictures
+from holdfast.presentation import _notebook as notebook
+from holdfast.presentation import pictures
 
 __all__ = ["notebook", "pictures"]

@@ -8,9 +8,9 @@ expiry        how many retrainings a promise lasts, with a stated probability
 kept_share    the same for models and changes of any kind: how many promises were kept, counted over a history
 """
 
-from holdfast.promises.audit import audit
-from holdfast.promises.audit_result import Audit, Group, Status
-from holdfast.promises.certificate import (
+from holdfast.promises._audit import audit
+from holdfast.promises._audit_result import Audit, Group, Status
+from holdfast.promises._certificate import (
     NoCertificateError,
     certificate,
     check_certificate,
@@ -20,14 +20,14 @@ from holdfast.promises.certificate import (
     write_certificates,
     write_parameters,
 )
-from holdfast.promises.expiry import Expiry, promise_expiry
-from holdfast.promises.kept_share import KeptShare
-from holdfast.promises.ledger import Ledger, Receipt
-from holdfast.promises.ledger_read import Promises
-from holdfast.promises.ledger_verify import Verification
-from holdfast.promises.migrate import migrate
-from holdfast.promises.terms import Terms
-from holdfast.promises.witness_file import SavedWitness, WitnessFileError, save_witness
+from holdfast.promises._expiry import Expiry, promise_expiry
+from holdfast.promises._kept_share import KeptShare
+from holdfast.promises._ledger import Ledger, Receipt
+from holdfast.promises._ledger_read import Promises
+from holdfast.promises._ledger_verify import Verification
+from holdfast.promises._migrate import migrate
+from holdfast.promises._terms import Terms
+from holdfast.promises._witness_file import SavedWitness, WitnessFileError, save_witness
 
 __all__ = [
     "Audit",

@@ -7,7 +7,7 @@ trainers   fine_tune, train_anew    how a scikit-learn classifier is trained aga
 logistic   gradient_steps           a few passes of Adam over a logistic regression, which scikit-learn has not
 """
 
-from holdfast.retraining.result import RetrainedModels, layer_distances
-from holdfast.retraining.retrain import Retrain, retrain
+from holdfast.retraining._result import RetrainedModels, layer_distances
+from holdfast.retraining._retrain import Retrain, retrain
 
 __all__ = ["Retrain", "RetrainedModels", "layer_distances", "retrain"]

@@ -16,11 +16,20 @@ changes_page   run_changes, render         what survives which change on public 
 paper          run_paper, render           the experiments of the paper, with its printed figures beside ours
 """
 
-from holdfast.study.methods import StudyMethod
-from holdfast.study.recipes import RECIPES, Recipe
-from holdfast.study.result import BenchmarkResult
-from holdfast.study.run import benchmark
-from holdfast.study.situation import Protocol, Situation
-from holdfast.study.survival import Survival
+from holdfast.study._methods import StudyMethod
+from holdfast.study._recipes import RECIPES, Recipe
+from holdfast.study._result import BenchmarkResult
+from holdfast.study._run import benchmark
+from holdfast.study._situation import Protocol, Situation
+from holdfast.study._survival import Survival
 
-__all__ = ["RECIPES", "BenchmarkResult", "Protocol", "Recipe", "Situation", "StudyMethod", "Survival", "benchmark"]
+__all__ = [
+    "RECIPES",
+    "BenchmarkResult",
+    "Protocol",
+    "Recipe",
+    "Situation",
+    "StudyMethod",
+    "Survival",
+    "benchmark",
+]

@@ -8,11 +8,11 @@ attack, search, exact           the stages; exact also writes down proofs for ot
 witness                         from an adversary's choices to a network
 """
 
-from holdfast.verify.certificates import Certificates
-from holdfast.verify.certify import Prepared, certify, prepare
-from holdfast.verify.outputs import OutputBounds, output_bounds
-from holdfast.verify.radius import CertifiedRadius, certified_radius
-from holdfast.verify.verdict import Verdict
+from holdfast.verify._certificates import Certificates
+from holdfast.verify._certify import Prepared, certify, prepare
+from holdfast.verify._outputs import OutputBounds, output_bounds
+from holdfast.verify._radius import CertifiedRadius, certified_radius
+from holdfast.verify._verdict import Verdict
 
 __all__ = [
     "Certificates",

@@ -9,10 +9,16 @@ from pathlib import Path
 import pandas as pd
 
 import holdfast as hf
-from holdfast.cli.demo import pages
-from holdfast.cli.demo.figure import draw
-from holdfast.cli.demo.lender import make_promises, pick_broken, rounded_up, train_lender, watch_updates
-from holdfast.generators.stated import recourse_from
+from holdfast.cli.demo import _pages as pages
+from holdfast.cli.demo._figure import draw
+from holdfast.cli.demo._lender import (
+    make_promises,
+    pick_broken,
+    rounded_up,
+    train_lender,
+    watch_updates,
+)
+from holdfast.generators._stated import recourse_from
 
 # For how many applicants the cheapest advice is looked for, and for how long.
 APPLICANTS = 4
@@ -39,7 +45,9 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     broken = pick_broken(promised)
     if broken is not None and (witness := certificates.witness(broken)) is not None:
         pages.show_broken(lender, promised, broken, witness, float(radius[broken]))
-    advise = partial(hf.explain, lender.pipeline, target=1, changes=changes, space=space, progress=False)
+    advise = partial(
+        hf.explain, lender.pipeline, target=1, changes=changes, space=space, progress=False
+    )
     few, neighbours = before.head(APPLICANTS), hf.RNCE(lender.applicants, line_search=True)
     neighbour = advise(few, generator=neighbours)
     closest = advise(few, generator=hf.Closest(), time_limit=SECONDS_EACH)

@@ -7,8 +7,8 @@ letter     write_letter        one letter, as text and HTML
 files      letters             a folder of them, with a manifest
 """
 
-from holdfast.presentation.letters.files import letters
-from holdfast.presentation.letters.language import write_templates
-from holdfast.presentation.letters.letter import Letter, write_letter
+from holdfast.presentation.letters._files import letters
+from holdfast.presentation.letters._language import write_templates
+from holdfast.presentation.letters._letter import Letter, write_letter
 
 __all__ = ["Letter", "letters", "write_letter", "write_templates"]

@@ -7,6 +7,9 @@ delta       how delta was chosen
 studies     what survives against what it costs
 """
 
-from holdfast.presentation.pictures import advice, certified, delta, studies
+from holdfast.presentation.pictures import _advice as advice
+from holdfast.presentation.pictures import _certified as certified
+from holdfast.presentation.pictures import _delta as delta
+from holdfast.presentation.pictures import _studies as studies
 
 __all__ = ["advice", "certified", "delta", "studies"]

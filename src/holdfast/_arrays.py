@@ -1,0 +1,105 @@
+"""The little that the batched mathematics needs to run on any array library that follows the array API standard."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Self, TypeAlias
+
+import array_api_compat
+import array_api_compat.numpy as numpy_namespace
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidInputError, MissingExtraError
+
+# An array of whatever library the caller chose, float64; numpy is the default.
+Array: TypeAlias = Any
+
+__all__ = [
+    "Array",
+    "RowBatch",
+    "array_namespace",
+    "beside",
+    "check_device",
+    "row_sum",
+    "take_rows",
+    "to_numpy",
+]
+
+
+def array_namespace(array: Array) -> Any:
+    """The array library that `array` belongs to; numpy, the usual case, is recognised at once."""
+    return numpy_namespace if type(array) is np.ndarray else array_api_compat.array_namespace(array)
+
+
+def to_numpy(array: Array) -> NDArray[Any]:
+    """The same values as a numpy array, wherever they live now."""
+    if isinstance(array, np.ndarray):
+        return array
+    try:
+        return np.asarray(
+            array.detach().cpu().numpy() if hasattr(array, "cpu") else np.from_dlpack(array)
+        )
+    except (TypeError, NotImplementedError) as error:
+        raise InvalidInputError(
+            f"expected an array of a kind that numpy has, got {array.dtype}: {error}"
+        ) from error
+
+
+def check_device(device: str | None, X: Any) -> str | None:
+    """Where torch should work: as asked, or where X is; None for numpy. One that is not there is named at once."""
+    if device is None:
+        device = str(X.device) if hasattr(X, "is_cuda") else "cpu"
+    if device == "cpu":
+        return None
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("torch", "torch", f"device={device!r}") from error
+    try:
+        torch.zeros(1, dtype=torch.float64, device=device)
+    except Exception as error:
+        there = (
+            [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+            if torch.cuda.is_available()
+            else []
+        )
+        raise InvalidInputError(
+            f"device: expected one of {['cpu', *there]}, got {device!r}: {error}"
+        ) from error
+    return str(device)
+
+
+def take_rows(value: Array, rows: Array) -> Array:
+    """The chosen rows of an array, or the value itself where it is one number for all rows."""
+    if isinstance(value, float):
+        return value
+    return array_namespace(value).take(value, beside(value, rows), axis=0)
+
+
+def beside(like: Array, rows: Array) -> Array:
+    """Row numbers, or other numbers of numpy's, as an array where `like` is; what is not numpy's is there already."""
+    if isinstance(like, np.ndarray) or not isinstance(rows, np.ndarray):
+        return rows
+    array = array_namespace(like).asarray(rows)
+    return array.to(like.device) if hasattr(like, "is_cuda") else array
+
+
+class RowBatch:
+    """A dataclass of arrays, and of other batches, that have a row for each point."""
+
+    def take(self, rows: Array) -> Self:
+        """Some of the rows."""
+        parts = []
+        for field in fields(self):  # type: ignore[arg-type]
+            part = getattr(self, field.name)
+            parts.append(part.take(rows) if isinstance(part, RowBatch) else take_rows(part, rows))
+        return type(self)(*parts)
+
+
+def row_sum(values: Array) -> Array:
+    """Sums over the last axis, kept as a column."""
+    if isinstance(values, np.ndarray):
+        # A product is several times faster than a sum along short rows.
+        return values @ np.ones((values.shape[-1], 1))
+    return array_namespace(values).sum(values, axis=-1, keepdims=True)

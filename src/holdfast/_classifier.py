@@ -1,0 +1,67 @@
+"""What every model can do: score a table. Some promises need no more than that."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast._given import given_points
+from holdfast.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+
+
+class Classifier(ABC):
+    """A model as its scores: one logit for two classes, else one for each class, the highest wins."""
+
+    classes: NDArray[Any]
+
+    @property
+    @abstractmethod
+    def tie(self) -> int:
+        """The class, of two, that a logit of exactly 0 stands for; of several it is the earlier one."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """How many variables the model reads."""
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """How many logits it writes: 1 for two classes, otherwise one for each class."""
+
+    @abstractmethod
+    def logits(self, X: ArrayLike) -> Floats:
+        """The scores before any sigmoid or softmax, (n, n_outputs)."""
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class label of each row."""
+        return np.asarray(self.classes[self.predict_index(X)])
+
+    def predict_index(self, X: ArrayLike) -> NDArray[np.intp]:
+        """The index of each row's class in `classes`."""
+        return self.winners(self.logits(X))
+
+    def winners(self, logits: Floats) -> NDArray[np.intp]:
+        """The index of the class that these logits stand for."""
+        if self.n_outputs > 1:
+            return np.asarray(logits.argmax(axis=1))
+        won = logits[:, 0] >= 0.0 if self.tie == 1 else logits[:, 0] > 0.0
+        return np.asarray(won, dtype=np.intp)
+
+    def class_index(self, target: object) -> int:
+        """The position of the label `target` in `classes`."""
+        matches = np.flatnonzero(self.classes == target)
+        if matches.shape[0] != 1:
+            raise InvalidInputError(
+                f"target: expected one of {self.classes.tolist()}, got {target!r}"
+            )
+        return int(matches[0])
+
+    def check_points(self, X: ArrayLike) -> Floats:
+        """X as a finite (n, n_features) float64 array, or an `InvalidInputError` that says what is wrong with it."""
+        return given_points(X, "X", self.n_features)

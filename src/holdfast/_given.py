@@ -1,0 +1,184 @@
+"""Numbers and tables as they were given: read as they are, or refused, never changed on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import InvalidInputError
+
+# From here on float64 has no place for every whole number.
+_WIDE = 2**53
+
+
+def given_number(value: Any) -> float | None:
+    """`value` as a float; None for what is none, such as a truth value, a text, a complex number or a gap.
+
+    Examples
+    --------
+    >>> given_number(2), given_number(True), given_number("2"), given_number(2 + 0j)
+    (2.0, None, None, None)
+    """
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if isinstance(value, bool | str | bytes) or value is np.ma.masked or kind not in "iuf":
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
+    """`value` as a finite float > 0, or >= 0, or an error that names it."""
+    number = given_number(value)
+    if (
+        number is None
+        or not math.isfinite(number)
+        or number < 0.0
+        or (number == 0.0 and not or_zero)
+    ):
+        # Texts in quotes, and numbers without the name of their type.
+        shown = repr(value) if isinstance(value, str | bytes) else value
+        raise InvalidInputError(
+            f"{name}: expected a number {'>=' if or_zero else '>'} 0, got {shown}"
+        )
+    return number
+
+
+def whole_number(value: Any, name: str, *, least: int) -> int:
+    """`value` as an int of at least `least`, or an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}")
+    return int(value)
+
+
+def given_share(value: Any, name: str, *, or_one: bool = False) -> float:
+    """`value` as a float above 0 and below 1, or at most 1, or an error that names it."""
+    number = given_number(value)
+    if number is None or not 0.0 < number <= 1.0 or (number == 1.0 and not or_one):
+        most = "at most 1" if or_one else "below 1"
+        raise InvalidInputError(f"{name}: expected a share above 0 and {most}, got {value!r}")
+    return number
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """How many at once, as in joblib: None, a whole number, or counted from the number of cores if negative."""
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral | None) or n_jobs == 0:
+        raise InvalidInputError(
+            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
+        )
+    return None if n_jobs is None else int(n_jobs)
+
+
+def given_row(row: Any, n: int) -> int:
+    """A row of a table of `n`, counted from 0; from the end if negative.
+
+    Examples
+    --------
+    >>> given_row(2, 3), given_row(-1, 3)
+    (2, 2)
+    """
+    if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -n <= row < n:
+        raise InvalidInputError(f"row: expected one of the {n} rows, counted from 0, got {row!r}")
+    return int(row) % n
+
+
+def row_words(row: int, index: Any) -> str:
+    """Which row of a table it is: counted from 0, and by the label in its index where that says more."""
+    label = index[row]
+    return (
+        f"row {row}" if isinstance(label, Integral) and label == row else f"row {row} ({label!r})"
+    )
+
+
+def given_array(values: Any, name: str) -> NDArray[Any]:
+    """Numbers or labels as an array; gaps of a masked array, and whole numbers that would be rounded, are refused."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
+    try:
+        masked = isinstance(values, list | tuple | np.ma.MaskedArray) and np.ma.is_masked(
+            np.ma.array(values)
+        )
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name}: expected a table, got {type(values).__name__}: {error}"
+        ) from error
+    if masked:
+        raise InvalidInputError(
+            f"{name}: expected a value in every place, got a masked array with gaps"
+        )
+    if array.dtype.kind == "O" or (
+        array.dtype.kind in "iuf" and (np.abs(array) >= np.float64(_WIDE)).any()
+    ):
+        # Beside fractions the whole numbers of a list or of a DataFrame are rounded by now.
+        exact = np.asarray(
+            values.astype(object) if hasattr(values, "astype") else values, dtype=object
+        )
+        for value in exact.flat:
+            if isinstance(value, Integral) and _is_rounded(int(value)):
+                raise InvalidInputError(
+                    f"{name}: expected numbers that float64 can hold, got {value}"
+                )
+    return array
+
+
+def given_floats(values: Any, name: str) -> NDArray[np.float64]:
+    """Real numbers as float64, each of them as it was given; or an error that says what is wrong with them.
+
+    Examples
+    --------
+    >>> given_floats([[1, 2.5]], "X")
+    array([[1. , 2.5]])
+    >>> given_floats([[2**53 + 1, 2.5]], "X")
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidInputError: X: expected numbers that float64 can hold, got 9007199254740993
+    """
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
+    array = given_array(values, name)
+    if array.dtype.kind == "c":
+        raise InvalidInputError(f"{name}: expected real numbers, got dtype {array.dtype}")
+    if array.dtype.kind not in "biufO":
+        raise InvalidInputError(f"{name}: expected numbers, got dtype {array.dtype}")
+    for value in array.flat if array.dtype.kind == "O" else ():
+        if not isinstance(value, Real):
+            raise InvalidInputError(f"{name}: expected numbers, got {value!r}")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{name}: expected numbers, got {type(values).__name__}: {error}"
+        ) from error
+
+
+def given_points(
+    values: Any, name: str, n_columns: int, variables: Sequence[str] = ()
+) -> NDArray[np.float64]:
+    """A table of finite numbers, one column for each variable of the model; `variables` are their names."""
+    points = given_floats(values, name)
+    if points.ndim != 2 or points.shape[1] != n_columns:
+        raise InvalidInputError(
+            f"{name}: expected a table with {n_columns} columns, one for each variable of the model, "
+            f"got shape {points.shape}"
+        )
+    finite = np.isfinite(points)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        where = repr(variables[column]) if variables else f"column {column}"
+        raise InvalidInputError(
+            f"{name}: expected finite numbers, got {points[row, column]} in row {row}, {where}"
+        )
+    return points
+
+
+def _is_rounded(whole: int) -> bool:
+    """Whether float64 has no place for a whole number: what is left of it without its factors 2 has over 53 bits."""
+    whole = abs(whole)
+    return whole > _WIDE and (whole // (whole & -whole)).bit_length() > 53

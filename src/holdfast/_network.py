@@ -1,0 +1,292 @@
+"""The one representation of a model: affine layers with ReLU between them, logits at the end.
+
+    v_0 = x,    z_i = W_i v_{i-1} + b_i,    v_i = max(z_i, 0),    logits = z_L
+
+A hidden layer may also have no activation, v_i = z_i ("identity"). It cannot be multiplied into the next layer, because
+Δ moves the parameters of each layer on their own.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast._classifier import Classifier
+from holdfast._classifier import Floats as Floats
+from holdfast._given import given_floats
+from holdfast._shown import Shown, Summary
+from holdfast.errors import FileFormatError, InvalidInputError
+
+# Rows that keep a layer of some tens of neurons inside a core's own cache: up to 2.7 times faster than one big product.
+CHUNK = 1024
+_FORMAT = "holdfast-network"
+# More labels than these are not listed.
+_FEW = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Network(Shown, Classifier):
+    """A feed-forward ReLU classifier, in float64 and read-only.
+
+    Parameters
+    ----------
+    weights, biases
+        One array per layer; ``weights[i]`` is (out, in) and ``biases[i]`` is (out,). No hidden layer, so one weight
+        matrix, is a logistic regression. One output is a binary classifier (class 1 iff its logit is >= 0); several
+        outputs are one logit per class, the highest wins, the lower index on a tie.
+    classes
+        The labels that the outputs stand for, in order; 0, 1, ... if not given.
+    activations
+        "relu" or "identity" for each hidden layer; all "relu" if not given.
+
+    Examples
+    --------
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> net.logits([[0.7, 0.5]]).round(3)
+    array([[-0.2]])
+    >>> net.predict([[0.7, 0.5], [0.7, 0.7]])
+    array([0, 1])
+    """
+
+    weights: tuple[Floats, ...]
+    biases: tuple[Floats, ...]
+    classes: NDArray[Any]
+    activations: tuple[str, ...]
+
+    def __init__(
+        self,
+        weights: Sequence[ArrayLike],
+        biases: Sequence[ArrayLike],
+        classes: ArrayLike | None = None,
+        activations: Sequence[str] | None = None,
+    ) -> None:
+        if len(weights) == 0 or len(weights) != len(biases):
+            raise InvalidInputError(
+                "expected as many bias vectors as weight matrices and at least one, "
+                f"got {len(weights)} weights and {len(biases)} biases"
+            )
+        frozen_weights = tuple(
+            _frozen(weight, 2, f"weights[{i}]") for i, weight in enumerate(weights)
+        )
+        frozen_biases = tuple(_frozen(bias, 1, f"biases[{i}]") for i, bias in enumerate(biases))
+        for i, (weight, bias) in enumerate(zip(frozen_weights, frozen_biases, strict=True)):
+            if bias.shape[0] != weight.shape[0]:
+                raise InvalidInputError(
+                    f"biases[{i}]: expected {weight.shape[0]} values, got {bias.shape[0]}"
+                )
+            if i > 0 and weight.shape[1] != frozen_weights[i - 1].shape[0]:
+                raise InvalidInputError(
+                    f"weights[{i}]: expected {frozen_weights[i - 1].shape[0]} columns, one for each neuron "
+                    f"of the layer before, got {weight.shape[1]}"
+                )
+        n_classes = max(2, frozen_weights[-1].shape[0])
+        labels = np.arange(n_classes) if classes is None else np.array(classes)
+        if labels.shape != (n_classes,) or len(set(labels.tolist())) != n_classes:
+            raise InvalidInputError(
+                f"classes: expected {n_classes} different labels, got {labels.tolist()}"
+            )
+        labels.setflags(write=False)
+        kinds = ("relu",) * (len(weights) - 1) if activations is None else tuple(activations)
+        if len(kinds) != len(weights) - 1 or not set(kinds) <= {"relu", "identity"}:
+            raise InvalidInputError(
+                f"activations: expected 'relu' or 'identity' for each of {len(weights) - 1} hidden layers, got {kinds}"
+            )
+        object.__setattr__(self, "weights", frozen_weights)
+        object.__setattr__(self, "biases", frozen_biases)
+        object.__setattr__(self, "classes", labels)
+        object.__setattr__(self, "activations", kinds)
+
+    def with_parameters(self, weights: Sequence[ArrayLike], biases: Sequence[ArrayLike]) -> Network:
+        """A network of the same build with other parameters."""
+        return Network(weights, biases, self.classes, self.activations)
+
+    @property
+    def tie(self) -> int:
+        """A logit of 0 is class 1."""
+        return 1
+
+    @property
+    def rectified(self) -> bool:
+        """Whether every hidden layer ends in a ReLU."""
+        return "identity" not in self.activations
+
+    @property
+    def n_features(self) -> int:
+        """How many variables the network reads."""
+        return int(self.weights[0].shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """How many logits it writes: 1 for a binary classifier, otherwise one per class."""
+        return int(self.weights[-1].shape[0])
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """The sizes of the hidden layers; empty for a logistic regression."""
+        return tuple(map(len, self.weights[:-1]))
+
+    @property
+    def n_parameters(self) -> int:
+        """How many weights and biases there are."""
+        return sum(part.size for part in (*self.weights, *self.biases))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Network):
+            return NotImplemented
+        ours, theirs = ((*one.weights, *one.biases, one.classes) for one in (self, other))
+        return self.activations == other.activations and all(map(np.array_equal, ours, theirs))
+
+    def __hash__(self) -> int:
+        return hash(tuple(part.tobytes() for part in (*self.weights, *self.biases)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Network, (self.weights, self.biases, self.classes, self.activations)
+
+    def __repr__(self) -> str:
+        sizes = " -> ".join(str(size) for size in (self.n_features, *self.hidden, self.n_outputs))
+        return f"Network({sizes}, {self.n_parameters} parameters)"
+
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        names = [f"hidden {i + 1}" for i in range(len(self.hidden))] + ["output"]
+        parameters = [
+            np.append(weight, bias) for weight, bias in zip(self.weights, self.biases, strict=True)
+        ]
+        layers = pd.DataFrame(
+            {
+                "reads": [weight.shape[1] for weight in self.weights],
+                "writes": [weight.shape[0] for weight in self.weights],
+                "activation": [*self.activations, "none: logits"],
+                "parameters": [part.size for part in parameters],
+                "largest parameter": [np.abs(part).max() for part in parameters],
+            },
+            index=pd.Index(names, name="layer"),
+        )
+        facts = [
+            ("parameters", self.n_parameters),
+            (
+                "classes",
+                ", ".join(str(label) for label in self.classes[:_FEW])
+                + ", …" * (len(self.classes) > _FEW),
+            ),
+        ]
+        sizes = " → ".join(str(size) for size in (self.n_features, *self.hidden, self.n_outputs))
+        return Summary(f"Network {sizes}", facts, layers, rows="layers")
+
+    def logits(self, X: ArrayLike) -> Floats:
+        """The network's outputs before any sigmoid or softmax, (n, n_outputs)."""
+        points = self.check_points(X)
+        out = np.empty((points.shape[0], self.n_outputs))
+        for start in range(0, points.shape[0], CHUNK):
+            values = points[start : start + CHUNK]
+            for weight, bias, activation in zip(
+                self.weights[:-1], self.biases[:-1], self.activations, strict=True
+            ):
+                values = values @ weight.T
+                values += bias
+                if activation == "relu":
+                    np.maximum(values, 0.0, out=values)
+            np.matmul(values, self.weights[-1].T, out=out[start : start + CHUNK])
+        out += self.biases[-1]
+        return out
+
+    def input_gradient(
+        self, X: ArrayLike, output: ArrayLike = 0, *, minus: ArrayLike | None = None
+    ) -> Floats:
+        """Gradient of one logit, or of the difference of two, with respect to the input, (n, n_features).
+
+        Parameters
+        ----------
+        output
+            Which logit: one index for all rows, or one per row.
+        minus
+            If given, the gradient is that of ``logits[output] - logits[minus]``.
+        """
+        points = self.check_points(X)
+        active = []
+        values = points
+        for weight, bias, activation in zip(
+            self.weights[:-1], self.biases[:-1], self.activations, strict=True
+        ):
+            values = values @ weight.T + bias
+            active.append(
+                values > 0.0 if activation == "relu" else np.ones(values.shape, dtype=bool)
+            )
+            values = np.maximum(values, 0.0) if activation == "relu" else values
+        rows = np.broadcast_to(np.asarray(output, dtype=np.intp), (points.shape[0],))
+        gradient = self.weights[-1][rows]
+        if minus is not None:
+            rivals = np.broadcast_to(np.asarray(minus, dtype=np.intp), (points.shape[0],))
+            gradient = gradient - self.weights[-1][rivals]
+        for weight, mask in zip(self.weights[-2::-1], active[::-1], strict=True):
+            gradient = (gradient * mask) @ weight
+        return np.asarray(gradient)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the network to a file of plain arrays (a zip of .npy parts, no pickle)."""
+        header = {
+            "format": _FORMAT,
+            "version": 1,
+            "layers": len(self.weights),
+            "classes": self.classes.tolist(),
+            "activations": list(self.activations),
+        }
+        arrays: dict[str, Any] = {f"weight_{i}": weight for i, weight in enumerate(self.weights)}
+        arrays |= {f"bias_{i}": bias for i, bias in enumerate(self.biases)}
+        with open(path, "wb") as file:
+            np.savez(file, header=np.array(json.dumps(header)), **arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Network:
+        """Read what `save` wrote. Nothing in the file is executed."""
+        # A file that cannot be opened is the caller's to hear of; whatever its bytes then lead to is a damaged file.
+        with open(path, "rb") as file:
+            content = io.BytesIO(file.read())
+        try:
+            with np.load(content, allow_pickle=False) as parts:
+                header = json.loads(str(parts["header"]))
+                if header.get("format") != _FORMAT or header.get("version") != 1:
+                    came = f"{header.get('format')} version {header.get('version')}"
+                    raise FileFormatError(f"{path}: expected {_FORMAT} version 1, got {came}")
+                # Of two parts with nearly the same name another reader of the file may take the other one.
+                names = parts.zip.namelist()
+                pairs = [
+                    f"{kind}_{i}.npy" for i in range(len(names) // 2) for kind in ("weight", "bias")
+                ]
+                if header["layers"] != len(names) // 2 or sorted(names) != sorted(
+                    ["header.npy", *pairs]
+                ):
+                    raise FileFormatError(
+                        f"{path}: expected the parts of {header['layers']} layers, got {names}"
+                    )
+                weights = [parts[f"weight_{i}"] for i in range(header["layers"])]
+                biases = [parts[f"bias_{i}"] for i in range(header["layers"])]
+                return cls(weights, biases, header["classes"], header["activations"])
+        except FileFormatError:
+            raise
+        # Damaged bytes surface as BadZipFile, zlib.error, NotImplementedError for a method of compression, and others.
+        except Exception as error:
+            raise FileFormatError(
+                f"{path}: expected a network saved by holdfast, got: {error}"
+            ) from error
+
+
+def _frozen(values: ArrayLike, ndim: int, name: str) -> Floats:
+    """A read-only float64 copy, checked for shape and finiteness."""
+    array = np.array(given_floats(values, name), order="C")
+    if array.ndim != ndim or array.size == 0:
+        raise InvalidInputError(
+            f"{name}: expected a non-empty array of {ndim} dimension(s), got shape {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name}: expected finite numbers, got NaN or infinity")
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,371 @@
+"""`delta_calibrated`: a delta that the next retraining respects with a stated probability.
+
+    delta = the k-th smallest of n distances,   k = ceil((n + 1) p)
+
+If the next distance is exchangeable with these n, it is as likely to rank first among the n + 1 as second, third, ...,
+so it is at most the k-th smallest with probability at least k / (n + 1) >= p. No other assumption is made: not on the
+model, nor on the shape of the distribution (split conformal prediction).
+
+That probability is over the history too: one history in a few covers less. With a confidence c the rank is the least k
+with P(Binomial(n, p) < k) >= c, so that with probability c over histories of independent retrainings the delta covers
+at least the share p of all that may come (a tolerance limit after Wilks).
+
+Where delta has a shape, one radius s_i for each layer or parameter, the first retrainings give the shape and the others
+are ranked by max_i distance_i / s_i; the radii are s_i times the ratio of that rank. A shape that had seen the ranked
+ones, but not the next, would break the symmetry that the probability rests on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from holdfast._given import given_share
+from holdfast._network import Floats, Network
+from holdfast.calibration._incremental import IncrementalDelta
+from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
+from holdfast.changes import parameter_distance
+from holdfast.changes._parameters import p_norm
+from holdfast.errors import InvalidInputError
+from holdfast.importers import load_model
+from holdfast.importers._preprocessing import same_preprocessing
+from holdfast.retraining import RetrainedModels, layer_distances
+from holdfast.retraining._result import SAME_PREPROCESSING
+
+SHARED_ROWS = (
+    "these share rows with each other, so this speaks of further draws from the same rows only"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibratedDelta(ChosenDelta):
+    """What `delta_calibrated` found.
+
+    Attributes
+    ----------
+    evidence
+        One row for each retraining: distance, role ("shape" or "rank"), where known the distance of each layer, and
+        with a radius for each parameter the largest move relative to its radius (`ratio`).
+    coverage
+        The probability asked for.
+    rank, n_ranked
+        delta is the rank-th smallest of so many.
+    confidence
+        How sure it is that `coverage` is reached with this very history; None where only the average is promised.
+    shared_rows
+        Whether the retrainings are known to have learned from rows of each other. Then the next one is exchangeable
+        with them if it draws from those rows too, and not on rows that nobody has seen.
+    single_step
+        Whether each retraining is known to have been a single step of the optimiser.
+    """
+
+    coverage: float
+    rank: int
+    n_ranked: int
+    confidence: float | None = None
+    shared_rows: bool = False
+    single_step: bool = False
+
+    @property
+    def guaranteed(self) -> float:
+        """The probability that is guaranteed, histories included: rank / (n_ranked + 1), at least `coverage`."""
+        return self.rank / (self.n_ranked + 1)
+
+    @property
+    def name(self) -> str:
+        """What a picture calls it."""
+        return f"calibrated at {self.coverage:g}"
+
+    def __str__(self) -> str:
+        if isinstance(self.delta, tuple):
+            usual = (
+                "parameters' usual moves"
+                if isinstance(self.biases, tuple)
+                else "layers' usual distances"
+            )
+            whole = f"number {self.rank} of {self.n_ranked} ratios to the {usual}, in rising order"
+        else:
+            whole = f"number {self.rank} of {self.n_ranked} distances in rising order"
+        if self.confidence is not None:
+            promise = (
+                f"delta = {self.shown}: {whole}; with confidence {self.confidence:g} at least {self.coverage:g} of the "
+                "retrainings to come stay within it, if they and these are independent and made alike"
+            )
+        else:
+            promise = (
+                f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
+                f"{self.guaranteed:.3g}, if it is exchangeable with these"
+            )
+        caveats = [SHARED_ROWS] * self.shared_rows + [SINGLE_STEP] * self.single_step
+        return "; ".join([promise, *caveats])
+
+
+def delta_calibrated(
+    history: Any,
+    *,
+    coverage: float = 0.95,
+    confidence: float | None = None,
+    shape: str = "uniform",
+    norm: float = math.inf,
+    origin: Any = None,
+) -> CalibratedDelta:
+    """A delta that the next retraining stays within, with probability at least `coverage`.
+
+    The one condition: the next retraining is *exchangeable* with those in `history`, that is, no order of all of them
+    is likelier than another. It holds for independent retrainings made in the same way, on data drawn in the same way.
+    It fails where retraining drifts (each month further), where the next run uses another optimiser or ten times the
+    data, and where the history was picked for being calm. The probability is over the history as well: over many
+    calibrations, so large a part of the next retrainings is covered. `confidence` asks it of the one at hand.
+
+    Parameters
+    ----------
+    history
+        Retrainings of one model (a `RetrainedModels`, or what `delta_incremental` found); or models in the order in
+        which they were in use, each the retraining of the one before; or distances: n numbers, or n rows with one for
+        each layer. Models have to share their preprocessing: behind a scaler that was fitted anew, parameters mean
+        something else.
+    coverage
+        The probability p. It takes n >= p / (1 - p) retrainings: 9 for 0.9, 19 for 0.95, 99 for 0.99.
+    confidence
+        If given, the probability that this history's delta covers at least `coverage` of all retrainings to come, for
+        independent ones made alike. It takes a longer history: at confidence 0.95, 29 retrainings for coverage 0.9 and
+        59 for 0.95.
+    shape
+        "uniform", one radius for all parameters; "layer" or "parameter", one for each, with the same probability for
+        all of them *together*. The first quarter of the history (fewer if the rest would be too few) gives the shape,
+        the others are ranked. The shape of "layer" is each layer's mean distance. That of "parameter" is how far each
+        went down and up at most, and half as much again of its most in either direction and of the mean of its layer's
+        weights, or biases: radius 0 is for those of which none moved. It takes models, and the norm inf.
+    norm
+        The norm in which models are compared.
+    origin
+        The model that all of `history` was retrained from, where it is a plain list of models.
+
+    Raises
+    ------
+    InvalidInputError
+        Among others if the history is too short for the coverage, or its models differ in their preprocessing.
+
+    Examples
+    --------
+    >>> chosen = delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05], coverage=0.8)
+    >>> print(chosen)
+    delta = 0.05: number 8 of 9 distances in rising order; the next retraining stays within it with probability at \
+least 0.8, if it is exchangeable with these
+    >>> print(delta_calibrated([0.03, 0.05, 0.02, 0.04, 0.06], coverage=0.5, confidence=0.9))
+    delta = 0.06: number 5 of 5 distances in rising order; with confidence 0.9 at least 0.5 of the retrainings to come \
+stay within it, if they and these are independent and made alike
+    >>> delta_calibrated([0.03, 0.05, 0.02], coverage=0.8)
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidInputError: history: expected at least 4 retrainings for coverage 0.8, got 3; 3 support \
+at most 0.75
+    """
+    given_share(coverage, "coverage")
+    if confidence is not None:
+        given_share(confidence, "confidence")
+    if isinstance(history, IncrementalDelta):
+        history = history.retrained
+    if shape not in ("uniform", "layer", "parameter") or (
+        shape == "parameter" and norm != math.inf
+    ):
+        raise InvalidInputError(
+            f"shape: expected 'uniform', 'layer', or 'parameter' in the norm inf, got {shape!r} in the norm {norm:g}"
+        )
+    whole, layers, pairs = _distances(history, origin, norm)
+    wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
+    if wrong.size:
+        raise InvalidInputError(f"history: expected distances >= 0, got {wrong[0]}")
+    needed, n = least_history(coverage, confidence), len(whole)
+    _check_length(n, needed, coverage, confidence, unranked=int(shape != "uniform"))
+    n_shape = 0 if shape == "uniform" else max(1, min(n // 4, n - needed))
+    moves, unit = _shaped(shape, n_shape, whole, layers, pairs)
+    scores = _ratios(moves[n_shape:], unit)
+    rank = _rank(scores.size, coverage, confidence)
+    value = float(np.sort(scores)[rank - 1])
+    if math.isinf(value):
+        raise InvalidInputError(
+            "history: expected whatever ever moves to move in the first retrainings too, which give the shape; "
+            "calibrate one radius for all parameters instead"
+        )
+    # Numbers are the caller's own measure, and are handed back as they came.
+    radii = outward(unit * value, norm) if pairs or n_shape else unit * value
+    evidence = pd.DataFrame(
+        {"distance": whole, "role": np.where(np.arange(n) < n_shape, "shape", "rank")}
+    )
+    if layers is not None:
+        evidence[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
+    drawn = isinstance(history, RetrainedModels)
+    delta: Delta = float(radii[0]) if shape == "uniform" else tuple(radii.tolist())
+    biases: bool | tuple[Floats, ...] = True
+    if shape == "parameter":
+        evidence["ratio"] = _ratios(moves, radii)
+        delta, biases = _like(pairs[0][0], radii)
+    return CalibratedDelta(
+        delta, float(norm), evidence, float(coverage), rank, int(scores.size), confidence,
+        shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1, biases=biases,
+    )  # fmt: skip
+
+
+def _rank(n: int, coverage: float, confidence: float | None) -> int:
+    """Which of n distances in rising order is large enough."""
+    if confidence is None:
+        # The product of two floats may lie a hair above a whole number.
+        return max(1, math.ceil((n + 1) * coverage - 1e-9))
+    return int(binom.ppf(confidence, n, coverage)) + 1
+
+
+def least_history(coverage: float, confidence: float | None = None) -> int:
+    """How many retrainings it takes, so that the largest distance will do: n / (n + 1) >= p, or p ** n <= 1 - c."""
+    if confidence is None:
+        return max(1, math.ceil(coverage / (1.0 - coverage) - 1e-9))
+    n = max(1, math.ceil(math.log1p(-confidence) / math.log(coverage) - 1e-9))
+    return n if _rank(n, coverage, confidence) <= n else n + 1
+
+
+def _check_length(
+    n: int, needed: int, coverage: float, confidence: float | None, *, unranked: int
+) -> None:
+    if n < needed + unranked:
+        ranked = n - unranked
+        most = (
+            0.0
+            if ranked < 1
+            else ranked / (ranked + 1)
+            if confidence is None
+            else (1 - confidence) ** (1 / ranked)
+        )
+        at_most = f"; {n} support at most {most:.3g}" if most else ""
+        surely = "" if confidence is None else f" with confidence {confidence:g}"
+        raise InvalidInputError(
+            f"history: expected at least {needed + unranked} retrainings for coverage {coverage:g}{surely}, "
+            f"got {n}{at_most}"
+        )
+
+
+def _shaped(
+    shape: str,
+    n: int,
+    whole: Floats,
+    layers: Floats | None,
+    pairs: Sequence[tuple[Network, Network]],
+) -> tuple[Floats, Floats]:
+    """What is measured of each retraining, and the shape that the first `n` give it."""
+    if shape == "uniform":
+        return whole[:, None], np.ones(1)
+    if shape == "layer" and layers is not None:
+        return layers, layers[:n].mean(axis=0)
+    if shape == "parameter" and pairs:
+        up = np.array([_flat(after) - _flat(before) for before, after in pairs])
+        moves = np.maximum(np.concatenate([-up, up], axis=1), 0.0)
+        return moves, _usual(moves[:n], pairs[0][0])
+    also = ", or a distance for each layer" * (shape == "layer")
+    raise InvalidInputError(
+        f"history: expected models{also}, for the shape {shape!r}, got a distance for each model"
+    )
+
+
+def _ratios(moves: Floats, shape: Floats) -> Floats:
+    """The largest ratio to the shape in each row; infinite where something moved that does not in the shape."""
+    unknown = np.where(moves > 0.0, np.inf, 0.0)
+    ratios = np.divide(moves, shape, out=unknown, where=np.broadcast_to(shape > 0.0, moves.shape))
+    return np.asarray(ratios.max(axis=1))
+
+
+def _usual(moves: Floats, network: Network) -> Floats:
+    """How far each parameter usually goes down, and how far up, from a few retrainings.
+
+    The most of a few says little of a single parameter, and a ratio is that of the parameter of which it says least: so
+    each leans on what it did in the other direction, and on the others of its kind.
+    """
+    most = moves.max(axis=0).reshape(2, -1)
+    either = most.max(axis=0)
+    means = [np.full(part.shape, part.mean()) for part in np.split(either, _ends(network))]
+    return np.ravel(most + 0.5 * (either + np.concatenate(means)))
+
+
+def _like(network: Network, radii: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    """Radii in one row as [down, up] for each layer's weights and biases."""
+    split = np.split(radii.reshape(2, -1), _ends(network), axis=1)
+    shaped = [
+        part.reshape(2, *like.shape) for part, like in zip(split, _parameters(network), strict=True)
+    ]
+    return tuple(shaped[::2]), tuple(shaped[1::2])
+
+
+def _parameters(network: Network) -> list[Floats]:
+    """Weights and biases, layer after layer."""
+    return [part for pair in zip(network.weights, network.biases, strict=True) for part in pair]
+
+
+def _flat(network: Network) -> Floats:
+    return np.concatenate([part.ravel() for part in _parameters(network)])
+
+
+def _ends(network: Network) -> Any:
+    """Where in a row of all parameters one layer's weights or biases end and the next begin."""
+    return np.cumsum([part.size for part in _parameters(network)])[:-1]
+
+
+def _distances(
+    history: Any, origin: Any, norm: float
+) -> tuple[Floats, Floats | None, list[tuple[Network, Network]]]:
+    """Each retraining's distance, that of its layers where known, and the networks before and after."""
+    if isinstance(history, RetrainedModels) and origin is None:
+        pairs = [(history.today, network) for network in history.networks]
+        return history.distances(norm), history.distances(norm, per_layer=True), pairs
+    numbers = _as_numbers(history)
+    if numbers is not None:
+        return (
+            (numbers, None, [])
+            if numbers.ndim == 1
+            else (np.array([p_norm(r, norm) for r in numbers]), numbers, [])
+        )
+    models = [load_model(model) for model in history]
+    steps = (
+        list(pairwise(models))
+        if origin is None
+        else [(load_model(origin), model) for model in models]
+    )
+    if not steps:
+        raise InvalidInputError(
+            "history: expected at least two models, one retrained from the other"
+        )
+    if not all(same_preprocessing(a, b) for a, b in steps):
+        raise InvalidInputError(f"history: expected models {SAME_PREPROCESSING}")
+    pairs = [(a.network, b.network) for a, b in steps]
+    whole, layers = (
+        np.array([distance(a, b, norm) for a, b in pairs])
+        for distance in (parameter_distance, layer_distances)
+    )
+    return whole, layers, pairs
+
+
+def _as_numbers(history: Any) -> Floats | None:
+    """The history as an array if it is one of numbers, else None."""
+    if isinstance(history, pd.Series | pd.DataFrame):
+        history = history.to_numpy()
+    if not isinstance(history, Sequence | np.ndarray) or isinstance(history, str | bytes):
+        raise InvalidInputError(
+            f"history: expected a sequence of models or of distances, got {type(history).__name__}"
+        )
+    if not all(
+        isinstance(item, int | float | np.number | list | tuple | np.ndarray) for item in history
+    ):
+        return None
+    try:
+        numbers = np.asarray(history, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"history: expected distances, got {error}") from error
+    if numbers.ndim not in (1, 2):
+        raise InvalidInputError(
+            f"history: expected n distances, or n rows of them, got shape {numbers.shape}"
+        )
+    return numbers

@@ -1,0 +1,510 @@
+"""`risk_calibrated`: the least setting at which the next model breaks few enough promises.
+
+Promises are made at every setting λ of a family of changes; a larger one asks more of them. L_i(λ) is the largest share
+of promises that retrained model i breaks at λ or at any larger setting, so it falls as λ rises. Chosen is the least
+λ with
+
+    (L_1(λ) + ... + L_n(λ) + 1) / (n + 1) <= broken.
+
+Then E[L(λ)] <= broken for the next model, if it is exchangeable with these n. Were it known, the least λ at which the
+mean of all n + 1 losses is at most `broken` would be no larger, since its own loss is at most 1; and given the n + 1
+models, it is as likely to be any of them (conformal risk control: Angelopoulos, Bates, Fisch, Lei and Schuster 2022).
+The same rule for the loss "more than `broken` of the promises" and 1 - `probability` gives a probability. Where no
+setting passes nothing is promised, so nothing is broken: the expectation is over all calibrations, these included. Of
+those that pass, where few do, more may be broken.
+
+The proof needs all but the losses to be fixed before the first retrained model is looked at: people, promises,
+settings, and which of these leave too many people without advice. They depend on today's model and on the people alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._given import given_number, given_share
+from holdfast._network import Floats
+from holdfast._numbers import share
+from holdfast._progress import progress_bar
+from holdfast._shown import Summary
+from holdfast.calibration._conformal import SHARED_ROWS, least_history
+from holdfast.calibration._result import Calibration
+from holdfast.calibration._validation import rejected_people
+from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift
+from holdfast.changes._shift import model_digest
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators import Generator, Recourse
+from holdfast.generators._base import Task
+from holdfast.importers import load_model
+from holdfast.metrics._rows import accepted_by
+from holdfast.retraining import RetrainedModels
+from holdfast.retraining._result import each_model
+from holdfast.verify._inputs import check_reading
+from holdfast.verify._radius import radius_of_points
+
+# How often the scale of the settings is doubled, or halved, until someone loses their advice, and then narrowed down.
+_DOUBLINGS, _HALVINGS, _BISECTIONS = 6, 10, 3
+# So many settings up to there, denser towards 0; so many people give the scale.
+_SETTINGS, _SOME = 24, 100
+# Of the scale: the least setting of a kind that has no 0.
+_NEARLY_NONE = 1e-6
+# A bound is a sum of shares, and may lie a hair above what was asked.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibratedRisk(Calibration):
+    """What `risk_calibrated` found.
+
+    Attributes
+    ----------
+    evidence
+        One row for each setting: setting, promises (people with advice), loss (the mean share of promises that a
+        retrained model breaks), bound (what the rule makes of the losses; nan where too many people lose their advice),
+        cost_l1, times (how many times what the same people's advice costs at the least setting), coverage (the share of
+        the people with advice at the least setting who still have some), passes. With groups also ``loss_<group>`` and
+        ``coverage_<group>``.
+    losses
+        (models, settings): the share of the promises at each setting that each model breaks.
+    chosen
+        What to promise against; None where no setting passes.
+    size
+        The setting that was chosen; nan where none passes.
+    chance
+        What was asked for, and on how many models.
+    coverage
+        The least coverage that was asked for.
+    unit
+        What the setting is called.
+    caveat
+        What else is to be known about the retrained models; "" if nothing.
+    """
+
+    evidence: pd.DataFrame
+    losses: Floats
+    chosen: Changes | None
+    size: float
+    chance: Chance
+    coverage: float
+    unit: str
+    caveat: str = ""
+
+    @property
+    def broken(self) -> float:
+        """The share of promises that may be broken."""
+        return self.chance.broken
+
+    @property
+    def reached(self) -> bool:
+        """Whether a setting passes."""
+        return self.chosen is not None
+
+    @property
+    def changes(self) -> Changes:
+        """What to promise against, for `explain` with the same generator and space; it carries the chance."""
+        if self.chosen is None:
+            raise InvalidInputError(str(self))
+        return self.chosen
+
+    def __str__(self) -> str:
+        condition = f"if that model is drawn as these {self.chance.models} were and asked about people like these"
+        rows = self.evidence
+        if not self.reached:
+            return f"no {self.unit}: {self._shortfall()}"
+        row, first = rows[rows["setting"] == self.size].iloc[0], rows.iloc[0]
+        kept = "all" if row["coverage"] == 1.0 else share(row["coverage"])
+        measured = (
+            f"measured: {share(row['loss'])} broken on average; {kept} of {first['promises']} people with advice at "
+            f"{self.unit} {first['setting']:.3g} have some, at {row['times']:.3g} times its cost"
+        )
+        sentence = f"{self.unit} = {self.size:.3g}: {self.chance}, {condition}; {measured}"
+        return "; ".join([sentence, *[self.caveat] * bool(self.caveat)])
+
+    def _shortfall(self) -> str:
+        """What the best setting reached, and what to do about it."""
+        rows, sure = self.evidence, self.chance.probability
+        usable = rows[rows["bound"].notna()]
+        best = usable.iloc[int(usable["bound"].argmin())]
+        allowed = (
+            f"{self.broken:.3g}"
+            if sure is None
+            else f"{1.0 - sure:.3g} (that more than {self.broken:.3g} break)"
+        )
+        return (
+            f"none of {len(rows)} settings from {rows['setting'].min():.3g} to {rows['setting'].max():.3g} passes. The "
+            f"best of the {len(usable)} that leave enough people their advice, {best['setting']:.3g}, reaches a bound "
+            f"of {best['bound']:.3g} ({share(best['loss'])} broken on average), and {allowed} was asked for. More "
+            f"retrained models lower the bound by up to 1 / {self.chance.models + 1}; broken=, coverage=, a generator "
+            "with more to choose from or another family help too, but once the losses are known they take other models"
+        )
+
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        statement, _, known = str(self).partition("; ")
+        return Summary(
+            statement, [("what is known", known)], self.evidence, rows="settings", most=40
+        )
+
+
+def risk_calibrated(
+    model: Any,
+    people: Any,
+    *,
+    target: Any,
+    retrained: Iterable[Any],
+    generator: Generator,
+    family: Changes | Callable[[float], Changes] = PlausibleShift,
+    broken: float = 0.1,
+    probability: float | None = None,
+    coverage: float = 1.0,
+    space: FeatureSpace | None = None,
+    settings: Iterable[float] | None = None,
+    groups: Any = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    n_jobs: int | None = None,
+    threshold: Any = None,
+    progress: bool | None = None,
+    how: str = "",
+) -> CalibratedRisk:
+    """The least setting at which the next model breaks at most the share `broken` of the promises, in expectation.
+
+    For models that no proof reaches: trained from scratch, boosted trees, whatever has a margin. It is a chance, not a
+    proof, and it rests on one condition: the next model is *exchangeable* with those in `retrained`, made in the same
+    way from data drawn in the same way. It is about promises made to these people, by this generator; of other people
+    drawn alike it holds as far as these stand for them.
+
+    Parameters
+    ----------
+    model
+        Today's model: anything `load_model` takes.
+    people
+        People as for `explain`; those whom the model gives the target class already are left out.
+    target, space, seed, time_limit, n_jobs, threshold
+        As for `explain`; retrained models decide at the same threshold.
+    retrained
+        Retrained models: what `retrain` returns, a list, or a generator. Each is asked once, and none is kept. It takes
+        1 / broken - 1 of them, or 1 / (1 - probability) - 1; with twice as many the setting is not far from the best.
+    generator
+        How promises are made. What is found belongs to it: another generator's promises may break far more often.
+    family
+        What is varied: a kind of change with one number (`PlausibleShift`, `PlausibleChanges`), a value whose size is
+        varied (``EnsembleShift(models, 0)``, ``Ellipsoid.of(model, X)``), or a function from a number to changes.
+        The models of an `EnsembleShift` must be others than `retrained`.
+    broken
+        The share of promises that may be broken.
+    probability
+        If given, at most the share `broken` is broken with this probability, in place of on average.
+    coverage
+        Of the people who have advice at the least setting, the share who must still have some: by default all. A
+        setting so large that few are left is not a success.
+    settings
+        The settings to try. By default from 0, or nearly 0, to about where coverage fails. They must not be chosen
+        after a look at the retrained models.
+    groups
+        A column of `people`, or a label for each of them: the evidence is then by group too.
+    progress
+        Show progress bars on stderr.
+    how
+        What the retrained models and the next one have in common, in words; it becomes part of the statement.
+
+    Examples
+    --------
+    >>> from holdfast.generators import RNCE
+    >>> from holdfast._network import Network
+    >>> today = Network([[[1.0]]], [[-0.5]])
+    >>> later = (Network([[[1.0]]], [[-0.5 - k / 200]]) for k in range(20))
+    >>> rows = [[0.5 + k / 100] for k in range(40)]
+    >>> chosen = risk_calibrated(today, [[0.1], [0.3]], target=1, retrained=later, generator=RNCE(rows))
+    >>> print(chosen)  # doctest: +ELLIPSIS
+    margin = 0.08...: of such promises at most 1 in 10 is expected to be broken by the next model (calibrated on 20 \
+retrained models), if that model is drawn as these 20 were and asked about people like these; measured: ...
+    >>> chosen.changes.chance.models
+    20
+    """
+    Chance(broken, 0, probability)
+    given_share(coverage, "coverage", or_one=True)
+    allowed = float(broken) if probability is None else 1.0 - float(probability)
+    names, models = _labels(groups, people), each_model(retrained)
+    needed = least_history(1.0 - allowed)
+    # A generator is not counted beforehand: that would use it up.
+    known = (
+        sum(1 for _ in each_model(retrained))
+        if isinstance(retrained, RetrainedModels | list | tuple)
+        else None
+    )
+    _check_count(needed if known is None else known, needed, allowed)
+    task, asked, ask = rejected_people(
+        model, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
+        n_jobs=n_jobs, threshold=threshold,
+    )  # fmt: skip
+    promises = _promises(family, partial(ask, progress=progress), coverage, settings, task)
+    with progress_bar("risk_calibrated", known or 0, wanted=progress, long=1000) as advance:
+        kept = _kept(list(promises.made.values()), models, advance)
+    losses = np.array([[_broken(by_one) for by_one in by_model] for by_model in kept]).T
+    _check_count(len(losses), needed, allowed)
+    usable = np.array([promises.covers(setting) for setting in promises.made])
+    bounds = np.where(usable, risk_bounds(losses, broken, probability, usable), np.nan)
+    passes = bounds <= allowed + _ROUNDING
+    evidence = promises.evidence(kept, losses, None if names is None else names[asked])
+    evidence.insert(3, "bound", bounds)
+    evidence.insert(7, "passes", passes)
+    alike = caveat = ""
+    if isinstance(retrained, RetrainedModels):
+        words = {"complete": "trained from scratch", "incremental": "fine-tuned"}
+        alike, caveat = (
+            words.get(retrained.how, "trained without some rows"),
+            "" if retrained.disjoint else SHARED_ROWS,
+        )
+    chance = Chance(float(broken), len(losses), probability, how or alike)
+    size = float(evidence["setting"][passes.argmax()]) if passes.any() else math.nan
+    chosen = promises.make(size).calibrated(chance) if passes.any() else None
+    unit = promises.make(promises.least).unit
+    return CalibratedRisk(evidence, losses, chosen, size, chance, float(coverage), unit, caveat)
+
+
+def risk_bounds(
+    losses: Floats,
+    broken: float,
+    probability: float | None = None,
+    usable: NDArray[np.bool_] | None = None,
+) -> Floats:
+    """(L_1 + ... + L_n + 1) / (n + 1) at each setting, from (models, settings) shares of broken promises.
+
+    Parameters
+    ----------
+    losses
+        As measured, settings in rising order. A model's loss is the largest share at this setting or a larger one.
+    broken, probability
+        With a probability the loss is 1 where more than `broken` is, else 0.
+    usable
+        Which settings may be chosen; the others say nothing about them. All by default.
+
+    Examples
+    --------
+    >>> risk_bounds(np.array([[0.5, 0.0, 0.1], [0.2, 0.1, 0.0]]), 0.1).round(3)
+    array([0.567, 0.4  , 0.367])
+    """
+    counted = losses if usable is None else np.where(usable, losses, 0.0)
+    falling = np.maximum.accumulate(counted[:, ::-1], axis=1)[:, ::-1]
+    falling = falling if probability is None else falling > broken
+    return np.asarray((falling.sum(axis=0) + 1.0) / (len(losses) + 1.0))
+
+
+@dataclass(frozen=True)
+class _Promises:
+    """What is promised at each setting, made once."""
+
+    make: Callable[[float], Changes]
+    ask: Callable[..., Recourse]
+    least: float
+    asked_coverage: float
+    made: dict[float, Recourse] = field(default_factory=dict)
+
+    def at(self, setting: float) -> Recourse:
+        if setting not in self.made:
+            self.made[setting] = self.ask(changes=self.make(setting))
+        return self.made[setting]
+
+    def coverage(self, setting: float, rows: NDArray[np.bool_] | bool = True) -> float:
+        """Of the people with advice at the least setting, or of some of them, the share who have some here."""
+        before = self.at(self.least).found & rows
+        return float(self.at(setting).found[before].mean()) if before.any() else math.nan
+
+    def covers(self, setting: float) -> bool:
+        return bool(
+            self.at(setting).found.any()
+            and self.coverage(setting) >= self.asked_coverage - _ROUNDING
+        )
+
+    def evidence(
+        self, kept: list[NDArray[np.bool_]], losses: Floats, names: NDArray[Any] | None
+    ) -> pd.DataFrame:
+        """One row for each setting, from which of its promises each model keeps."""
+        rows, first = [], self.at(self.least)
+        for (setting, recourse), by_model, loss in zip(
+            self.made.items(), kept, losses.T, strict=True
+        ):
+            found, both = recourse.found, recourse.found & first.found
+            # Advice is as a rule some way off; where it costs nothing there is no ratio.
+            before = float(first.cost_l1[both].sum())
+            row: dict[str, Any] = {
+                "setting": setting,
+                "promises": int(found.sum()),
+                "loss": float(loss.mean()),
+                "cost_l1": float(recourse.cost_l1[found].mean()) if found.any() else math.nan,
+                "times": float(recourse.cost_l1[both].sum()) / before if before else math.nan,
+                "coverage": self.coverage(setting),
+            }
+            for name in [] if names is None else pd.unique(names):
+                ours = np.asarray(names == name)
+                row[f"loss_{name}"] = _broken(by_model[:, ours[found]])
+                row[f"coverage_{name}"] = self.coverage(setting, ours)
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+
+def _broken(kept: NDArray[np.bool_]) -> float:
+    """The share of pairs of a model and a promise that it breaks; nan without promises."""
+    return 1.0 - float(kept.mean()) if kept.size else math.nan
+
+
+def _kept(
+    recourses: list[Recourse], models: Iterable[Any], advance: Callable[[int], object]
+) -> list[NDArray[np.bool_]]:
+    """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
+    ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
+    pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
+    different, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    points, targets = different[:, :-1], different[:, -1].astype(np.intp)
+    some, kept = recourses[0], []
+    ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
+    for number, one in enumerate(models, 1):
+        kept.append(_accepted(some, points, targets, one, number, ensemble))
+        advance(1)
+    every = np.array(kept, dtype=np.bool_).reshape(len(kept), len(points))
+    return [every[:, place] for place in np.split(inverse.ravel(), ends)]
+
+
+def _accepted(
+    recourse: Recourse,
+    points: Floats,
+    targets: NDArray[np.intp],
+    model: Any,
+    number: int,
+    ensemble: tuple[str, ...],
+) -> NDArray[np.bool_]:
+    """Which promises a retrained model keeps, 1 or 0; refused where it cannot be held against them."""
+    if ensemble and model_digest(model) in ensemble:
+        raise InvalidInputError(
+            f"retrained: expected models other than those that propose, got one of the ensemble as number {number}"
+        )
+    try:
+        loaded = load_model(model)
+        ours, theirs = recourse.classifier.classes.tolist(), loaded.classifier.classes.tolist()
+        if set(ours) != set(theirs):
+            raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
+        check_reading(loaded, recourse.space)
+        return accepted_by(model, recourse.model, points, targets)
+    except HoldfastError as error:
+        raise InvalidInputError(
+            f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
+        ) from error
+
+
+def _promises(
+    family: Any,
+    ask: Callable[..., Recourse],
+    coverage: float,
+    settings: Iterable[float] | None,
+    task: Task,
+) -> _Promises:
+    """Promises at every setting, whatever the retrained models will say to them."""
+    make = partial(_changes, family)
+    given = [] if settings is None else [given_number(setting) for setting in settings]
+    grid = [setting for setting in given if setting is not None]
+    if settings is not None and (not grid or len(grid) < len(given) or grid != sorted(set(grid))):
+        raise InvalidInputError(f"settings: expected some numbers, in rising order, got {given}")
+    scale = 1.0 if grid else _scale(task, make(1.0))
+    promises = _Promises(make, ask, grid[0] if grid else _least(make, scale), coverage)
+    first = promises.at(promises.least)
+    if not first.found.any():
+        raise InvalidInputError(
+            f"people: expected advice for at least one of {len(first)} at the least setting, {promises.least:g}, got "
+            f"none: {first.reason[0]}"
+        )
+    for setting in grid or _grid(promises, scale):
+        promises.at(setting)
+    return replace(promises, made=dict(sorted(promises.made.items())))
+
+
+def _grid(promises: _Promises, scale: float) -> list[float]:
+    """Settings up to the largest that leaves enough people their advice, denser towards the least."""
+    grows = promises.covers(scale)
+    reach = scale
+    for _ in range(_DOUBLINGS if grows else _HALVINGS):
+        reach = 2.0 * reach if grows else reach / 2.0
+        if promises.covers(reach) != grows:
+            break
+    if promises.covers(reach):
+        low, high = reach, reach if grows else 2.0 * reach
+    elif grows:
+        low, high = reach / 2.0, reach
+    else:
+        return []
+    for _ in range(_BISECTIONS):
+        middle = _short(math.sqrt(low * high))
+        low, high = (middle, high) if promises.covers(middle) else (low, middle)
+    return [_short(promises.least + low * (k / _SETTINGS) ** 2) for k in range(1, _SETTINGS + 1)]
+
+
+def _scale(task: Task, changes: Changes) -> float:
+    """How far models may go before today's rejections can turn, in the median: of the size of what promises need."""
+    points = task.factuals[:_SOME]
+    radii = radius_of_points(
+        task.model, points, task.classifier.predict_index(points), changes
+    ).lower
+    radii = radii[np.isfinite(radii) & (radii > 0.0)]
+    return _short(float(np.median(radii))) if radii.size else 1.0
+
+
+def _least(make: Callable[[float], Changes], scale: float) -> float:
+    """0, or nearly so for kinds that have none."""
+    try:
+        make(0.0)
+    except InvalidInputError:
+        return _NEARLY_NONE * scale
+    return 0.0
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.3g}")
+
+
+def _changes(family: Any, size: float) -> Changes:
+    """The family's value of this size."""
+    make = family.resized if isinstance(family, Changes) else family
+    try:
+        changes = make(size)
+    except TypeError as error:
+        changes = error
+    if not isinstance(changes, Changes):
+        raise InvalidInputError(
+            "family: expected PlausibleShift or PlausibleChanges, changes whose size is varied such as "
+            f"EnsembleShift(models, 0), or a function from a number to changes, got {family!r}: {changes}"
+        )
+    return changes
+
+
+def _check_count(n: int, needed: int, allowed: float) -> None:
+    if n < needed:
+        raise InvalidInputError(
+            f"retrained: expected at least {needed} models, since with n of them the bound is never below 1 / (n + 1) "
+            f"and {allowed:.3g} was asked for, got {n}"
+        )
+
+
+def _labels(groups: Any, people: Any) -> NDArray[Any] | None:
+    """A label for each person."""
+    if groups is None:
+        return None
+    if (
+        isinstance(people, pd.DataFrame)
+        and isinstance(groups, Hashable)
+        and groups in people.columns
+    ):
+        groups = people[groups]
+    labels = np.asarray(groups, dtype=object)
+    if labels.shape != (len(people),):
+        raise InvalidInputError(
+            f"groups: expected a column of people, or a label for each of {len(people)} people, got {groups!r}"
+        )
+    return labels

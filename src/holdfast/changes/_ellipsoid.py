@@ -1,0 +1,261 @@
+"""An ellipsoid of parameters around a linear model.
+
+    { θ' : (θ' - θ)ᵀ H (θ' - θ) <= radius² },    worst margin at x:  θᵀg - radius sqrt(gᵀ H⁻¹ g),  g = (x, 1)
+
+With H the curvature of the loss at today's fit, the refits of a regression on other rows of the same kind spread like
+this, far from evenly in every direction: the same share of them fits into a much smaller set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from holdfast._given import given_floats
+from holdfast._network import Floats, Network
+from holdfast._numbers import at_most
+from holdfast.changes._kind import Chance, Changes, check_policy, check_size
+from holdfast.errors import InvalidInputError
+from holdfast.importers import load_model
+
+# A share of its diagonal that keeps the curvature positive definite where rows leave a direction open; and what stands
+# for a diagonal of which nothing is left.
+_RIDGE, _LEAST = 1e-9, 1e-200
+_UNIT = 2.0**-53
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ellipsoid(Changes):
+    """Every linear model whose parameters lie in an ellipsoid around today's.
+
+    Parameters
+    ----------
+    shape
+        H, symmetric and positive definite, a row and a column for each parameter: the weights, output by output, then
+        the biases. The inverse of a covariance of refitted parameters, or what `Ellipsoid.of` computes.
+    radius
+        How far, in the norm of H.
+    chance
+        What was measured of such promises; `risk_calibrated` fills it in.
+    threshold
+        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
+        of policy too. None: it stays.
+
+    Examples
+    --------
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> Ellipsoid(np.diag([1.0, 4.0, 4.0]), 0.5).contains(net, Network([[[-0.5, 1.0]]], [[0.0]]))
+    True
+    """
+
+    kind: ClassVar[str] = "ellipsoid"
+    unit: ClassVar[str] = "radius"
+
+    shape: Floats
+    radius: float
+    chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        given = np.array(given_floats(self.shape, "shape"))
+        if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.size:
+            raise InvalidInputError(f"shape: expected a square matrix, got shape {given.shape}")
+        # What is symmetric stays as it is, to the last bit.
+        shape = np.where(given == given.T, given, 0.5 * given + 0.5 * given.T)
+        if not np.isfinite(shape).all():
+            raise InvalidInputError(
+                f"shape: expected finite numbers, got {shape[~np.isfinite(shape)][0]}"
+            )
+        sizes, off = np.sqrt(np.abs(np.diag(shape))), np.abs(given / 2.0 - given.T / 2.0)
+        if (off > 1e-9 * sizes[:, None] * sizes).any():
+            raise InvalidInputError(
+                f"shape: expected a symmetric matrix, got one that differs by {2.0 * off.max():.3g} from its transpose"
+            )
+        shape.setflags(write=False)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "radius", check_size(self.radius, "radius"))
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
+        if not ((np.diag(shape) > 0.0).all() and self.least_eigenvalue > 0.0):
+            ends = np.linalg.eigvalsh(shape)
+            raise InvalidInputError(
+                "shape: expected a matrix that is positive definite by more than rounding, got one with eigenvalues "
+                f"from {ends[0]:.3g} to {ends[-1]:.3g}; a covariance of fewer refits than parameters is singular: take "
+                "the curvature of the loss, Ellipsoid.of(model, X)"
+            )
+
+    @classmethod
+    def of(cls, model: object, X: Any, radius: float = 1.0, *, space: Any = None) -> Self:
+        """The curvature of the logistic loss at today's fit, summed over the rows of a table.
+
+        Parameters
+        ----------
+        model
+            A linear model: a logistic regression of scikit-learn, a pipeline that ends in one, a `Network`.
+        X
+            The rows that it was fitted on, or others like them.
+        radius
+            1 is about one standard deviation of refits on as many other rows; `risk_calibrated` finds what it takes.
+        space
+            Brings the table into the model's variables, where the model does not do so itself.
+        """
+        loaded = load_model(model)
+        network = loaded.network
+        _check_linear(network)
+        points = loaded.variables(X) if space is None else network.check_points(space.encode(X))
+        if not points.shape[0]:
+            raise InvalidInputError("X: expected at least one row, got an empty table")
+        logits = network.logits(points)
+        logits = np.hstack([np.zeros_like(logits), logits]) if network.n_outputs == 1 else logits
+        shares = softmax(logits, axis=1)[:, -network.n_outputs :]
+        rows = np.hstack([points, np.ones((points.shape[0], 1))])
+        outputs = range(network.n_outputs)
+        blocks = [
+            [(rows * (shares[:, a] * ((a == b) - shares[:, b]))[:, None]).T @ rows for b in outputs]
+            for a in outputs
+        ]
+        # From (x, 1) for each output to all weights, then all biases.
+        places = np.arange(len(outputs) * rows.shape[1]).reshape(len(outputs), -1)
+        order = np.append(places[:, :-1], places[:, -1])
+        shape = np.block(blocks)[np.ix_(order, order)]
+        own = np.diag(shape)
+        return cls(shape + np.diag(_RIDGE * np.where(own > 0.0, own, own.mean() + _LEAST)), radius)
+
+    @cached_property
+    def exponents(self) -> NDArray[np.intc]:
+        """Powers of two that, times rows and columns, bring the diagonal of H between 1/2 and 2."""
+        return np.asarray(-(np.frexp(np.diag(self.shape))[1] // 2))
+
+    @cached_property
+    def balanced(self) -> Floats:
+        """H with its rows and columns times these powers: whatever the units of the columns, as well as can be."""
+        return np.asarray(np.ldexp(self.shape, self.exponents[:, None] + self.exponents))
+
+    @cached_property
+    def least_eigenvalue(self) -> float:
+        """At most the least eigenvalue of the balanced H: a factorisation of H - c I that succeeds proves it.
+
+        In floats a Cholesky factorisation of an n x n matrix A that does not break down shows that no eigenvalue of A
+        lies below -(n + 2) units of rounding times its trace (Rump 2006).
+        """
+        n, guess = len(self.shape), float(np.linalg.eigvalsh(self.balanced)[0]) / 2.0
+        try:
+            np.linalg.cholesky(self.balanced - guess * np.eye(n))
+        except np.linalg.LinAlgError:
+            return 0.0
+        return guess - 4.0 * (n + 4) * _UNIT * n * (2.0 + abs(guess))
+
+    def in_words(self, number: Callable[[float], str] = at_most) -> str:
+        """The radius."""
+        return f"radius = {number(self.radius)} in the shape of an ellipsoid{self.policy}"
+
+    @property
+    def every_model(self) -> str:
+        """The models inside."""
+        return f"every model whose parameters lie around today's within {self.words}"
+
+    def contains(self, today: Network, other: Network) -> bool:
+        """Whether `other` lies in the ellipsoid around `today`, in exact arithmetic."""
+        return self._square_between(today, other) <= Fraction(self.radius) ** 2
+
+    def distance(self, today: object, other: object) -> float:
+        """The least radius at which `other` lies inside: what refits are ranked by, to choose one.
+
+        Examples
+        --------
+        >>> refits = [Network([[[-1.0, 1.0 + 0.1 * i]]], [[0.0]]) for i in range(1, 10)]
+        >>> shape = Ellipsoid(np.diag([1.0, 4.0, 4.0]), 1.0)
+        >>> [round(shape.distance(Network([[[-1.0, 1.0]]], [[0.0]]), refit), 3) for refit in refits[:3]]
+        [0.2, 0.4, 0.6]
+        """
+        square = self._square_between(load_model(today).network, load_model(other).network)
+        length = math.sqrt(square)
+        return length if Fraction(length) ** 2 >= square else math.nextafter(length, math.inf)
+
+    def _square_between(self, today: Network, other: Network) -> Fraction:
+        self.check(today)
+        if [w.shape for w in today.weights] != [w.shape for w in other.weights]:
+            raise InvalidInputError(
+                f"expected two networks of the same shape, got {today!r} and {other!r}"
+            )
+        points = [np.append(net.weights[0], net.biases[0]) for net in (today, other)]
+        (ours, theirs), power = whole_numbers(np.array(points))
+        return self.square(theirs - ours, power)
+
+    def square(self, step: NDArray[np.object_], power: int) -> Fraction:
+        """sᵀ H s  of a step in whole numbers times a power of two, exactly."""
+        shape, own = whole_numbers(self.shape)
+        return Fraction(step @ shape @ step) * Fraction(2) ** (own + 2 * power)
+
+    def check(self, network: Network) -> None:
+        """Refuse a model that is not linear, or has other parameters than H has rows."""
+        _check_linear(network)
+        if network.n_parameters != len(self.shape):
+            raise InvalidInputError(
+                f"shape: expected a row for each of the model's {network.n_parameters} parameters, "
+                f"weights and biases, got {len(self.shape)}"
+            )
+
+    def sample(
+        self, network: Network, n: int, seed: int | np.random.Generator | None = None
+    ) -> list[Network]:
+        """`n` networks drawn uniformly from the ellipsoid, each inside it but for rounding."""
+        self.check(network)
+        rng, size = np.random.default_rng(seed), len(self.shape)
+        factor = np.linalg.cholesky(self.shape)
+        directions = rng.normal(size=(n, size))
+        lengths = self.radius * rng.uniform(size=(n, 1)) ** (1.0 / size) * (1.0 - 1e-12)
+        steps = np.linalg.solve(
+            factor.T, (lengths * directions / np.linalg.norm(directions, axis=1)[:, None]).T
+        ).T
+        return [self.moved(network, step) for step in steps]
+
+    @staticmethod
+    def moved(network: Network, step: Floats) -> Network:
+        """The network with its parameters, weights and then biases, moved by `step`."""
+        weights, biases = np.split(step, [network.weights[0].size])
+        return network.with_parameters(
+            [network.weights[0] + weights.reshape(network.weights[0].shape)],
+            [network.biases[0] + biases],
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """H and the radius."""
+        return {"shape": self.shape.tolist(), "radius": self.radius}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """What `facts` wrote."""
+        return cls(facts["shape"], facts["radius"])
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.radius, self.shape.tobytes(), self.threshold, self.chance
+
+
+def _check_linear(network: object) -> None:
+    if getattr(network, "hidden", None) != ():
+        raise InvalidInputError(
+            f"Ellipsoid: expected a linear model such as a logistic regression, got {network!r}"
+        )
+
+
+def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:
+    """Floats as whole numbers times one power of two, and that power: exact arithmetic for whole arrays.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array([0.5, -3.0]))[0] * Fraction(2) ** whole_numbers(np.array([0.5, -3.0]))[1]
+    array([Fraction(1, 2), Fraction(-3, 1)], dtype=object)
+    """
+    parts, powers = np.frexp(values)
+    least = int(powers.min(where=values != 0.0, initial=2000))
+    above = np.maximum(powers - least, 0).astype(object)
+    return np.ldexp(parts, 53).astype(np.int64).astype(object) * 2**above, least - 53

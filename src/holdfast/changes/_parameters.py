@@ -1,0 +1,528 @@
+"""Δ, the set of plausible model changes, and the distance that defines it.
+
+    Δ = { θ' : ||θ' - θ||_p <= delta },   weights and biases together
+
+With one radius per layer, each layer's change is bounded by its own radius in the same norm. With one per parameter, Δ
+is any box around today's parameters: each may go down and up by radii of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._given import given_number
+from holdfast._network import Floats, Network
+from holdfast._numbers import at_most
+from holdfast.changes._kind import Chance, Changes, check_policy
+from holdfast.errors import InvalidInputError
+
+Radius = float | Floats
+
+
+class LayerRadius(NamedTuple):
+    """How far a layer's weights and its biases may move: a number each, or (2, *shape) with [down, up]."""
+
+    weight: Radius
+    bias: Radius
+
+
+def down_up(radius: Radius, ndim: int = 0) -> tuple[Radius, Radius]:
+    """How far down and how far up, of a radius as `layer_radii` gives it.
+
+    An array like a parameter of `ndim` dimensions, the same in both directions, is told from [down, up] by that number.
+
+    Examples
+    --------
+    >>> down_up(0.5), down_up(np.array([[0.0, 0.25], [0.5, 0.25]]))
+    ((0.5, 0.5), (array([0.  , 0.25]), array([0.5 , 0.25])))
+    """
+    if isinstance(radius, float) or np.ndim(radius) <= ndim:
+        return radius, radius
+    down, up = radius
+    return down, up
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlausibleChanges(Changes):
+    """Every network whose parameters differ from today's by at most `delta` in the p-norm `norm`.
+
+    Parameters
+    ----------
+    delta
+        One radius for all parameters together, one for each layer, or one for each parameter: for each layer an array
+        like its weights (out, in), or two of them, [down, up], for how far each may go down and how far up. A radius
+        may be 0 (that stays as it is), but not every one.
+    norm
+        p >= 1, `math.inf` by default: each single parameter moves by at most delta. Radii for each parameter take inf.
+    biases
+        False leaves the biases as they are. With radii for each parameter the alternative is those of the biases: for
+        each layer an array (out,), or two of them, [down, up].
+    chance
+        What was measured of promises under this Δ; `risk_calibrated` fills it in.
+    threshold
+        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
+        of policy too. None: it stays.
+
+    Examples
+    --------
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> changes = PlausibleChanges(0.1)
+    >>> changes.contains(net, Network([[[-1.1, 1.0]]], [[0.05]]))
+    False
+    >>> changes.contains(net, Network([[[-1.0625, 1.0]]], [[0.05]]))
+    True
+    >>> all(changes.contains(net, changed) for changed in changes.sample(net, 100, seed=0))
+    True
+    >>> upwards = PlausibleChanges([[[[0.0, 0.0]], [[0.1, 0.3]]]], biases=[[0.05]])
+    >>> upwards
+    PlausibleChanges(a radius for each parameter, at most 0.3)
+    >>> [upwards.contains(net, Network([[[-1.0, weight]]], [[0.0]])) for weight in (0.75, 1.25)]
+    [False, True]
+    """
+
+    kind: ClassVar[str] = "parameters"
+    unit: ClassVar[str] = "delta"
+
+    delta: float | tuple[float, ...] | tuple[Floats, ...]
+    norm: float = math.inf
+    biases: bool | tuple[Floats, ...] = True
+    chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        norm, delta, biases = _check_norm(self.norm), _items(self.delta), _items(self.biases)
+        if biases is None and not isinstance(self.biases, bool | np.bool_):
+            raise InvalidInputError(
+                f"biases: expected True, False, or radii for each layer, got {self.biases!r}"
+            )
+        if delta is None or all(_items(part) is None for part in delta):
+            if biases is not None:
+                raise InvalidInputError(
+                    "biases: expected True or False, got radii without one for each weight in delta"
+                )
+            object.__setattr__(
+                self, "delta", _radius(self.delta) if delta is None else tuple(map(_radius, delta))
+            )
+            object.__setattr__(self, "biases", bool(self.biases))
+        else:
+            if norm != math.inf or (biases is None and self.biases):
+                raise InvalidInputError(
+                    "delta: expected norm=inf, and biases=False or a radius for each bias, beside a radius for each "
+                    f"weight, got norm={norm:g}, biases={self.biases if biases is None else 'radii'}"
+                )
+            weights, moving = _arrays(delta, 2, "delta"), _arrays(biases or (), 1, "biases")
+            sizes, given = [part.shape[-2] for part in weights], [part.shape[-1] for part in moving]
+            if biases is not None and given != sizes:
+                raise InvalidInputError(
+                    f"biases: expected radii for {sizes} biases, layer by layer, got {given}"
+                )
+            object.__setattr__(self, "delta", weights)
+            object.__setattr__(
+                self, "biases", moving if any(part.any() for part in moving) else False
+            )
+        object.__setattr__(self, "norm", norm)
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
+        if self.size == 0.0:
+            raise InvalidInputError(
+                f"expected delta > 0, got {self.words if self.per_parameter else self.delta}"
+            )
+
+    @property
+    def per_layer(self) -> bool:
+        """Whether each layer has a radius of its own."""
+        return isinstance(self.delta, tuple) and not self.per_parameter
+
+    @property
+    def per_parameter(self) -> bool:
+        """Whether each parameter has a radius of its own."""
+        return isinstance(self.delta, tuple) and any(
+            isinstance(part, np.ndarray) for part in self.delta
+        )
+
+    @property
+    def dual_norm(self) -> float:
+        """q with 1/p + 1/q = 1: how far a p-ball of parameters moves the output of a neuron."""
+        if self.norm == math.inf:
+            return 1.0
+        return math.inf if self.norm == 1.0 else self.norm / (self.norm - 1.0)
+
+    @property
+    def size(self) -> float:
+        """The radius; of several the largest, whose ball holds them all."""
+        return max((float(np.max(part)) for part in self._parts), default=0.0)
+
+    @property
+    def least(self) -> float:
+        """The radius; of several the least, whose ball lies in all."""
+        return min(float(np.min(part)) for part in self._parts)
+
+    @property
+    def _parts(self) -> tuple[Radius, ...]:
+        radii = self.delta if isinstance(self.delta, tuple) else (self.delta,)
+        return (*radii, *self.biases) if isinstance(self.biases, tuple) else radii
+
+    def resized(self, size: float) -> PlausibleChanges:
+        """The same shape with another largest radius."""
+        return (
+            self.scaled(size / self.size)
+            if isinstance(self.delta, tuple)
+            else super().resized(size)
+        )
+
+    def in_words(self, number: Callable[[float], str] = at_most) -> str:
+        """The radius as people read it, never more than it is, with whatever is unusual about Δ.
+
+        Examples
+        --------
+        >>> PlausibleChanges(0.02).words, PlausibleChanges((0.01, 0.02), norm=2, biases=False).words
+        ('delta = 0.02', 'delta = (0.01, 0.02) layer by layer in norm 2, biases as they are')
+        >>> PlausibleChanges([[[0.01, 0.02]]], biases=[[0.03]]).words
+        'a radius for each parameter, at most 0.03'
+        """
+        if self.per_parameter:
+            text = f"a radius for each parameter, at most {number(self.size)}"
+        else:
+            shown = ", ".join(number(float(radius)) for radius in self._parts)
+            text = f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"
+        parts = [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (
+            not self.biases
+        )
+        return text + "".join(parts) + self.policy
+
+    @property
+    def every_model(self) -> str:
+        """The models inside Δ."""
+        return f"every model within {self.words}"
+
+    def facts(self) -> dict[str, Any]:
+        """The radii, with every digit."""
+        norm = "inf" if self.norm == math.inf else self.norm
+        return {"delta": _plain(self.delta), "norm": norm, "biases": _plain(self.biases)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of every kind; files from before there were kinds have none."""
+        return {name: part for name, part in super().to_dict().items() if name != "kind"}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> PlausibleChanges:
+        """What `facts` wrote.
+
+        Examples
+        --------
+        >>> changes = PlausibleChanges([[[0.01, 0.02]]], biases=[[0.03]])
+        >>> PlausibleChanges.from_dict(changes.to_dict()) == changes
+        True
+        """
+        return cls(facts["delta"], float(facts["norm"]), facts["biases"])
+
+    def layer_radii(self, network: Network) -> list[LayerRadius]:
+        """The radius of each layer's weights and biases."""
+        n = len(network.weights)
+        radii: tuple[Radius, ...] = (
+            self.delta if isinstance(self.delta, tuple) else (self.delta,) * n
+        )
+        if len(radii) != n:
+            raise InvalidInputError(
+                f"expected one radius for each of the {n} layers, got {len(radii)}"
+            )
+        biases = (
+            self.biases if isinstance(self.biases, tuple) else radii if self.biases else (0.0,) * n
+        )
+        if isinstance(radii[0], float):
+            return list(map(LayerRadius, radii, biases))
+        shapes, got = (
+            [weight.shape for weight in network.weights],
+            [np.shape(part)[-2:] for part in radii],
+        )
+        if got != shapes:
+            raise InvalidInputError(
+                f"delta: expected radii for weights of the shapes {shapes}, got {got}"
+            )
+        return [
+            LayerRadius(
+                np.stack(down_up(weight, 2)),
+                bias if isinstance(bias, float) else np.stack(down_up(bias, 1)),
+            )
+            for weight, bias in zip(radii, biases, strict=True)
+        ]
+
+    def scaled(self, factor: float) -> PlausibleChanges:
+        """The same set with every radius multiplied by `factor`."""
+        delta: Any = (
+            tuple(part * factor for part in self.delta)
+            if isinstance(self.delta, tuple)
+            else self.delta * factor
+        )
+        biases = (
+            tuple(part * factor for part in self.biases)
+            if isinstance(self.biases, tuple)
+            else self.biases
+        )
+        return replace(self, delta=delta, biases=biases, chance=None)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        arrays = tuple((np.shape(part), np.asarray(part).tobytes()) for part in self._parts)
+        return (
+            self.norm,
+            bool(self.biases),
+            isinstance(self.delta, tuple),
+            arrays,
+            self.threshold,
+            self.chance,
+        )
+
+    def __repr__(self) -> str:
+        if self.per_parameter:
+            return f"PlausibleChanges({self.words})"
+        return f"PlausibleChanges(delta={self.delta}, norm={self.norm}, biases={self.biases})"
+
+    def _table(self) -> list[tuple[str, object]]:
+        several = f"{at_most(self.least)} to {at_most(self.size)}, by parameter"
+        return [
+            (
+                "how far each parameter may move"
+                if self.norm == math.inf
+                else "how far they may move together",
+                several if self.per_parameter else self.delta,
+            ),
+            ("norm", self.norm),
+            ("biases", "move too" if self.biases else "stay as they are"),
+            ("chance", None if self.chance is None else str(self.chance)),
+        ]
+
+    def contains(self, today: Network, other: Network) -> bool:
+        """Whether `other` is `today` after a plausible change; decided in exact arithmetic for norms 1, 2, inf."""
+        differences = _differences(today, other)
+        radii = self.layer_radii(today)
+        if not self.biases and any((bias != 0).any() for _, bias in differences):
+            return False
+        if self.norm == math.inf:
+            return all(
+                bool(
+                    _near(theirs, ours, radius.weight).all()
+                    and _near(their_bias, our_bias, radius.bias).all()
+                )
+                for ours, theirs, our_bias, their_bias, radius in zip(
+                    today.weights, other.weights, today.biases, other.biases, radii, strict=True
+                )
+            )
+        flat = [list(map(np.append, network.weights, network.biases)) for network in (today, other)]
+        layers = list(zip(*flat, radii, strict=True))
+        if not self.per_layer:
+            ours, theirs = (np.concatenate([layer[side] for layer in layers]) for side in (0, 1))
+            return _in_ball(ours, theirs, self.size, self.norm)
+        return all(
+            _in_ball(ours, theirs, float(radius.weight), self.norm)
+            for ours, theirs, radius in layers
+        )
+
+    def sample(
+        self, network: Network, n: int, seed: int | np.random.Generator | None = None
+    ) -> list[Network]:
+        """`n` networks drawn uniformly from Δ, each inside it to the last bit."""
+        _check_network(network)
+        rng = np.random.default_rng(seed)
+        return [self._sample_one(network, rng) for _ in range(n)]
+
+    def _sample_one(self, network: Network, rng: np.random.Generator) -> Network:
+        radii = self.layer_radii(network)
+        pairs = list(zip(network.weights, network.biases, strict=True))
+        moving = [np.append(weight, bias if self.biases else ()) for weight, bias in pairs]
+        if self.norm == math.inf:
+            steps = [
+                np.append(_box_step(weight, radius.weight, rng), _box_step(bias, radius.bias, rng))
+                for (weight, bias), radius in zip(pairs, radii, strict=True)
+            ]
+        elif self.per_layer:
+            steps = [
+                _ball_step(layer, float(radius.weight), self.norm, rng)
+                for layer, radius in zip(moving, radii, strict=True)
+            ]
+        else:
+            whole = _ball_step(np.concatenate(moving), self.size, self.norm, rng)
+            steps = np.split(whole, np.cumsum([layer.size for layer in moving])[:-1])
+        weights, biases = [], []
+        for (weight, bias), step, radius in zip(pairs, steps, radii, strict=True):
+            weights.append(
+                move_within(weight, step[: weight.size].reshape(weight.shape), radius.weight)
+            )
+            biases.append(
+                move_within(bias, step[weight.size :], radius.bias) if self.biases else bias
+            )
+        return network.with_parameters(weights, biases)
+
+
+def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
+    """The paper's p-distance between two networks of the same shape: the p-norm of the difference of their parameters.
+
+    Examples
+    --------
+    >>> parameter_distance(Network([[[-1.0, 1.0]]], [[0.0]]), Network([[[0.8, 1.0]]], [[0.0]]))
+    1.8
+    """
+    norm = _check_norm(norm)
+    differences = _differences(a, b)
+    return p_norm(np.concatenate([part.ravel() for pair in differences for part in pair]), norm)
+
+
+def p_norm(values: Floats, norm: float) -> float:
+    """The p-norm of some numbers, also where their p-th powers are too small or too large for floats.
+
+    Examples
+    --------
+    >>> round(p_norm(np.full(3, 0.02), 400.0), 6), p_norm(np.array([3e-200, 4e-200]), 2.0)
+    (0.020055, 5e-200)
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    safe = norm in (1.0, math.inf) or (norm == 2.0 and 1e-140 < largest < 1e140)
+    if safe or largest == 0.0 or not math.isfinite(largest):
+        return float(np.linalg.norm(values, norm))
+    return largest * float(np.linalg.norm(values / largest, norm))
+
+
+def p_norm_above(values: Floats, norm: float) -> float:
+    """At least the p-norm of numbers that are each known to a few roundings; 0 if they all are."""
+    size = p_norm(values, norm) * (1.0 + (values.size + 8) * 2.0**-50)
+    return math.nextafter(size, math.inf) if size else 0.0
+
+
+def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
+    """`center + step`, rounded towards `center` wherever rounding would carry it further than `radius` away."""
+    moved = center + step
+    outside = ~_near(moved, center, radius)
+    if outside.any():
+        moved = np.where(outside, np.nextafter(moved, center), moved)
+        moved = np.where(_near(moved, center, radius), moved, center)
+    return moved
+
+
+def _near(a: Floats, b: Floats, radius: Radius) -> NDArray[np.bool_]:
+    """-down <= a - b <= up in exact arithmetic, by an error-free subtraction: a - b = difference + error."""
+    down, up = down_up(radius, np.ndim(b))
+    difference = a - b
+    subtracted = difference - a
+    error = (a - (difference - subtracted)) + (-b - subtracted)
+    distance, reach = np.abs(difference), np.where(difference > 0, up, down)
+    outward = np.where(difference > 0, error, -error)
+    return np.asarray((distance < reach) | ((distance == reach) & (outward <= 0)))
+
+
+def _check_network(network: object) -> None:
+    if not isinstance(network, Network):
+        raise InvalidInputError(
+            f"expected a holdfast Network (see load_network), got {type(network).__name__}"
+        )
+
+
+def _differences(a: Network, b: Network) -> list[tuple[Floats, Floats]]:
+    """Layer by layer b - a; raises if the shapes differ."""
+    for network in (a, b):
+        _check_network(network)
+    if [w.shape for w in a.weights] != [
+        w.shape for w in b.weights
+    ] or a.activations != b.activations:
+        raise InvalidInputError(f"expected two networks of the same shape, got {a!r} and {b!r}")
+    return [
+        (w2 - w1, b2 - b1)
+        for w1, w2, b1, b2 in zip(a.weights, b.weights, a.biases, b.biases, strict=True)
+    ]
+
+
+def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
+    """||a - b||_p <= radius, in exact fractions where the norm allows it; otherwise not unless it surely is."""
+    if norm not in (1.0, 2.0):
+        return p_norm_above(a - b, norm) <= radius
+    power = int(norm)
+    moved = (
+        abs(Fraction(x) - Fraction(y)) ** power for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    )
+    return sum(moved, Fraction(0)) <= Fraction(radius) ** power
+
+
+def _box_step(center: Floats, radius: Radius, rng: np.random.Generator) -> Floats:
+    down, up = down_up(radius, center.ndim)
+    share = rng.uniform(size=center.shape)
+    return np.asarray(share * up - (1.0 - share) * down)
+
+
+def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Generator) -> Floats:
+    """A point drawn uniformly from a p-ball (Barthe et al. 2005), with room for the rounding of `center` + step."""
+    powers = rng.gamma(1.0 / norm, 1.0, center.size)
+    direction = powers ** (1.0 / norm) * rng.choice([-1.0, 1.0], center.size)
+    room = radius * (1.0 - 1e-9) - p_norm(np.spacing(np.abs(center) + radius), norm)
+    return np.asarray(
+        direction / (np.sum(powers) + rng.exponential()) ** (1.0 / norm) * max(room, 0.0)
+    )
+
+
+def _check_norm(norm: float) -> float:
+    value = given_number(norm)
+    if value == 0.0:
+        raise InvalidInputError(
+            "expected a norm p >= 1 or inf, got 0: it counts parameters and does not bound how far they move"
+        )
+    if value is None or not value >= 1.0:
+        raise InvalidInputError(f"expected a norm p >= 1 or inf, got {norm}")
+    return value
+
+
+def _items(value: object) -> Sequence[Any] | None:
+    """The radii in a sequence of them; None for a single one."""
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim else None
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+
+
+def _radius(value: object) -> float:
+    radius = given_number(value)
+    if radius is None:
+        raise InvalidInputError(f"expected delta to be a number > 0, got {value!r}")
+    if not (math.isfinite(radius) and radius >= 0.0):
+        raise InvalidInputError(f"expected delta > 0 and finite, got {value}")
+    return radius
+
+
+def _arrays(given: Sequence[Any], ndim: int, name: str) -> tuple[Floats, ...]:
+    """Read-only radii for parameters of `ndim` dimensions, [down, up] only where the two differ."""
+    radii = []
+    for i, part in enumerate(given):
+        try:
+            array = np.array(part, dtype=np.float64) + 0.0
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInputError(
+                f"{name}[{i}]: expected an array of radii, got {error}"
+            ) from error
+        if (
+            array.size == 0
+            or array.ndim not in (ndim, ndim + 1)
+            or (array.ndim > ndim and array.shape[0] != 2)
+        ):
+            shape = (
+                "(out, in) like the layer's weights"
+                if ndim == 2
+                else "(out,) like the layer's biases"
+            )
+            raise InvalidInputError(
+                f"{name}[{i}]: expected an array {shape}, or two, [down, up], got {array.shape}"
+            )
+        if not (np.isfinite(array) & (array >= 0.0)).all():
+            raise InvalidInputError(
+                f"{name}[{i}]: expected radii >= 0 and finite, got {array.min()} to {array.max()}"
+            )
+        down, up = down_up(array, ndim)
+        array = np.array(down if np.array_equal(down, up) else array)
+        array.setflags(write=False)
+        radii.append(array)
+    return tuple(radii)
+
+
+def _plain(radii: object) -> Any:
+    return [np.asarray(part).tolist() for part in radii] if isinstance(radii, tuple) else radii

@@ -1,0 +1,160 @@
+"""How far a model's margin at the promised point may fall. Nothing is asked of what is inside the model.
+
+    PlausibleShift   every model M' with  margin_M'(x') >= margin_today(x') - margin
+    EnsembleShift    every model M' with  margin_M'(x') >= mean of margin_M_i(x') over some models M_i - margin
+
+A promise therefore holds iff today's margin, or the mean one, is at least `margin`: a closed form, for any model. What
+such a promise is worth is a matter of measurement: `risk_calibrated` finds the margin that keeps a stated share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from holdfast._network import Network
+from holdfast._numbers import at_most
+from holdfast.changes._kind import Chance, Changes, check_policy, check_size
+from holdfast.errors import InvalidInputError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlausibleShift(Changes):
+    """Every model whose margin at a promised point is at most `margin` below today's.
+
+    Parameters
+    ----------
+    margin
+        In the model's own logits (log-odds for whatever gives probabilities): with 1.1 a person promised 75% today
+        is still accepted by a model that gives them 50%. 0 asks only that today's model accepts.
+    chance
+        What was measured of such promises; `risk_calibrated` fills it in.
+    threshold
+        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
+        of policy too. None: it stays.
+
+    Examples
+    --------
+    >>> PlausibleShift(0.5)
+    PlausibleShift(0.5)
+    >>> print(PlausibleShift(0.5).every_model)
+    every model whose margin at the promised point is at most 0.5 below today's
+    """
+
+    kind: ClassVar[str] = "shift"
+    unit: ClassVar[str] = "margin"
+
+    margin: float
+    chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "margin", check_size(self.margin, "margin"))
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
+
+    def in_words(self, number: Callable[[float], str] = at_most) -> str:
+        """The margin."""
+        return f"a margin at most {number(self.margin)} below today's{self.policy}"
+
+    @property
+    def every_model(self) -> str:
+        """The models with that margin or more."""
+        falls = f"at most {at_most(self.margin)} below today's{self.policy}"
+        return f"every model whose margin at the promised point is {falls}"
+
+    def facts(self) -> dict[str, Any]:
+        """The margin."""
+        return {"margin": self.margin}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """What `facts` wrote."""
+        return cls(facts["margin"])
+
+    def __repr__(self) -> str:
+        return f"PlausibleShift({self.margin:g})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EnsembleShift(Changes):
+    """Every model whose margin at a promised point is at most `margin` below the mean of some retrained models.
+
+    Where models overfit, the mean of several is steadier than today's alone, and promises come cheaper for the same
+    share kept. The promise also asks that today's model accepts.
+
+    Parameters
+    ----------
+    models
+        Retrained models, of whatever kind today's is. Those that propose must not be those that calibrate.
+    margin, chance, threshold
+        As for `PlausibleShift`; the mean is that of the models' logits.
+
+    Examples
+    --------
+    >>> nets = [Network([[[-1.0, 1.0]]], [[bias]]) for bias in (0.1, 0.2)]
+    >>> EnsembleShift(nets, 0.5)
+    EnsembleShift(2 models, 0.5)
+    """
+
+    kind: ClassVar[str] = "ensemble"
+    unit: ClassVar[str] = "margin"
+
+    models: tuple[Any, ...]
+    margin: float
+    chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
+    # Names of the models' contents: what is left of them in a file.
+    digests: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        models: Any = self.models
+        if not isinstance(models, Iterable) or isinstance(models, str | bytes):
+            raise InvalidInputError(f"models: expected several retrained models, got {models!r}")
+        object.__setattr__(self, "models", tuple(models))
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
+        object.__setattr__(self, "margin", check_size(self.margin, "margin"))
+        object.__setattr__(
+            self, "digests", tuple(self.digests) or tuple(map(model_digest, self.models))
+        )
+        if not self.digests:
+            raise InvalidInputError("models: expected at least one retrained model, got none")
+
+    def in_words(self, number: Callable[[float], str] = at_most) -> str:
+        """The margin, and of how many models."""
+        mean = f"the mean of {len(self.digests)} retrained models{self.policy}"
+        return f"a margin at most {number(self.margin)} below {mean}"
+
+    @property
+    def every_model(self) -> str:
+        """The models with that margin or more, and today's."""
+        return f"today's model and every model with {self.words} at the promised point"
+
+    def facts(self) -> dict[str, Any]:
+        """The margin, and what the models are known by; not the models."""
+        return {"margin": self.margin, "models": list(self.digests)}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """What `facts` wrote: for records, without the models themselves."""
+        return cls((), facts["margin"], None, None, tuple(facts["models"]))
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.margin, self.digests, self.threshold, self.chance
+
+    def __repr__(self) -> str:
+        return f"EnsembleShift({len(self.digests)} models, {self.margin:g})"
+
+
+def model_digest(model: Any) -> str:
+    """A name for the content of a model."""
+    parts = model.__reduce__()[1] if isinstance(model, Network) else model
+    try:
+        content = pickle.dumps(parts)
+    # Whatever cannot be pickled is told apart by being another object.
+    except Exception:
+        content = repr(id(model)).encode()
+    return hashlib.sha256(content).hexdigest()

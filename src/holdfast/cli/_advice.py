@@ -1,0 +1,65 @@
+"""Advice in a file: what `holdfast explain --out` wrote, with the people it is for, certified anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+from typer import Argument, Option
+
+import holdfast as hf
+from holdfast.cli import _tables as tables
+from holdfast.cli._options import FILE, Points, existing_file
+from holdfast.errors import InvalidInputError
+from holdfast.generators._stated import recourse_from
+
+AdviceFile = Annotated[
+    Path, Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
+]
+Promised = Annotated[str, Option(help="The class that the people were promised.")]
+Accepted = Annotated[
+    Path | None,
+    existing_file(
+        "A table of people, to learn from what accepted ones have which details count against someone."
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advised(Points):
+    """A file with advice, the model and the people that it is about, and the class that they were promised."""
+
+    recourse: AdviceFile
+    target: Promised
+
+    def read_advice(
+        self, people: pd.DataFrame, path: Path | None = None, *, like: hf.Recourse | None = None
+    ) -> hf.Recourse:
+        """The advice for these people; with a `path` that of another method, for the same people as `like`."""
+        path = self.recourse if path is None else path
+        advice = tables.read_table(path, index=self.index or "row", space=self.space)
+        if like is not None:
+            if len(advice) != len(like):
+                raise InvalidInputError(
+                    f"{path}: expected advice for the same {len(like):,} people, got {len(advice):,}"
+                )
+            advice = tables.rows_by_key(advice, like.factuals, path, "the recourse")
+        factuals = tables.rows_by_key(people, advice, self.data, "the recourse")
+        missing = [column for column in factuals.columns if column not in advice.columns]
+        if self.space is None and missing:
+            raise InvalidInputError(
+                f"{path}: expected the column {missing[0]!r}, got {list(advice.columns)}"
+            )
+        answered = advice.get("recourse_found", advice.get("found"))
+        stated = advice[[column for column in advice.columns if column in factuals.columns]]
+        if answered is not None:
+            stated = stated.where(
+                np.broadcast_to(answered.to_numpy(dtype=np.bool_)[:, None], stated.shape)
+            )
+        return recourse_from(
+            self.loaded, factuals, stated, target=self.label, changes=self.read(), space=self.space,
+            reasons=advice.get("recourse_reason", advice.get("reason")),
+        )  # fmt: skip

@@ -1,0 +1,121 @@
+"""The commands together.
+
+Exit codes: 0 done, 1 an error nobody foresaw, 2 bad input or usage, 3 a row is not robust and ``--fail-if-broken`` was
+given.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Option
+
+import holdfast as hf
+from holdfast.cli import (
+    _audit as audit,
+)
+from holdfast.cli import (
+    _benchmark as benchmark,
+)
+from holdfast.cli import (
+    _certificates as certificates,
+)
+from holdfast.cli import (
+    _certify as certify,
+)
+from holdfast.cli import (
+    _check as check,
+)
+from holdfast.cli import (
+    _datasets as datasets,
+)
+from holdfast.cli import (
+    _delta as delta,
+)
+from holdfast.cli import (
+    _ledger as ledger,
+)
+from holdfast.cli import (
+    _letters as letters,
+)
+from holdfast.cli import (
+    _recourse as recourse,
+)
+from holdfast.cli import (
+    _report as report,
+)
+from holdfast.cli import (
+    _risk as risk,
+)
+from holdfast.cli import (
+    _schema as schema,
+)
+from holdfast.cli._options import command
+
+app = typer.Typer(
+    name="holdfast",
+    help="Recourse that survives retraining, with a proof.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for function in (
+    certify.certify, certify.radius, schema.schema, delta.delta, risk.risk, recourse.explain, recourse.alternatives,
+    recourse.methods, datasets.datasets, certificates.certificates, check.check, audit.audit, letters.letters,
+    report.report,
+):  # fmt: skip
+    app.command()(function)
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(benchmark.app, name="benchmark")
+
+
+@app.command()
+@command
+def demo(
+    out: Annotated[Path, Option(file_okay=False, help="The folder for picture and report.")] = Path(
+        "out"
+    ),
+    applicants: Annotated[
+        int, Option(min=400, help="How many made-up applicants the model learns from.")
+    ] = 4000,
+    promises: Annotated[int, Option(min=10, help="How many rejected applicants get advice.")] = 200,
+    delta: Annotated[
+        float | None,
+        Option(help="How far each parameter may move; calibrated by retraining if not given."),
+    ] = None,
+    seed: Annotated[
+        int, Option(help="The same seed gives the same applicants and the same model.")
+    ] = 7,
+) -> None:
+    """Loan applicants, the advice they were given, and how much of it survives retraining."""
+    from holdfast.cli.demo import run_demo
+
+    run_demo(out, applicants=applicants, promises=promises, delta=delta, seed=seed)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        Option(
+            "--version",
+            is_eager=True,
+            callback=lambda asked: _version(asked),
+            help="Show the version.",
+        ),
+    ] = False,
+) -> None:
+    """Recourse that survives retraining, with a proof."""
+
+
+def main() -> None:
+    """Run the command ``holdfast``."""
+    app()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"holdfast {hf.__version__}")
+        raise typer.Exit

@@ -1,0 +1,159 @@
+"""`holdfast benchmark paper` and `holdfast benchmark changes`: studies on public tables, each with a page about it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from holdfast.cli._options import Texts, command, existing_file
+from holdfast.cli._screens import say, show_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Where results and the page go, and how the work is done."""
+
+    out: Annotated[
+        Path,
+        Option(
+            file_okay=False,
+            help="The folder for results and pictures; a run that was killed goes on there.",
+        ),
+    ]
+    page: Annotated[
+        Path | None,
+        Option(
+            dir_okay=False, help="Where the page goes; by default paper.md or changes.md in OUT."
+        ),
+    ] = None
+    n_jobs: Annotated[int, Option(help="How many tables, models and seeds at a time.")] = 1
+    progress: Annotated[
+        bool | None, Option(help="Show a progress bar; by default on a terminal.")
+    ] = None
+
+    def place(self, name: str) -> Path:
+        """Where the page of that name goes; its folder is made."""
+        page = self.out / f"{name}.md" if self.page is None else self.page
+        page.parent.mkdir(parents=True, exist_ok=True)
+        return page
+
+
+def _typed(name: str, page: Path, **options: object) -> str:
+    """The command as a reader would type it: what changes the figures, and where the page goes."""
+    words = ["holdfast", "benchmark", name, "--out", f"out/{name}"]
+    for option, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            words += (
+                []
+                if one in (None, False)
+                else [f"--{option}"]
+                if one is True
+                else [f"--{option}", str(one)]
+            )
+    return shlex.join([*words, "--page", os.path.relpath(page).replace(os.sep, "/")])
+
+
+@command
+def paper(
+    study: Study,
+    *,
+    quick: Annotated[
+        bool, Option("--quick", help="One seed and five inputs: a few minutes.")
+    ] = False,
+    tables: Annotated[
+        Path | None, existing_file("The paper's figures as JSON, in place of holdfast's own copy.")
+    ] = None,
+    seeds: Annotated[
+        int | None, Option(min=1, help="How many seeds, each with its own models.")
+    ] = None,
+    datasets: Annotated[
+        Texts,
+        Option(help="adult, compas, gmc, heloc, iris or california_housing; may be repeated."),
+    ] = None,
+    methods: Annotated[
+        Texts, Option(help="A method by its name in the paper; may be repeated.")
+    ] = None,
+) -> None:
+    """Repeat the paper's experiments and write a page with our figures beside the paper's.
+
+    The tables of data are looked for in $HOLDFAST_DATA, then in the cache, and downloaded otherwise.
+    """
+    from holdfast.presentation.pictures._paper import draw
+    from holdfast.study.paper._claims import check_claims
+    from holdfast.study.paper._page import render
+    from holdfast.study.paper._printed import Printed
+    from holdfast.study.paper._run import run_paper
+    from holdfast.study.paper._settings import FULL, QUICK
+
+    printed = Printed.load(tables)
+    extent = QUICK if quick else FULL
+    if seeds is not None:
+        extent = replace(extent, seeds=seeds)
+    results, missing = run_paper(
+        study.out, extent=extent, printed=printed, datasets=datasets, methods=methods, n_jobs=study.n_jobs,
+        progress=study.progress,
+    )  # fmt: skip
+    results.write(study.out)
+    page = study.place("paper")
+    pictures = draw(results, printed, page.parent / "images")
+    threads = f"one thread of {platform.machine()} for each of {study.n_jobs} jobs"
+    text = render(
+        results, printed, seeds=extent.seeds, inputs=extent.inputs, missing=missing,
+        command=_typed("paper", page, quick=quick, seeds=seeds, datasets=datasets, methods=methods),
+        machine="one thread" if study.n_jobs == 1 else threads, images="images" if pictures else None,
+    )  # fmt: skip
+    page.write_text(text, encoding="utf-8")
+    rows = (
+        (claim.text, claim.verdict, f"{claim.checked - len(claim.broken)} of {claim.checked}")
+        for claim in check_claims(results, printed)
+    )
+    show_table(("statement", "", "cells that obey"), rows, title="Does the paper's pattern hold?")
+    for line in [
+        *(f"not run: {sentence}" for sentence in missing),
+        *(f"wrote {path}" for path in (page, *pictures)),
+    ]:
+        say(line)
+
+
+@command
+def changes(
+    study: Study,
+    *,
+    quick: Annotated[
+        bool, Option("--quick", help="One base model, few people and variants: minutes.")
+    ] = False,
+    datasets: Annotated[
+        Texts, Option(help="heloc, compas, adult, gmc or breast_cancer; may be repeated.")
+    ] = None,
+    variants: Annotated[int | None, Option(min=1, help="Changed models of each kind.")] = None,
+) -> None:
+    """Change models in eleven ways, see which promises they keep and what those cost, and write a page about it.
+
+    The tables of data are looked for in $HOLDFAST_DATA, then in the cache, and downloaded otherwise; breast_cancer
+    comes with scikit-learn.
+    """
+    from holdfast.study._changes_page import FULL, QUICK, draw, render, run_changes
+
+    extent = QUICK if quick else FULL
+    if variants is not None:
+        extent = replace(extent, variants=variants)
+    results = run_changes(
+        study.out, extent=extent, names=datasets, n_jobs=study.n_jobs, progress=study.progress
+    )
+    page = study.place("changes")
+    drawable = importlib.util.find_spec("matplotlib") is not None
+    pictures = draw(results, page.parent / "images") if drawable else []
+    typed = _typed("changes", page, quick=quick, datasets=datasets, variants=variants)
+    names = [f"images/{path.name}" for path in pictures]
+    page.write_text(render(results, typed, extent, names), encoding="utf-8")
+    for result in results.values():
+        say(f"{result!r} {result.survival!r}")
+    for path in (page, *pictures):
+        say(f"wrote {path}")

@@ -1,0 +1,387 @@
+"""Options that several commands share, and what a command does with an error."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import pandas as pd
+import typer
+from typer import Option
+
+import holdfast as hf
+from holdfast._files import read_json
+from holdfast.changes import Changes, changes_from_dict
+from holdfast.cli import _screens as screens
+from holdfast.cli import _tables as tables
+from holdfast.cli._wording import in_options
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.importers import Model, read_model
+
+BAD_INPUT = 2
+BROKEN = 3
+
+FILE: dict[str, Any] = {"exists": True, "dir_okay": False, "readable": True}
+
+
+def existing_file(text: str) -> Any:
+    """An option that names a file to be read."""
+    return Option(help=text, **FILE)
+
+
+MODELS = ".onnx, .skops, a network saved by holdfast (.npz), or with --trust-pickle a pickle."
+ModelFile = Annotated[Path, Option("--model", help=f"The classifier: {MODELS}", **FILE)]
+DataFile = Annotated[
+    Path, Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **FILE)
+]
+Schema = Annotated[
+    Path | None,
+    existing_file(
+        "How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
+        "FeatureSpace.to_dict() as JSON."
+    ),
+]
+Norm = Annotated[float, Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
+Index = Annotated[str | None, Option(metavar="COLUMN", help="A key column, kept in the output.")]
+Texts = list[str] | None
+Drop = Annotated[Texts, Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
+Out = Annotated[Path | None, Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
+TrustPickle = Annotated[
+    bool,
+    Option(
+        "--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds."
+    ),
+]
+Debug = Annotated[bool, Option("--debug", help="Show where an error came from.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MayChange:
+    """What may become of the model."""
+
+    delta: Annotated[
+        list[float] | None,
+        Option(
+            help="How far each parameter may move; repeat it for one a layer. Or --margin or --changes."
+        ),
+    ] = None
+    margin: Annotated[
+        float | None,
+        Option(
+            help="In place of --delta, for any model: how far the margin may fall below today's, in logits."
+        ),
+    ] = None
+    changes: Annotated[
+        Path | None,
+        Option("--changes", help="In place of --delta: what `holdfast delta --out` wrote.", **FILE),
+    ] = None
+    norm: Norm = math.inf
+    no_biases: Annotated[bool, Option("--no-biases", help="Only the weights move.")] = False
+    threshold_range: Annotated[
+        str | None,
+        Option(metavar="LOW:HIGH", help="Between which probabilities the threshold may move, too."),
+    ] = None
+
+    def read(self) -> Changes | None:
+        """What the options describe; None where they say nothing of it."""
+        changes = self._read()
+        if self.threshold_range is None:
+            return changes
+        if changes is None:
+            raise InvalidInputError(
+                "--threshold-range: expected --delta, --margin or --changes beside it, got none"
+            )
+        ends = _ends(self.threshold_range, "--threshold-range LOW:HIGH")
+        return changes.moving(tuple(_number(end, "--threshold-range") for end in ends))
+
+    def _read(self) -> Changes | None:
+        alone = (
+            "--changes"
+            if self.changes is not None
+            else "--margin"
+            if self.margin is not None
+            else ""
+        )
+        given = {
+            "--delta": self.delta,
+            "--norm": self.norm != math.inf,
+            "--no-biases": self.no_biases,
+        }
+        given["--margin"] = alone == "--changes" and self.margin is not None
+        beside = [option for option, value in given.items() if value]
+        if alone and beside:
+            raise InvalidInputError(
+                f"{alone}: expected neither --delta nor its options beside it, got {beside[0]}"
+            )
+        if self.changes is not None:
+            document = read_json(self.changes)
+            if not isinstance(document, dict):
+                raise FileFormatError(
+                    f"{self.changes}: expected what `holdfast delta --out` wrote, got {document!r:.40}"
+                )
+            try:
+                return changes_from_dict(document)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise FileFormatError(
+                    f"{self.changes}: expected plausible changes, got no {error}"
+                ) from error
+        if self.margin is not None:
+            return hf.PlausibleShift(self.margin)
+        if not self.delta:
+            return None
+        radii = tuple(self.delta) if len(self.delta) > 1 else self.delta[0]
+        return hf.PlausibleChanges(radii, self.norm, not self.no_biases)
+
+    def needed(self) -> Changes:
+        """The same, where a command cannot do without."""
+        changes = self.read()
+        if changes is None:
+            raise InvalidInputError("expected --delta or --margin, got neither (nor --changes)")
+        return changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deciding:
+    """From which probability on the model's user says yes."""
+
+    threshold: Annotated[
+        Texts,
+        Option(
+            metavar="PROBABILITY",
+            help="Class 1 from this probability on; of several classes CLASS=PROBABILITY for each, repeated. "
+            "By default as the model itself predicts.",
+        ),
+    ] = None
+
+    def at(self, model: Model) -> Model:
+        """The model that decides so."""
+        if not self.threshold:
+            return model
+        if len(self.threshold) == 1 and "=" not in self.threshold[0]:
+            return model.at(_number(self.threshold[0], "--threshold"))
+        pairs = _pairs(self.threshold, "--threshold CLASS=PROBABILITY")
+        labels = model.classifier.classes.tolist()
+        return model.at(
+            {spelled(name, labels): _number(text, "--threshold") for name, text in pairs}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How tables and models are read."""
+
+    index: Index = None
+    drop: Drop = None
+    trust_pickle: TrustPickle = False
+
+    def model_in(self, path: Path) -> Model:
+        """The model in a file."""
+        return read_model(path, trust_pickle=self.trust_pickle)
+
+    def table_in(self, path: Path, space: hf.FeatureSpace | None = None) -> pd.DataFrame:
+        """The table in a file, by its key and without what is to be left out."""
+        return tables.read_table(path, index=self.index, drop=self.drop or (), space=space)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(MayChange, Deciding, Reading):
+    """A model, a table and the class that its rows are to have: what most commands are about."""
+
+    model: ModelFile
+    data: DataFile
+    target: Annotated[str, Option(help="The class that the points were promised.")]
+    schema: Schema = None
+
+    @cached_property
+    def loaded(self) -> Model:
+        """The model, at the threshold that is asked for."""
+        return self.at(self.model_in(self.model))
+
+    @property
+    def label(self) -> object:
+        """The model's own label that the target spells."""
+        return spelled(self.target, self.loaded.classifier.classes.tolist())
+
+    @property
+    def space(self) -> hf.FeatureSpace | None:
+        """The feature space in the schema, if one is given."""
+        return self._space_and_table[0]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows of the data, without the label that the schema names."""
+        return self._space_and_table[1]
+
+    @cached_property
+    def _space_and_table(self) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
+        space, label = (None, None) if self.schema is None else tables.read_schema(self.schema)
+        people = self.table_in(self.data, space)
+        return space, people.drop(columns=label) if label in people.columns else people
+
+
+def _column(text: str, metavar: str = "COLUMN") -> Any:
+    return Option(metavar=metavar, help=f"{text}; may be repeated.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraints:
+    """What a person can change, on top of what a schema says."""
+
+    immutable: Annotated[Texts, _column("A column that cannot change")] = None
+    increasing: Annotated[Texts, _column("A column that can only go up")] = None
+    decreasing: Annotated[Texts, _column("A column that can only go down")] = None
+    order: Annotated[
+        Texts,
+        _column(
+            "A column's labels from low to high, so that it can go up", "COLUMN=LABEL,LABEL,..."
+        ),
+    ] = None
+    allowed: Annotated[
+        Texts,
+        _column("A move between labels that is possible, and others are not", "COLUMN=FROM:TO"),
+    ] = None
+    fillable: Annotated[Texts, _column("A column whose missing value a person can state")] = None
+    range: Annotated[
+        Texts, _column("Where changes may lead; either end may be left out", "COLUMN=LOW:HIGH")
+    ] = None
+    step: Annotated[Texts, _column("Changed values are multiples of this", "COLUMN=NUMBER")] = None
+    rule: Annotated[
+        Texts, _column('A linear rule between columns, "debt <= 2 * income"', "RULE")
+    ] = None
+
+    def over(self, space: hf.FeatureSpace) -> hf.FeatureSpace:
+        """The space with these constraints."""
+        ordered = {
+            column: _labels(space, column, text.split(","))
+            for column, text in _pairs(self.order, "--order COLUMN=LABEL,LABEL,...")
+        }
+        allowed: dict[str, list[list[object]]] = {}
+        for column, text in _pairs(self.allowed, "--allowed COLUMN=FROM:TO"):
+            allowed.setdefault(column, []).append(
+                _labels(space, column, _ends(text, "--allowed COLUMN=FROM:TO"))
+            )
+        ranges = {
+            column: tuple(
+                _number(end, "--range") if end else None
+                for end in _ends(text, "--range COLUMN=LOW:HIGH")
+            )
+            for column, text in _pairs(self.range, "--range COLUMN=LOW:HIGH")
+        }
+        steps = {
+            column: _number(text, "--step")
+            for column, text in _pairs(self.step, "--step COLUMN=NUMBER")
+        }
+        given: Any = {"ordinal": ordered, "allowed": allowed, "ranges": ranges, "steps": steps}
+        return space.constrained(
+            immutable=self.immutable or (), increasing=self.increasing or (), decreasing=self.decreasing or (),
+            fillable=self.fillable or (), rules=(*space.rules, *(self.rule or ())), **given,
+        )  # fmt: skip
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as a command: its groups of options, which are dataclasses, spread out, and errors as one line."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    debug = inspect.Parameter(
+        "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug
+    )
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        group = groups.get(name)
+        types = hints if group is None else get_type_hints(group, include_extras=True)
+        own = [parameter] if group is None else inspect.signature(group).parameters.values()
+        parameters += [
+            one.replace(annotation=types[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for one in own
+        ]
+
+    @wraps(function)
+    def run(debug: bool, **given: Any) -> None:
+        with plain_errors(debug, run.__annotations__):
+            for name, group in groups.items():
+                given[name] = group(
+                    **{field.name: given.pop(field.name) for field in fields(group)}
+                )
+            function(**given)
+
+    run.__signature__ = inspect.Signature([*parameters, debug])  # type: ignore[attr-defined]
+    run.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in (*parameters, debug)
+    }
+    return run
+
+
+def named(text: str, form: str) -> tuple[str, str]:
+    """Both sides of NAME=VALUE."""
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
+        option, _, wanted = form.partition(" ")
+        raise InvalidInputError(f"{option}: expected {wanted}, got {text!r}")
+    return name, value
+
+
+def _pairs(texts: Sequence[str] | None, form: str) -> list[tuple[str, str]]:
+    return [named(text, form) for text in texts or ()]
+
+
+def _ends(text: str, form: str) -> list[str]:
+    ends = [end.strip() for end in text.split(":")]
+    if len(ends) != 2:
+        option, _, wanted = form.partition(" ")
+        raise InvalidInputError(f"{option}: expected {wanted}, got {text!r} after the =")
+    return ends
+
+
+def _labels(space: hf.FeatureSpace, column: str, texts: Sequence[str]) -> list[object]:
+    """The column's own labels that are spelled so."""
+    own = {
+        str(label): label
+        for feature in space.features
+        if feature.name == column
+        for label in feature.categories
+    }
+    return [own.get(text.strip(), text.strip()) for text in texts]
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{option}: expected a number, got {text!r}") from error
+
+
+def spelled(text: str, labels: Sequence[Any]) -> Any:
+    """The label that is spelled so: 1 means 1, 1.0 or "1", whichever there is; the text itself where none is."""
+    by_text = {str(label): label for label in labels}
+    try:
+        number = next(
+            (label for label in labels if isinstance(label, int | float) and label == float(text)),
+            text,
+        )
+    except ValueError:
+        number = text
+    return by_text.get(text, number)
+
+
+@contextmanager
+def plain_errors(debug: bool, options: Collection[str] = ()) -> Iterator[None]:
+    """What a user can mend, or should know, is one line on stderr; a traceback is for the unforeseen, or on request."""
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.showwarning = lambda message, *_: screens.complain(
+                in_options(str(message), options), "warning"
+            )
+        try:
+            yield
+        except hf.HoldfastError as error:
+            if debug:
+                raise
+            screens.complain(in_options(str(error), options))
+            raise typer.Exit(BAD_INPUT) from None

@@ -1,0 +1,122 @@
+"""The command ``report``: advice in a file, as one page on what was promised and how sure it is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+import holdfast as hf
+from holdfast._files import check_place
+from holdfast.cli import _screens as screens
+from holdfast.cli import _tables as tables
+from holdfast.cli._advice import Accepted, Advised
+from holdfast.cli._options import Texts, command, existing_file, named
+from holdfast.errors import InvalidInputError
+
+
+@command
+def report(
+    advised: Advised,
+    out: Annotated[
+        Path, Option(help="Where the page goes: one HTML file that needs nothing else.")
+    ],
+    *,
+    name: Annotated[
+        str | None, Option(help="What the method is called that gave the advice.")
+    ] = None,
+    outcome: Annotated[
+        str | None, Option(help='What the promised class gives people, in words: "a loan".')
+    ] = None,
+    compare: Annotated[
+        Texts,
+        Option(
+            metavar="NAME=FILE",
+            help="Another method's advice for the same people; may be repeated.",
+        ),
+    ] = None,
+    calibrated: Annotated[
+        float | None,
+        Option(metavar="DELTA", help="The delta that retraining was measured to stay within."),
+    ] = None,
+    group: Annotated[
+        Texts,
+        Option(
+            metavar="COLUMN", help="A column of the data to compare people by; may be repeated."
+        ),
+    ] = None,
+    no_radius: Annotated[
+        bool,
+        Option(
+            "--no-radius", help="Do not compute certified radii, which takes long for large models."
+        ),
+    ] = False,
+    accepted: Accepted = None,
+    retrained: Annotated[
+        list[Path] | None,
+        existing_file(
+            "A model retrained in fact, to say whether it keeps the promises; may be repeated."
+        ),
+    ] = None,
+    certificates: Annotated[
+        Path | None,
+        Option(
+            help="The promises' certificates, a folder or .jsonl: the page quotes ids.", exists=True
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None, existing_file("The promises' ledger: the page states its head.")
+    ] = None,
+    letters: Annotated[
+        Path | None,
+        Option(help="What `holdfast letters` wrote: the page leads to them.", exists=True),
+    ] = None,
+    title: Annotated[str | None, Option(help="The page's heading.")] = None,
+    date: Annotated[
+        str | None, Option(help="When it was written, 2026-11-16; today if not given.")
+    ] = None,
+) -> None:
+    """What was promised and how sure it is, as one page; the advice is certified anew."""
+    from holdfast.promises import Ledger
+
+    check_place(out)
+    started = time.perf_counter()
+    others = [_named_file(text) for text in compare or []]
+    people, columns = advised.table, group or []
+    groups = {
+        column: tables.column_of(people, column, advised.data, "--group") for column in columns
+    }
+    if advised.space is None and advised.loaded.preprocess is None:
+        # Where every column is one of the model's, those that only name groups are none of them.
+        features = advised.loaded.classifier.n_features
+        people = people.drop(columns=columns) if len(people.columns) > features else people
+    result = advised.read_advice(people)
+    aligned = {
+        column: tables.rows_by_key(
+            values.to_frame(), result.factuals, advised.data, "the recourse"
+        )[column]
+        for column, values in groups.items()
+    }
+    written = hf.report(
+        result, out, accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
+        ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
+        retrained=map(advised.model_in, retrained or ()),
+        title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
+        others={name: advised.read_advice(people, path, like=result) for name, path in others}, radii=not no_radius,
+    )  # fmt: skip
+    screens.say(f"{len(result):,} people, {result.found.sum():,} with advice.")
+    if result.changes is not None:
+        screens.say(
+            f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}."
+        )
+    size, seconds = written.stat().st_size / 1e6, time.perf_counter() - started
+    screens.say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
+
+
+def _named_file(text: str) -> tuple[str, Path]:
+    name, path = named(text, "--compare NAME=FILE")
+    if not Path(path).is_file():
+        raise InvalidInputError(f"--compare: expected a file, got {path!r}, which is not there")
+    return name, Path(path)

@@ -1,0 +1,130 @@
+"""The command ``schema``: what the columns of a table are and how a model reads them, as a file to be edited."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+from typer import Option
+
+import holdfast as hf
+from holdfast._files import write_text
+from holdfast.cli import _tables as tables
+from holdfast.cli._options import (
+    MODELS,
+    Constraints,
+    DataFile,
+    Reading,
+    Texts,
+    command,
+    existing_file,
+)
+from holdfast.cli._screens import say
+from holdfast.errors import InvalidInputError
+from holdfast.features._kinds import Direction
+from holdfast.features._schema import schema_document
+from holdfast.generators._reading import find_space
+from holdfast.importers import Model
+
+
+@command
+def schema(
+    data: DataFile,
+    out: Annotated[
+        Path, Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")
+    ],
+    limits: Constraints,
+    reading: Reading,
+    *,
+    model: Annotated[
+        Path | None,
+        existing_file(
+            f"The classifier, whose preprocessing says how it reads the columns: {MODELS}"
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        Option(metavar="COLUMN", help="The column with the classes, which nobody reads."),
+    ] = None,
+    scale: Annotated[
+        str,
+        Option(
+            metavar="none|minmax|standard",
+            help="Without preprocessing in the model: what is done to numbers before it reads them.",
+        ),
+    ] = "none",
+    protected: Annotated[
+        Texts,
+        Option(
+            metavar="COLUMN",
+            help="A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
+        ),
+    ] = None,
+) -> None:
+    """What each column is, how the model reads it and what a person can change, as a file to be edited."""
+    tables.check_output(out, table=False)
+    frame = reading.table_in(data)
+    if label is not None:
+        frame = frame.drop(columns=tables.column_of(frame, label, data, "--label").name)
+    space = limits.over(_space(frame, None if model is None else reading.model_in(model), scale))
+    others = [str(name) for name in frame.columns if name not in space.names]
+    if unknown := [name for name in protected or () if name not in frame.columns]:
+        raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")
+    own = [name for name in protected or () if name in space.names]
+    space = space.constrained(protected=protected or (), immutable=own)
+    document = schema_document(
+        space.features,
+        space.rules,
+        space.notes,
+        name=data.name.partition(".")[0],
+        target=label,
+        auxiliary=others,
+    )
+    write_text(_text(document), out)
+    _show(space, others, out)
+
+
+def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureSpace:
+    """As the model's preprocessing reads the table; where it has none, column by column."""
+    if loaded is not None and loaded.preprocess is not None:
+        return find_space(loaded, frame, None, frame)
+    names = [
+        name for name in (loaded and loaded.feature_names) or frame.columns if name in frame.columns
+    ]
+    gaps = [name for name in names if frame[name].isna().any()]
+    space = hf.FeatureSpace.from_frame(frame[names], scale=scale, missing=gaps)
+    return space if loaded is None else find_space(loaded, frame, space)
+
+
+def _text(document: dict[str, Any]) -> str:
+    """JSON with a line for each thing that is said of a column."""
+
+    def listed(entries: dict[str, Any], indent: str) -> str:
+        lines = (
+            f"{indent} {json.dumps(key)}: {json.dumps(value)}" for key, value in entries.items()
+        )
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+
+    columns = ",\n  ".join(listed(column, "  ") for column in document["columns"])
+    said = {key: value for key, value in document.items() if key != "columns"}
+    head = listed(said | {"help": "?"}, "").replace('"?"', listed(document["help"], " "))
+    return f'{head[:-2]},\n "columns": [\n  {columns}\n ]\n}}\n'
+
+
+def _show(space: hf.FeatureSpace, others: list[str], out: Path) -> None:
+    labelled = sum(feature.labelled for feature in space.features)
+    gaps = [str(feature.name) for feature in space.features if feature.missing]
+    say(
+        f"{len(space):,} columns, {labelled:,} of them with labels; the model has {space.n_variables} variables."
+    )
+    if gaps:
+        say(f"These may be missing: {', '.join(gaps)}.")
+    if others:
+        say(f"The model does not read: {', '.join(others)}.")
+    free = [str(feature.name) for feature in space.features if feature.direction is Direction.FREE]
+    say(
+        f"Free to change either way: {', '.join(free) or 'nothing'}; edit actionability, see help there."
+    )
+    say(f"schema: {out}")

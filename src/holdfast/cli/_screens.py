@@ -1,0 +1,66 @@
+"""What the commands show: lines and tables on stdout, complaints on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from holdfast._files import write_table
+
+SHOWN = 5
+WIDE = 18
+
+
+def complain(message: str, kind: str = "error") -> None:
+    """One line on stderr."""
+    text = Text.assemble((f"{kind}:", "bold"), " ", " ".join(message.split()))
+    Console(stderr=True).print(text, soft_wrap=True)
+
+
+def say(*parts: str | tuple[str, str]) -> None:
+    """A line on stdout, however long; a part may be a text with its style."""
+    Console().print(Text.assemble(*parts), soft_wrap=True)
+
+
+def show_table(
+    headings: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    right: Collection[str] = (),
+    first_width: int | None = None,
+    no_wrap: bool = False,
+    **options: Any,
+) -> None:
+    """A table on stdout, whose columns `right` stand right; `first_width` is the least width of the first one."""
+    table = Table(title_justify="left", **options)
+    for heading in headings:
+        side: Literal["left", "right"] = "right" if heading in right else "left"
+        table.add_column(Text(heading), justify=side, overflow="fold", no_wrap=no_wrap)
+    table.columns[0].min_width = first_width
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    Console().print(table)
+
+
+def show_shares(values: pd.Series, title: str, order: list[str] | None = None) -> None:
+    """Counts and percentages, in the given order or the most frequent first."""
+    counts = values.value_counts()
+    counts = counts if order is None else counts.reindex(order, fill_value=0)
+    rows = ((name, f"{count:,}", f"{count / len(values):.1%}") for name, count in counts.items())
+    show_table((title, "rows", "share"), rows, right=("rows", "share"), first_width=WIDE)
+
+
+def finish(
+    what: str, seconds: float, result: pd.DataFrame | None = None, out: Path | None = None
+) -> None:
+    """How long it took, and the full result in its file, if one is asked for."""
+    say(f"{what} in {seconds:.2f} s")
+    if result is not None and out is not None:
+        write_table(result, out)
+        say(f"full result: {out}")

@@ -1,0 +1,334 @@
+"""One column: its kind, its range, where a person can move it, and the model's variables that stand for it.
+
+Each value is a *number* inside: itself for a numeric column, its position in `categories` for a labelled one. All
+rules about what is allowed are about these numbers, so they hold exactly in the caller's units.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._network import Floats
+from holdfast.errors import InvalidInputError
+from holdfast.features._columns import Storage, column_codes, column_numbers
+from holdfast.features._grid import Grid
+from holdfast.features._kinds import Direction, Kind, Label, Name
+from holdfast.features._scaling import Scaling, hold
+
+_LABELLED_ONLY = (Kind.CATEGORICAL, Kind.BINARY)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of the caller's table.
+
+    Parameters
+    ----------
+    name, kind
+        The column and what it holds.
+    lower, upper
+        The range, in the column's units. A value that is changed has to end up in it; a factual outside it may stay.
+        For a labelled column: the first and the last position.
+    variables
+        The positions of the model's variables that stand for this column.
+    step
+        Changed values are multiples of it: 250 for "income in 250s". Integer columns have 1 unless told otherwise.
+    direction
+        Which way the value may move.
+    categories
+        The labels in the order of their codes; empty for a numeric column.
+    one_hot
+        0/1 variables for the labels, instead of one scaled variable for the column.
+    cells
+        For a one-hot column, which of its variables is 1 for each label: labels that share one look the same to the
+        model, and -1 is the label where all are 0. By default one variable for each label in order; with one variable
+        fewer than labels, the first label is the one where all are 0.
+    values
+        For a labelled column with one variable, the number that stands for each label before it is scaled, such as a
+        mean of the target; by default its position.
+    edges
+        For a column of numbers of which the model sees only the bin: where one bin ends and the next begins.
+    allowed
+        For a labelled column, the moves that are possible, as pairs of positions; None: whatever the direction allows.
+        Staying is always possible.
+    missing
+        The model's variables where the value is missing; empty for a column that always has a value.
+    flags
+        Further variables that say only whether the value is missing: (position, value if known, value if missing) each.
+    fillable
+        Whether a missing value may become a known one. A known one never becomes missing.
+    cost
+        The weight of this column in `FeatureSpace.cost_l1`.
+    unit
+        For texts: "USD", "percent", "years".
+    """
+
+    name: Name
+    kind: Kind
+    lower: float
+    upper: float
+    variables: tuple[int, ...]
+    step: float | None = None
+    direction: Direction = Direction.FREE
+    categories: tuple[Label, ...] = ()
+    one_hot: bool = False
+    cells: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
+    allowed: tuple[tuple[int, int], ...] | None = None
+    missing: tuple[float, ...] = ()
+    flags: tuple[tuple[int, float, float], ...] = ()
+    fillable: bool = False
+    cost: float = 1.0
+    unit: str = ""
+    scaling: Scaling = field(default=Scaling(), repr=False)
+    storage: Storage = field(default=Storage(), repr=False)
+
+    def __post_init__(self) -> None:
+        whole = self.step is None or self.precision != "integer" or self.step % 1 == 0
+        for fine, expected in (
+            (
+                self.categories or self.kind not in _LABELLED_ONLY,
+                f"categories for a {self.kind} column, got none",
+            ),
+            (
+                self.lower <= self.upper,
+                f"a range with lower <= upper, got [{self.lower}, {self.upper}]",
+            ),
+            (0.0 <= self.cost < math.inf, f"a cost weight >= 0, got {self.cost}"),
+            (self.step is None or 0.0 < self.step < math.inf, f"a step > 0, got {self.step}"),
+            (whole, f"a whole step for whole numbers, got {self.step}"),
+            (
+                len(self.values) in (0, self.n_codes),
+                f"a value for each of {self.n_codes} labels or bins, got {len(self.values)}",
+            ),
+            (
+                self.missing or not (self.fillable or self.flags),
+                "one that may be missing, to be filled in",
+            ),
+            (
+                self.kind is not Kind.CATEGORICAL
+                or self.direction in (Direction.FREE, Direction.IMMUTABLE),
+                f"an order for a column that is {self.direction}; name its labels from low to high in ordinal={{...}}",
+            ),
+        ):
+            if not fine:
+                raise InvalidInputError(f"column {self.name!r}: expected {expected}")
+        if not self.scaling.linear:
+            ends = self.scaling.apply(
+                np.array([end for end in (self.lower, self.upper) if math.isfinite(end)])
+            )
+            if not np.isfinite(ends).all():
+                curve = ", ".join(operation for operation, _ in self.scaling.operations)
+                raise InvalidInputError(
+                    f"column {self.name!r}: expected a range on which {curve} has values, "
+                    f"got [{self.lower}, {self.upper}]"
+                )
+        if self.one_hot and not self.cells:
+            first = len(self.variables) - self.n_codes
+            object.__setattr__(self, "cells", tuple(range(first, len(self.variables))))
+        try:
+            _ = self.grid
+        except InvalidInputError as error:
+            raise InvalidInputError(f"column {self.name!r}: {error}") from error
+
+    @cached_property
+    def labelled(self) -> bool:
+        """Whether its values are labels, which numbers 0, 1, ... stand for."""
+        return bool(self.categories)
+
+    @cached_property
+    def numeric(self) -> bool:
+        """Whether arithmetic on its values makes sense: a number, or a 0/1 flag."""
+        return not self.labelled or tuple(self.categories) == (0, 1)
+
+    @cached_property
+    def places(self) -> list[int]:
+        """All of its variables: those that stand for its value, then those that say whether it has one."""
+        return [*self.variables, *(place for place, _, _ in self.flags)]
+
+    @cached_property
+    def n_codes(self) -> int:
+        """How many labels or bins there are; 0 for a plain column of numbers."""
+        return len(self.categories) if self.labelled else len(self.edges) + bool(self.edges)
+
+    def codes(self, numbers: Floats) -> NDArray[np.intp]:
+        """Which label, or which bin, each number is."""
+        if self.edges:
+            return np.searchsorted(self.edges, numbers, side="right")
+        return numbers.astype(np.intp)
+
+    @cached_property
+    def blocks(self) -> Floats:
+        """The variables that stand for each label or bin, (n_codes, len(variables))."""
+        if self.one_hot:
+            return np.asarray(
+                np.equal.outer(self.cells, np.arange(len(self.variables))), dtype=np.float64
+            )
+        return self.scaling.apply(np.array(self.values or range(self.n_codes), dtype=np.float64))[
+            :, None
+        ]
+
+    @cached_property
+    def hull(self) -> tuple[Floats, Floats]:
+        """The least and the largest value at each of its places, whatever its value within the range."""
+        block = (
+            self.blocks
+            if self.listed
+            else self.scaling.apply(np.array([[self.lower], [self.upper]]))
+        )
+        known = [known for _, known, _ in self.flags]
+        return np.append(block.min(axis=0), known), np.append(block.max(axis=0), known)
+
+    @cached_property
+    def moves(self) -> NDArray[np.bool_]:
+        """Whether a person with the first label, or in the first bin, may get to the second, (n_codes, n_codes)."""
+        codes = np.arange(self.n_codes)
+        step = codes[None, :] - codes[:, None]
+        ways = {
+            Direction.IMMUTABLE: step == 0,
+            Direction.INCREASING: step >= 0,
+            Direction.DECREASING: step <= 0,
+            Direction.FREE: np.ones_like(step, dtype=np.bool_),
+        }
+        moves = ways[self.direction]
+        if self.allowed is not None:
+            moves = moves & [[(int(a), int(b)) in self.allowed for b in codes] for a in codes]
+        return np.asarray(moves | (step == 0))
+
+    @cached_property
+    def free(self) -> Feature:
+        """The same column without limits on who may move where; its range and its grid stay."""
+        return replace(self, direction=Direction.FREE, allowed=None, fillable=bool(self.missing))
+
+    @cached_property
+    def listed(self) -> bool:
+        """Whether its values are to be gone through one by one: labels whose variables are in no order of theirs."""
+        return self.one_hot or bool(self.values or self.edges) or self.allowed is not None
+
+    @cached_property
+    def restricted(self) -> bool:
+        """Whether some of its labels or bins cannot be reached from some others."""
+        return self.n_codes > 0 and not bool(self.moves.all())
+
+    @cached_property
+    def precision(self) -> str:
+        """What its numbers can be: "integer", "float16", "float32" or "float64"."""
+        return "integer" if self.labelled else self.storage.precision
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """The numbers a changed value can take, if they are countable."""
+        if self.labelled:
+            return Grid.over(1.0, self.lower, self.upper)
+        return None if self.step is None else Grid.over(self.step, self.lower, self.upper)
+
+    def numbers(self, series: pd.Series[Any]) -> Floats:
+        """The caller's column as numbers; nan where it may be missing and is."""
+        if self.missing and series.isna().any():
+            known = series.notna().to_numpy()
+            numbers = np.full(len(series), np.nan)
+            numbers[known] = self.numbers(series[known])
+            return numbers
+        if self.labelled:
+            return column_codes(series, self.name, self.categories)
+        return column_numbers(series, self.name, self.storage)
+
+    def restore(self, numbers: Floats) -> Any:
+        """Numbers as an array of the caller's dtype."""
+        if not self.labelled:
+            return self.storage.restore(numbers)
+        labels = np.empty(len(self.categories) + 1, dtype=object)
+        labels[:-1], labels[-1] = self.categories, np.nan
+        return self.storage.restore(
+            labels[np.nan_to_num(numbers, nan=len(self.categories)).astype(np.intp)]
+        )
+
+    def encode(self, numbers: Floats) -> Floats:
+        """Numbers -> the model's variables, (n, len(places))."""
+        gone = np.isnan(numbers)
+        known = np.where(gone, 0.0, numbers) if self.missing else numbers
+        block = (
+            self.blocks[self.codes(known)] if self.listed else self.scaling.apply(known)[:, None]
+        )
+        if self.missing:
+            flags = np.array(self.flags).reshape(-1, 3)
+            block = np.column_stack(
+                [block, *np.broadcast_to(flags[:, 1], (len(gone), len(flags))).T]
+            )
+            block[gone] = [*self.missing, *flags[:, 2]]
+        return block
+
+    def decode(self, block: Floats) -> Floats:
+        """The model's variables, (n, len(places)) -> numbers, nan where they say that the value is missing."""
+        numbers = self.decode_known(block)
+        return np.where(self.says_missing(block), np.nan, numbers) if self.flags else numbers
+
+    def decode_known(self, block: Floats) -> Floats:
+        """The variables that stand for a value -> an exact original where there is one, otherwise the nearest."""
+        if self.listed:
+            codes = self.scores(block).argmax(axis=1)
+            return np.asarray(codes.astype(np.float64) if self.labelled else self.starts[codes])
+        encoded = self.on_curve(block[:, 0])
+        favourites: list[float | Floats] = [
+            end for end in (self.upper, self.lower) if math.isfinite(end)
+        ]
+        if self.grid is not None:
+            favourites = [self.grid.value(self.grid.nearest(self.scaling.estimate(encoded)))]
+        numbers = self.scaling.invert(encoded, self.precision, favourites)
+        return np.clip(numbers, self.lower, self.upper) if self.labelled else numbers
+
+    def on_curve(self, encoded: Floats) -> Floats:
+        """The variable, no further than the ends of its range: beyond them a curve may have no inverse."""
+        if self.scaling.linear:
+            return encoded
+        return np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
+
+    def says_missing(self, block: Floats) -> NDArray[np.bool_]:
+        """Whether the variables that say so say that the column has no value; never without such variables."""
+        said = np.full(block.shape[0], bool(self.flags))
+        for values, (_, known, missing) in zip(
+            block[:, len(self.variables) :].T, self.flags, strict=True
+        ):
+            said &= np.abs(values - missing) < np.abs(values - known)
+        return said
+
+    def scores(self, block: Floats) -> Floats:
+        """For each label how well the variables fit it: of a one-hot column its weight, else minus the distance."""
+        block = block[:, : len(self.variables)]
+        if not self.one_hot:
+            return -np.abs(block - self.blocks[:, 0])
+        if self.cells == tuple(range(len(self.variables))):
+            return block
+        return np.column_stack([block, 1.0 - block.sum(axis=1)])[:, list(self.cells)]
+
+    @cached_property
+    def starts(self) -> Floats:
+        """A number of each bin: where it begins, as far as the range allows."""
+        begins = np.array([max(self.lower, -1e300), *self.edges])
+        ends = np.array([*self.edges, np.inf])
+        low = np.where((begins < self.lower) & (self.lower < ends), self.lower, begins)
+        if self.grid is not None:
+            low = self.grid.value(self.grid.ceil(low))
+        return hold(low, self.precision)
+
+    def variable_names(self) -> tuple[str, ...]:
+        """The names of its variables: the column's, or column=label; then those that say whether it has a value."""
+        flags = (f"{self.name} missing" for _ in self.flags)
+        if self.one_hot:
+            owners: list[list[str]] = [[] for _ in self.variables]
+            bins = [f"from {edge:g}" for edge in self.edges]
+            names = self.categories if self.labelled else [f"below {self.edges[0]:g}", *bins]
+            for label, cell in zip(names, self.cells, strict=True):
+                if cell >= 0:
+                    owners[cell].append(str(label))
+            return (*(f"{self.name}={'|'.join(labels)}" for labels in owners), *flags)
+        label = f"={self.categories[-1]}" if self.kind is Kind.CATEGORICAL else ""
+        return (f"{self.name}{label}", *flags)

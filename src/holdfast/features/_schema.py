@@ -1,0 +1,324 @@
+"""Schema files: a data set's columns, kinds, ranges and what a person can change, as JSON.
+
+A column, of whatever role, may also say ``"protected": true``, ``"label": "number of missed payments"``,
+``"words": {"A151": "rented"}`` of its values or its unit, and ``"reason": {"code": "38", "text": "Serious
+delinquency"}``; each text may be one for each language, ``{"en": "rented", "de": "gemietet"}``: see
+`holdfast.features._notes`.
+
+How the model sees a column follows from its kind and range, unless it has an ``"encoding"``: then that is fixed, and
+whatever else people edit in the file changes no variable of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast._files import read_json
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features._build import Encoding, placed, scaled
+from holdfast.features._columns import Storage
+from holdfast.features._constraints import FeatureConstraints, constrain, in_order, refuse_unknown
+from holdfast.features._feature import Feature
+from holdfast.features._kinds import Direction, Kind, Label, Name
+from holdfast.features._notes import Notes
+from holdfast.features._rules import Rule
+from holdfast.features._serial import feature_from_dict, feature_to_dict
+
+ACTIONABILITY = ("schema", "carla", "free")
+KINDS = ("schema", "carla")
+_DIRECTIONS = {
+    "mutable": Direction.FREE,
+    "immutable": Direction.IMMUTABLE,
+    "increase_only": Direction.INCREASING,
+    "decrease_only": Direction.DECREASING,
+}
+# What a person may edit stands beside the encoding of a column, not in it.
+_EDITED = (
+    "name",
+    "kind",
+    "lower",
+    "upper",
+    "step",
+    "direction",
+    "allowed",
+    "fillable",
+    "cost",
+    "unit",
+)
+_HELP = {
+    "actionability": f"what a person can do: {', '.join(_DIRECTIONS)}",
+    "min, max, step": "the least and the largest value that a change may lead to; changed values are multiples of step",
+    "ordered": "true: the categories stand from low to high, in the order of this file, and may go up or down",
+    "allowed": 'the moves that are possible, [["temporary", "permanent"], ...]; without it, every one',
+    "fillable": "true: a person whose value is missing can state it",
+    "cost, unit": "how much a change counts; what numbers are counted in",
+    "label, words": 'what people call the column and its values: {"en": "housing", "de": "Wohnen"}, {"A151": "rented"}',
+    "protected, reason": 'true: never named to a person; {"code": "38", "text": "Cards used too much"}',
+    "rules": 'linear rules between columns: ["debt <= 2 * income"]',
+    "encoding": "how the model sees the column: leave it as it is",
+}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a schema file says about a data set.
+
+    Examples
+    --------
+    >>> schema = Schema.from_dict({"name": "loans", "target": {"column": "paid", "desirable": 1}, "columns": [
+    ...     {"name": "age", "role": "feature", "kind": "integer", "min": 18, "max": 90, "actionability": "immutable"},
+    ...     {"name": "paid", "role": "target", "kind": "binary", "min": 0, "max": 1}]})
+    >>> schema.target, schema.desirable, schema.feature_names
+    ('paid', 1, ('age',))
+    """
+
+    name: str
+    data_file: str
+    target: str
+    desirable: int | str
+    classes: tuple[tuple[str, str], ...]
+    columns: tuple[Mapping[str, Any], ...]
+    rules: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Schema:
+        """Read a schema file."""
+        return cls.from_dict(read_json(Path(path), "a JSON schema file"), str(path))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], origin: str = "schema") -> Schema:
+        """A schema from the content of its file."""
+        try:
+            target = data.get("target", {"column": ""})
+            columns = tuple(dict(column) for column in data["columns"])
+            for column in columns:
+                _ = column["name"], column["role"] == "auxiliary" or Kind(column["kind"])
+            Notes.from_list(columns).check(())
+            return cls(
+                name=str(data["name"]),
+                data_file=str(data.get("data_file", "")),
+                target=str(target["column"]),
+                desirable=target.get("desirable", 1),
+                classes=tuple((str(k), str(v)) for k, v in target.get("classes", {}).items()),
+                columns=columns,
+                rules=tuple(str(rule) for rule in data.get("rules", ())),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise FileFormatError(
+                f"{origin}: expected a schema with name and columns (name, role, kind), got {what}"
+            ) from error
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns that a model may read: neither the target nor auxiliary ones."""
+        return tuple(column["name"] for column in self._features)
+
+    @property
+    def _features(self) -> list[Mapping[str, Any]]:
+        return [column for column in self.columns if column["role"] == "feature"]
+
+    @property
+    def notes(self) -> Notes:
+        """Which columns are protected, what people call them, and their adverse-action reasons."""
+        return Notes.from_list(self.columns)
+
+    def features(
+        self, *, actionability: str = "schema", kinds: str = "schema"
+    ) -> tuple[Feature, ...]:
+        """The feature columns, not yet scaled or placed; see `FeatureSpace.from_schema` for the arguments."""
+        for argument, value, allowed in (
+            ("actionability", actionability, ACTIONABILITY),
+            ("kinds", kinds, KINDS),
+        ):
+            if value not in allowed:
+                raise InvalidInputError(
+                    f"{argument}: expected one of {list(allowed)}, got {value!r}"
+                )
+        return tuple(_feature(column, actionability, kinds) for column in self._features)
+
+    def encoded(
+        self,
+        actionability: str,
+        kinds: str,
+        scale: str,
+        encoding: Encoding,
+        ordinal: Mapping[Name, Sequence[Label]],
+        constraints: FeatureConstraints,
+    ) -> tuple[Feature, ...]:
+        """The columns of `features` encoded; the scale comes from the file's ranges, whatever `constraints` narrow."""
+        if scale not in ("minmax", "none"):
+            raise InvalidInputError(
+                f"scale: expected 'minmax' or 'none' (a schema has no means), got {scale!r}"
+            )
+        drafts = self.features(actionability=actionability, kinds=kinds)
+        given = [feature.name for feature in drafts if feature.variables]
+        if given and len(given) < len(drafts):
+            raise InvalidInputError(
+                f"columns: expected an 'encoding' in each column or in none, got it in {given}"
+            )
+        labelled = [feature.name for feature in drafts if feature.labelled]
+        refuse_unknown(ordinal, labelled, "ordinal (columns with labels)")
+        if given:
+            return constrain(drafts, constraints, ordinal)
+        features = constrain(
+            [scaled(feature, np.empty(0), scale) for feature in drafts], constraints, ordinal
+        )
+        fills = {
+            column["name"]: column["missing"]
+            for column in self._features
+            if _may_be_missing(column)
+        }
+        stated = {name: pd.Series([] if fill is True else [fill]) for name, fill in fills.items()}
+        categorical = [
+            column["name"] for column in self._features if column["kind"] == Kind.CATEGORICAL
+        ]
+        return placed(features, encoding, stated, ordered=categorical)
+
+
+def schema_document(
+    features: Iterable[Feature],
+    rules: Iterable[Rule],
+    notes: Notes,
+    *,
+    name: str,
+    target: str | None = None,
+    auxiliary: Iterable[str] = (),
+) -> dict[str, Any]:
+    """What goes into a schema file that people can edit: the columns of a space, each with its encoding, and others."""
+    said = {entry["name"]: entry for entry in notes.to_list()}
+    columns = [_column(feature) for feature in features]
+    columns += [{"name": other, "role": "auxiliary"} for other in auxiliary]
+    label = {} if target is None else {"target": {"column": target}}
+    return {
+        "name": name, "help": _HELP, **label, "columns": [column | said.get(column["name"], {}) for column in columns],
+        "rules": [rule.text for rule in rules],
+    }  # fmt: skip
+
+
+def _column(feature: Feature) -> dict[str, Any]:
+    """A column as people edit it, and its encoding apart."""
+    encoding = {key: value for key, value in feature_to_dict(feature).items() if key not in _EDITED}
+    column: dict[str, Any] = {"name": feature.name, "role": "feature", "kind": str(feature.kind)}
+    if feature.labelled:
+        column["categories"] = [{"value": label} for label in feature.categories]
+        column["ordered"] = feature.kind is Kind.ORDINAL
+    else:
+        ends = zip(
+            ("min", "max", "step"), (feature.lower, feature.upper, feature.step), strict=True
+        )
+        column |= {
+            key: None if math.isinf(value) else value for key, value in ends if value is not None
+        }
+    column["actionability"] = next(
+        word for word, way in _DIRECTIONS.items() if way is feature.direction
+    )
+    if feature.allowed is not None:
+        column["allowed"] = [
+            [feature.categories[place] for place in pair] for pair in feature.allowed
+        ]
+    if feature.missing:
+        column |= {"missing": True, "fillable": feature.fillable}
+    return column | {"cost": feature.cost, "unit": feature.unit, "encoding": encoding}
+
+
+def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Feature:
+    """A column as the file says; how the model sees it too where the file has an encoding."""
+    name, kind, encoding = column["name"], Kind(column["kind"]), column.get("encoding")
+    gap = _may_be_missing(column)
+    if encoding is None:
+        if (
+            kinds == "carla"
+            and kind in (Kind.INTEGER, Kind.ORDINAL)
+            and _needed(column, "carla_type") == "continuous"
+        ):
+            kind = Kind.CONTINUOUS
+        encoding = _plain_encoding(column, kind, gap)
+        kind = Kind.ORDINAL if encoding["categories"] and column.get("ordered", False) else kind
+    labels = encoding.get("categories", ())
+    ends = (0.0, len(labels) - 1.0) if labels else (_needed(column, "min"), _needed(column, "max"))
+    step = (
+        None
+        if labels
+        else column.get("step", 1.0 if kind in (Kind.INTEGER, Kind.ORDINAL) else None)
+    )
+    own = {"name": name, "kind": kind, "lower": ends[0], "upper": ends[1], "step": step}
+    try:
+        feature = feature_from_dict({**encoding, **own, "unit": column.get("unit", "")})
+    except InvalidInputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(
+            f"column {name!r}: expected the encoding as it was written, got: {error}"
+        ) from error
+    if gap != bool(feature.missing):
+        raise FileFormatError(
+            f"column {name!r}: expected 'missing' as it was written, got {column.get('missing')!r}"
+        )
+    if feature.labelled and feature.variables:
+        ranked = in_order(feature, [entry["value"] for entry in column.get("categories", ())])
+        feature = ranked if column.get("ordered", feature.kind is Kind.ORDINAL) else feature
+    limits: FeatureConstraints = {"fillable": [name] if column.get("fillable", False) else []}
+    if "allowed" in column:
+        limits["allowed"] = {name: column["allowed"]}
+    if "cost" in column:
+        limits["costs"] = {name: column["cost"]}
+    if feature.variables and "min" in column:
+        limits["ranges"] = {name: ends}
+    return constrain([replace(feature, direction=_direction(column, actionability))], limits)[0]
+
+
+def _may_be_missing(column: Mapping[str, Any]) -> bool:
+    return column.get("missing", False) is not False
+
+
+def _plain_encoding(column: Mapping[str, Any], kind: Kind, gap: bool) -> dict[str, Any]:
+    """What a column says about itself where it says nothing about variables: its labels, and how it is stored."""
+    labels: list[Label] = [_label(entry["value"], kind) for entry in column.get("categories", ())]
+    if kind is Kind.BINARY and not labels:
+        labels = [0, 1]
+    storage = Storage()
+    if labels and isinstance(labels[0], str):
+        storage = Storage(str(pd.Series([labels[0]]).dtype))
+    elif labels or (kind in (Kind.INTEGER, Kind.ORDINAL) and not gap):
+        storage = Storage("float64" if gap else "int64", "integer")
+    return {
+        "variables": (),
+        "categories": labels,
+        "missing": [0.0] if gap else [],
+        "storage": asdict(storage),
+    }
+
+
+def _label(value: object, kind: Kind) -> Label:
+    """Labels as in the data file: text, but the 0 and 1 of a binary column are numbers."""
+    return int(str(value)) if kind is Kind.BINARY and str(value) in ("0", "1") else str(value)
+
+
+def _direction(column: Mapping[str, Any], actionability: str) -> Direction:
+    if actionability == "free":
+        return Direction.FREE
+    if actionability == "carla":
+        return Direction.IMMUTABLE if _needed(column, "carla_immutable") else Direction.FREE
+    given = _needed(column, "actionability")
+    if given not in _DIRECTIONS:
+        raise FileFormatError(
+            f"column {column['name']!r}: expected one of {list(_DIRECTIONS)}, got {given!r}"
+        )
+    return _DIRECTIONS[given]
+
+
+def _needed(column: Mapping[str, Any], key: str) -> Any:
+    if key not in column:
+        raise FileFormatError(
+            f"column {column['name']!r}: expected {key!r} in the schema, got none"
+        )
+    return column[key]

@@ -1,0 +1,221 @@
+"""Who has to accept a point: today's model, or every model in Δ. And which model objects, if one does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._deadline import Deadline
+from holdfast._network import Floats, Network
+from holdfast.bounds import _balls as balls
+from holdfast.importers._model import as_network
+from holdfast.milp._acceptor import Acceptor
+from holdfast.milp._domain import Domain
+from holdfast.verify._attack import attack
+from holdfast.verify._closed_form import ClosedForm
+from holdfast.verify._deciders import Decider, toward
+from holdfast.verify._engine import Engine
+from holdfast.verify._margins import least_margins, rounding_of_margins
+from holdfast.verify._verdict import NOT_ROBUST, ROBUST
+from holdfast.verify._witness import build_witness
+
+# Margins nearer to zero than so many rounding errors are left to fractions by `certify`, which takes its time.
+_HAIRLINE = 2e3
+_RESPONSES = 4
+_NO_LIMIT = Deadline.after(None)
+
+
+class Judge(ABC):
+    """Whoever has to accept a point gives it the target class, with a margin of at least `demand` in the logits."""
+
+    who: ClassVar[str] = "every model in Δ"
+
+    network: Network
+    target: int
+    demand: float = 0.0
+
+    @abstractmethod
+    def accepts(self, points: Floats, deadline: Deadline = _NO_LIMIT) -> NDArray[np.bool_]:
+        """Which points pass, proven."""
+
+    @abstractmethod
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points may well pass, and not so near the edge that proof needs fractions."""
+
+    @abstractmethod
+    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+        """Models that have to accept the point, the worst of them as far as that is soon known; at least one.
+
+        `upper` is how far the variables can rise.
+        """
+
+    def breaker(self, point: Floats, deadline: Deadline) -> Network | None:
+        """A model that rejects the point, if there is any at all beside the critics, given the time."""
+        return None
+
+    def first(self, points: Floats, deadline: Deadline, *, hairline: bool = False) -> int | None:
+        """The first point that passes, proven; without `hairline`, that clears too."""
+        rows = np.arange(points.shape[0]) if hairline else np.flatnonzero(self.clears(points))
+        start, block = 0, 1
+        # Most that clear pass, so that the first few usually hold the answer.
+        while start < rows.size:
+            passed = np.flatnonzero(self.accepts(points[rows[start : start + block]], deadline))
+            if passed.size:
+                return int(rows[start + passed[0]])
+            start, block = start + block, 2 * block
+        return None
+
+    def objections(
+        self, point: Floats, domain: Domain, thorough: Deadline | None = None
+    ) -> list[tuple[float, Network]]:
+        """Models that have to accept the point with their margins there, the most critical first; at least one.
+
+        With a deadline: if any model at all rejects the point, one that does comes first, given the time.
+        """
+        critics = self.weighed(point, self.critics(point, domain.upper))
+        if thorough is not None and critics[0][0] >= 0.0 and not thorough.over:
+            breaker = self.breaker(point, thorough)
+            critics = critics if breaker is None else self.weighed(point, [breaker]) + critics
+        return critics
+
+    def weighed(self, point: Floats, networks: list[Network]) -> list[tuple[float, Network]]:
+        """What each model leaves beyond the demand, negative where it rejects the point; the least first."""
+        margins = [
+            float(least_margins(one, self.target, point[None, :])[0]) - self.demand
+            for one in networks
+        ]
+        return sorted(zip(margins, networks, strict=True), key=itemgetter(0))
+
+    def opening(self, domain: Domain) -> list[Acceptor]:
+        """What is known to have to accept any point, before one has been looked at; else counter-models will tell."""
+        return []
+
+
+@dataclass(frozen=True)
+class Today(Judge):
+    """Today's model alone."""
+
+    who = "today's model"
+
+    network: Network
+    target: int
+    demand: float = 0.0
+
+    def accepts(self, points: Floats, deadline: Deadline = _NO_LIMIT) -> NDArray[np.bool_]:
+        """Which points have the class and the margin."""
+        return self._exceeds(points, np.zeros(points.shape[0]))
+
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """The same by more than rounding could undo."""
+        return self._exceeds(points, rounding_of_margins(self.network, points))
+
+    def _exceeds(self, points: Floats, spare: Floats) -> NDArray[np.bool_]:
+        fine = self.network.predict_index(points) == self.target
+        return np.asarray(
+            fine & (least_margins(self.network, self.target, points) - self.demand >= spare)
+        )
+
+    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+        """Today's model itself."""
+        return [self.network]
+
+    def opening(self, domain: Domain) -> list[Acceptor]:
+        """Today's model is all there is."""
+        return [Acceptor.of(self.network, self.target, self.demand)]
+
+
+def judge_of(decider: Decider, target: int) -> Judge:
+    """Who has to accept a point under any kind of change."""
+    one = toward(decider, target)
+    network = as_network(one.classifier)
+    return (
+        EveryModel(network, target, one)
+        if isinstance(one, Engine)
+        else ClosedFormJudge(network, target, one)
+    )
+
+
+@dataclass(frozen=True)
+class ClosedFormJudge(Judge):
+    """Every model that another kind of change allows: the worst of them is a closed form."""
+
+    network: Network
+    target: int
+    decider: ClosedForm
+
+    def accepts(self, points: Floats, deadline: Deadline = _NO_LIMIT) -> NDArray[np.bool_]:
+        """Which points hold."""
+        return np.asarray(self.decider.settle(points, self.target).verdict == ROBUST)
+
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points hold without the need of fractions."""
+        return np.asarray(self.decider.worst(points, self.target)[0] > 0.0)
+
+    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+        """The worst models for this point."""
+        return self.decider.critics(point, self.target)
+
+
+@dataclass(frozen=True)
+class EveryModel(Judge):
+    """Every model whose parameters lie in Δ."""
+
+    network: Network
+    target: int
+    engine: Engine
+
+    def accepts(self, points: Floats, deadline: Deadline = _NO_LIMIT) -> NDArray[np.bool_]:
+        """Which points are proven Δ-robust."""
+        if deadline.over:
+            return np.zeros(points.shape[0], dtype=np.bool_)
+        return np.asarray(
+            self.engine.settle(points, self.target, deadline=deadline, keep=False).verdict == ROBUST
+        )
+
+    def clears(self, points: Floats) -> NDArray[np.bool_]:
+        """Which points keep a margin under best responses."""
+        if self.engine.ball or not self.network.hidden:
+            still = np.zeros(points.shape[1])
+            reached = np.array([self.weighed(x, self.critics(x, still))[0][0] for x in points])
+        else:
+            reached = np.full(points.shape[0], np.inf)
+            for layers in self.engine.prepared(self.target).layers:
+                reached = np.minimum(reached, attack(layers, points)[0])
+        return np.asarray(reached > _HAIRLINE * rounding_of_margins(self.network, points))
+
+    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+        """For each rival the model in Δ with the least margin over it that best responses reach."""
+        prepared, critics = self.engine.prepared(self.target), []
+        # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
+        signs = np.where((point > 0.0) | ((point == 0.0) & (upper > 0.0)), 1.0, -1.0)
+        for margin, layers in zip(prepared.margins, prepared.layers, strict=True):
+            if self.engine.ball:
+                critics.append(balls.worst(self.network, self.engine.changes, point, margin))
+                continue
+            chosen = np.zeros(0)
+            if layers.hidden:
+                chosen = attack(layers, point[None, :], _RESPONSES)[1][0].astype(np.float64)
+            critics.append(
+                build_witness(self.network, self.engine.radii, margin, point, chosen, signs)
+            )
+        return critics
+
+    def breaker(self, point: Floats, deadline: Deadline) -> Network | None:
+        """The engine's counter-model."""
+        outcome = self.engine.settle(point[None, :], self.target, deadline=deadline, keep=False)
+        return (
+            self.engine.witness(outcome, 0, point, self.target)
+            if outcome.verdict[0] == NOT_ROBUST
+            else None
+        )
+
+    def opening(self, domain: Domain) -> list[Acceptor]:
+        """The interval bound where it is exact."""
+        if not self.engine.ball and self.network.rectified and len(self.network.hidden) <= 1:
+            return [Acceptor.interval(self.network, self.engine.changes, self.target, domain)]
+        return []

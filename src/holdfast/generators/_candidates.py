@@ -1,0 +1,278 @@
+"""Other people's rows as candidates, and the order in which a person meets them.
+
+A candidate is taken as far as the constraints allow: what may not move stays the factual's, the rest becomes the
+candidate's (`FeatureSpace.project`). The distance is what that costs: an immutable column counts nothing, and a column
+that may only rise counts only what it rises by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+
+from holdfast._classifier import Classifier
+from holdfast._given import given_array
+from holdfast._network import Floats
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features._feature import Feature
+from holdfast.features._kinds import Direction
+from holdfast.generators._base import Generator
+from holdfast.generators._memory import remembered
+
+# A tree looks at a few candidates only, unless there are so many columns that most are about as far away.
+_MOST_TREE_COLUMNS = 24
+_FEWEST_FOR_A_TREE = 500
+# For fewer people all distances are sooner computed than a tree is built.
+_FEWEST_TO_ASK_A_TREE = 200
+# Distances are sums in one order in the tree and in another here; closer than this they count as a tie.
+_TIE = 1e-9
+# How many distances are held in memory, and from how many candidates at a time they are computed, so that these stay
+# in the processor's cache for all people.
+_PAIRS = 1_000_000
+_BLOCK = 1024
+# How many candidates are settled at a time.
+_ROWS = 16_384
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Candidates for one target, in the model's variables.
+
+    Parameters
+    ----------
+    space
+        What a person can change.
+    table
+        Rows as they came, candidates among them.
+    settled_table
+        The rows on the grid and in range, so that the distance to them is what a change costs.
+    rows
+        Which rows of the table are candidates: it may be large, and is not copied.
+    """
+
+    space: FeatureSpace
+    table: Floats
+    settled_table: Floats
+    rows: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, points: Floats, space: FeatureSpace) -> Candidates:
+        """All of these points."""
+        return cls(space, points, _settled(points, space), np.arange(len(points)))
+
+    def __len__(self) -> int:
+        return self.rows.size
+
+    def where(self, mask: NDArray[np.bool_]) -> Candidates:
+        """Some of them."""
+        return replace(self, rows=self.rows[mask])
+
+    def points(self, which: Any = slice(None)) -> Floats:
+        """Candidates as they came."""
+        return np.asarray(self.table[self.rows[which]])
+
+    def settled(self, which: Any = slice(None)) -> Floats:
+        """Candidates on the grid and in range."""
+        return np.asarray(self.settled_table[self.rows[which]])
+
+    @property
+    def handed_out_as_they_are(self) -> bool:
+        """Whether nobody's constraints can change a candidate."""
+        features = self.space.features
+        free = all(
+            f.direction is Direction.FREE and not f.restricted and not f.missing for f in features
+        )
+        return free and not self.space.rules and np.array_equal(self.table, self.settled_table)
+
+    def first(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
+        """For each factual the first `k` candidates in order of distance, the earlier candidate first on a tie."""
+        if k < len(self) and len(factuals) >= _FEWEST_TO_ASK_A_TREE and self.by_tree:
+            return self._first_by_tree(factuals, k)
+        people = max(1, _PAIRS // max(1, len(self)))
+        parts = (factuals[start : start + people] for start in range(0, len(factuals), people))
+        return [_least(distances, k) for part in parts for distances in self.distances(part)]
+
+    @property
+    def by_tree(self) -> bool:
+        """Whether the distance is one that a tree knows, and a tree is faster for many people."""
+        useful = 0 < self._free.size <= _MOST_TREE_COLUMNS and len(self) >= _FEWEST_FOR_A_TREE
+        return useful and not self._directed and not self._restricted
+
+    def distances(self, factuals: Floats, subset: Any = slice(None)) -> Floats:
+        """What it costs each person to become like each candidate as far as the constraints allow, in cost_l1."""
+        candidates, near = self.rows[subset], self._near[subset]
+        scaled = factuals[:, self._free] * self._scale[self._free]
+        distance = np.zeros((factuals.shape[0], candidates.size))
+        for start in range(0, candidates.size, _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            if self._free.size:
+                distance[:, rows] = cdist(scaled, near[rows], "cityblock")
+            for variable, sign in self._directed:
+                change = sign * (
+                    self.settled_table[candidates[rows], variable] - factuals[:, variable, None]
+                )
+                distance[:, rows] += self._scale[variable] * np.maximum(change, 0.0)
+        for feature, prices, codes in self._restricted:
+            own = feature.scores(factuals[:, list(feature.variables)]).argmax(axis=1)
+            distance += prices[own[:, None], codes[subset]]
+        return distance
+
+    def _first_by_tree(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
+        reach, neighbours = self._tree.query((factuals * self._scale)[:, self._free], k=k + 1, p=1)
+        result = []
+        for factual, far, near in zip(factuals, reach, neighbours, strict=True):
+            if far[k - 1] < far[k] * (1.0 - _TIE):
+                near = np.sort(near[:k])
+                result.append(
+                    near[np.argsort(self.distances(factual[None], near)[0], kind="stable")]
+                )
+            else:
+                # Others may share the k-th distance, and the tree does not say which of them comes first.
+                result.append(_least(self.distances(factual[None])[0], k))
+        return result
+
+    @cached_property
+    def _scale(self) -> Floats:
+        return np.asarray(self.space.weights / self.space.n_variables)
+
+    @cached_property
+    def _free(self) -> NDArray[np.intp]:
+        """Variables that move both ways."""
+        free = [
+            f for f in self.space.features if f.direction is Direction.FREE and not f.restricted
+        ]
+        return np.array(
+            sorted(variable for feature in free for variable in feature.variables), dtype=np.intp
+        )
+
+    @cached_property
+    def _near(self) -> Floats:
+        """The candidates' variables that move both ways, scaled so that distances are costs."""
+        columns = (
+            self.settled_table[self.rows, variable] * self._scale[variable]
+            for variable in self._free
+        )
+        return np.fromiter(columns, dtype=(np.float64, len(self)), count=self._free.size).T.copy()
+
+    @cached_property
+    def _directed(self) -> list[tuple[int, float]]:
+        """Variables that move one way, with the sign of that way."""
+        signs = {Direction.INCREASING: 1.0, Direction.DECREASING: -1.0}
+        moving = [
+            feature
+            for feature in self.space.features
+            if feature.direction in signs and not feature.listed
+        ]
+        return [
+            (variable, signs[feature.direction])
+            for feature in moving
+            for variable in feature.variables
+        ]
+
+    @cached_property
+    def _restricted(self) -> list[tuple[Feature, Floats, NDArray[np.intp]]]:
+        """Columns some of whose labels cannot be reached: what each move costs, nothing if it cannot be made."""
+        found = []
+        for feature in self.space.features:
+            if (
+                feature.listed
+                and feature.restricted
+                and feature.direction is not Direction.IMMUTABLE
+            ):
+                blocks = feature.blocks
+                change = (
+                    np.abs(blocks[:, None, :] - blocks[None, :, :])
+                    @ self._scale[list(feature.variables)]
+                )
+                codes = feature.scores(self.settled()[:, list(feature.variables)]).argmax(axis=1)
+                found.append((feature, np.where(feature.moves, change, 0.0), codes))
+        return found
+
+    @cached_property
+    def _tree(self) -> Any:
+        return cKDTree(self._near)
+
+
+def _least(distances: Floats, k: int) -> NDArray[np.intp]:
+    """Where the `k` least distances are, in their order, the earlier first on a tie."""
+    if min(k, distances.size) == 0:
+        return np.empty(0, dtype=np.intp)
+    last = min(k, distances.size) - 1
+    # The k-th of a part lies no lower than the k-th of all: a small part leaves a few to look at closely.
+    part = distances[:: max(1, distances.size // (16 * k))]
+    near = np.flatnonzero(distances <= np.partition(part, last)[last])
+    values = distances[near]
+    near = near[values <= np.partition(values, last)[last]]
+    return np.asarray(near[np.argsort(distances[near], kind="stable")[:k]])
+
+
+def read_candidates(candidates: Any, space: FeatureSpace, network: Classifier) -> Floats:
+    """A table of candidates, raw like X, in the model's variables."""
+    try:
+        points = _encoded(candidates, space)
+        network.check_points(points)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"candidates: {str(error).removeprefix('X: ')}") from error
+    if points.shape[0] == 0:
+        raise InvalidInputError("candidates: expected at least one row, got an empty table")
+    return points
+
+
+def read_ahead(generator: Generator, space: FeatureSpace, network: Classifier) -> None:
+    """Read the generator's table now, if it has one, so that the first question takes no longer than the second."""
+    table = generator.example_table()
+    if table is not None and not isinstance(table, FeatureSpace):
+        _settled(read_candidates(table, space, network), space)
+
+
+@remembered
+def _encoded(candidates: Any, space: FeatureSpace) -> Floats:
+    return _frozen(space.encode(candidates))
+
+
+@remembered
+def _settled(points: Floats, space: FeatureSpace) -> Floats:
+    """The points settled; the points themselves where that changes none."""
+    result = points
+    for start in range(0, len(points), _ROWS):
+        rows = slice(start, start + _ROWS)
+        settled = space.settled_points(points[rows])
+        if not np.array_equal(settled, points[rows]):
+            result = points.copy() if result is points else result
+            result[rows] = settled
+    return _frozen(result)
+
+
+def _frozen(points: Floats) -> Floats:
+    """What is remembered must not be written to."""
+    points = points.view()
+    points.flags.writeable = False
+    return points
+
+
+def check_candidates(candidates: Any) -> Any:
+    """A copy of the table as it came, which nobody else can change; or an error for what can be none."""
+    if isinstance(candidates, pd.DataFrame):
+        return candidates.copy()
+    values = given_array(candidates, "candidates").copy()
+    if values.ndim != 2:
+        raise InvalidInputError(
+            f"candidates: expected a table with one row for each, got shape {values.shape}"
+        )
+    return values
+
+
+def accepted_candidates(
+    points: Floats, space: FeatureSpace, network: Classifier, target: int
+) -> Candidates:
+    """Those that today's network gives the target class."""
+    accepted = network.predict_index(points) == target
+    return Candidates.of(points, space).where(accepted)

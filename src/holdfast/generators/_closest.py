@@ -1,0 +1,130 @@
+"""`Closest`: the cheapest point there is that every model in Δ accepts, with a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from holdfast._network import Floats
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features._codec import Rows
+from holdfast.generators._acceptance import Judge, judge_of
+from holdfast.generators._base import Generator, Proposals, Task
+from holdfast.generators._candidates import Candidates, check_candidates, read_candidates
+from holdfast.generators._exact import RowAnswer, answer_rows, search_row
+from holdfast.milp._people import PointLimits
+from holdfast.verify._margins import least_margins
+
+# Candidates are certified in blocks, the nearest first, ever larger ones until enough of them are robust.
+_FIRST, _GROWTH = 64, 4
+# A margin this far below zero is no rounding error.
+_NEARLY = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Closest(Generator):
+    """The cheapest Δ-robust point of the feature space.
+
+    A master problem finds the cheapest point that every counter-model so far accepts; the exact test names the next
+    counter-model, or accepts. `optimality_gap` is 0 where the answer is proven to be the cheapest there is; where time
+    runs out it says how much cheaper another point could be at most. Where no point is robust, that is proven too, and
+    the reason names the constraints in the way.
+
+    Parameters
+    ----------
+    plausible
+        A table of people, raw like X. The answer then lies in the convex hull of the nearest of them that are Δ-robust,
+        each taken as far as the person's constraints allow; None: anywhere in the space.
+    neighbours
+        How many of them span the hull.
+    max_features_changed
+        At most so many columns may change.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> changes = hf.PlausibleChanges(0.1, biases=False)
+    >>> result = explain(net, [[0.7, 0.5]], target=1, changes=changes, generator=Closest())
+    >>> result.counterfactuals.round(4)
+           x0   x1
+    0  0.4091  0.5
+    >>> print(result.verdict[0], result.optimality_gap[0])
+    ROBUST 0.0
+    """
+
+    name = "closest"
+    good_for = (
+        "the cheapest change that every model in Δ accepts, with a proof that none is cheaper"
+    )
+    paper = "holdfast; the hull after Jiang, Lan, Leofante, Rago and Toni 2023, PROPLACE"
+
+    plausible: Any = None
+    neighbours: int = 10
+    max_features_changed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.plausible is not None:
+            object.__setattr__(self, "plausible", check_candidates(self.plausible))
+        limited = ["max_features_changed"] if self.max_features_changed is not None else []
+        self.check_numbers(counts=["neighbours", *limited])
+
+    def propose(self, task: Task) -> Proposals:
+        """The nearest Δ-robust point of each row, with its gap."""
+        if task.decider is None:
+            raise InvalidInputError(
+                "changes: expected PlausibleChanges(delta) for Closest, got None; or take MCE()"
+            )
+        _ = task.network
+        judges = {
+            int(target): judge_of(task.decider, int(target)) for target in np.unique(task.targets)
+        }
+        table = None
+        if self.plausible is not None:
+            table = Candidates.of(
+                read_candidates(self.plausible, task.space, task.network), task.space
+            )
+        return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, table))
+
+    def _answer(
+        self, judges: Mapping[int, Judge], plausible: Candidates | None, task: Task, row: int
+    ) -> RowAnswer:
+        judge, limits = (
+            judges[int(task.targets[row])],
+            PointLimits(max_changed=self.max_features_changed),
+        )
+        if plausible is None:
+            return search_row(task, row, judge, limits)
+        person = task.people.take(np.array([row]))
+        hull = _robust_neighbours(judge, task.space, person, plausible, self.neighbours)
+        if not len(hull):
+            return None, "none of the plausible points is robust within the constraints", np.nan
+        return search_row(task, row, judge, replace(limits, hull=hull))
+
+
+def _robust_neighbours(
+    judge: Judge, space: FeatureSpace, person: Rows, table: Candidates, k: int
+) -> Floats:
+    """The k cheapest robust points among the candidates as this person could become them, (<= k, d)."""
+    factual = person.points[0]
+    order, found = (
+        np.argsort(table.distances(factual[None, :])[0], kind="stable"),
+        np.empty((0, space.n_variables)),
+    )
+    if not space.rules:
+        # Up to rounding, what becomes of a candidate: most are told from it, sooner than they are settled.
+        about = np.clip(table.settled(), *space.bounds_for(person))
+        order = order[least_margins(judge.network, judge.target, about)[order] > -_NEARLY]
+    start, size = 0, _FIRST
+    while start < order.size and len(found) < k:
+        points = np.unique(space.project(table.points(order[start : start + size]), person), axis=0)
+        points = points[space.satisfied(points, person)] if space.rules else points
+        found = np.unique(np.concatenate([found, points[judge.accepts(points)]]), axis=0)
+        start, size = start + size, _GROWTH * size
+    return found[np.argsort(np.abs(found - factual) @ space.weights, kind="stable")][:k]

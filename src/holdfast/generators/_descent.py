@@ -1,0 +1,125 @@
+"""A good answer at little cost: follow the most critical model's slope, then walk back towards cheaper points.
+
+Near a point the most critical model is linear. The cheapest way to please a linear function is to spend on the
+variables with the best slope for their cost, each to its end. Go there, ask again who objects, and repeat until nobody
+does. From an accepted point the same step leads to a cheaper one; walk there as far as the way stays accepted.
+
+An answer found so is no more than a start: its cost is the radius that makes the exact search fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast._deadline import Deadline
+from holdfast._network import Floats, Network
+from holdfast.features import FeatureSpace
+from holdfast.features._codec import Rows
+from holdfast.generators._acceptance import Judge
+from holdfast.milp._domain import Domain
+from holdfast.verify._margins import margin_slopes
+
+_ROUNDS = 16
+# Slopes flatten out on the way: each round asks for so much more.
+_OVERSHOOT = 1.2
+_FRACTIONS = np.array([1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05])
+_WALKS = 8
+_WORTH = 1e-3
+
+
+@dataclass
+class Descent:
+    """One person's search for a start.
+
+    `trail` is what seemed accepted on the way, cheaper and cheaper, none of it proven; `critics` are the models that
+    were the most critical on the way, newest last.
+    """
+
+    judge: Judge
+    space: FeatureSpace
+    person: Rows
+    domain: Domain
+    trail: list[Floats] = field(default_factory=list)
+    critics: list[Network] = field(default_factory=list)
+    cost: float = np.inf
+
+    def run(self, deadline: Deadline) -> None:
+        """Out to an accepted point, and back to cheaper ones."""
+        x, overshoot = self.domain.own, 1.0
+        for _ in range(_ROUNDS):
+            x = self._offer(self._step_from(x, overshoot)[None, :])[0]
+            if self.trail or deadline.over:
+                break
+            overshoot *= _OVERSHOOT
+        for _ in range(_WALKS if self.trail else 0):
+            before, best = self.cost, self.trail[-1]
+            self._offer(best + _FRACTIONS[:, None] * (self._step_from(best, 1.0) - best))
+            # One changed column at a time back towards its own value, as far as the point stays accepted.
+            point, own = self.trail[-1], self.domain.own
+            options = [point[None, :]]
+            for variables in self.domain.features:
+                if (point[variables] != own[variables]).any():
+                    block = np.repeat(point[None, :], _FRACTIONS.size, axis=0)
+                    block[:, variables] += _FRACTIONS[:, None] * (own[variables] - point[variables])
+                    options.append(block)
+            self._offer(np.concatenate(options))
+            if self.cost > before * (1.0 - _WORTH) or deadline.over:
+                break
+
+    def _step_from(self, x: Floats, overshoot: float) -> Floats:
+        """The cheapest point that the model most critical at x would accept if it were linear.
+
+        The own point moved at least cost until gradient . (x - own) >= missing, or as far as it goes.
+        """
+        domain = self.domain
+        margin, worst = self.judge.objections(x, domain)[0]
+        self.critics.append(worst)
+        gradient = margin_slopes(worst, self.judge.target, x[None, :])[1][0]
+        missing = overshoot * max(-(margin + float(gradient @ (domain.own - x))), 0.0) + 1e-6
+        room = np.where(gradient > 0.0, domain.upper - domain.own, domain.own - domain.lower)
+        rate, price, sign = np.abs(gradient), domain.weights.copy(), np.sign(gradient)
+        movable, own_label = (rate > 0.0) & (room > 0.0), {}
+        for group in domain.groups:
+            own, best = int(group[domain.own[group].argmax()]), int(group[gradient[group].argmax()])
+            movable[group] = False
+            if domain.upper[best] > domain.lower[best] and gradient[best] > gradient[own]:
+                movable[best], sign[best], own_label[best] = True, 1.0, own
+                rate[best], price[best], room[best] = (
+                    gradient[best] - gradient[own],
+                    2.0 * domain.weights[best],
+                    1.0,
+                )
+        x, order = domain.own.copy(), np.argsort(-rate / np.maximum(price, 1e-12), kind="stable")
+        for i in order[movable[order]].tolist():
+            if missing <= 0.0:
+                break
+            distance = missing / rate[i]
+            if 0.0 < domain.step[i] < np.inf:
+                distance = np.ceil(distance / domain.step[i] - 1e-9) * domain.step[i]
+            distance = min(distance, room[i])
+            x[i] += sign[i] * distance
+            if i in own_label:
+                x[own_label[i]] -= distance
+            missing -= distance * rate[i]
+        return x
+
+    def _offer(self, points: Floats) -> Floats:
+        """The points as the constraints of each column allow; the cheapest that seems accepted joins the trail."""
+        domain = self.domain
+        # Ranges alone are kept by staying between their ends; all else has to be settled column by column.
+        if not (domain.step.any() or domain.detached.any() or domain.rule_bounds.size):
+            points = np.clip(points, domain.lower, domain.upper)
+        else:
+            points = self.space.project(points, self.person)
+        costs = np.abs(points - domain.own) @ domain.weights
+        better = np.flatnonzero(costs < self.cost)
+        if domain.rule_bounds.size and better.size:
+            better = better[self.space.satisfied(points[better], self.person)]
+        better = better[self.judge.clears(points[better])] if better.size else better
+        if better.size:
+            best = better[costs[better].argmin()]
+            self.cost = float(costs[best])
+            self.trail.append(points[best])
+        return points

@@ -1,0 +1,140 @@
+"""Exact generators work row by row: the same search for each person, side by side on several cores.
+
+Where no point exists, which constraints are in the way? Leave out one kind of constraint at a time and search again.
+Where that brings an answer back, the columns that this answer moves beyond what was allowed are the ones to name.
+Protected attributes stay as they are in all of this: nobody is told that they should be another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import joblib
+import numpy as np
+
+from holdfast._deadline import Deadline
+from holdfast._network import Floats
+from holdfast._progress import no_bar
+from holdfast.features import FeatureSpace
+from holdfast.features._codec import Rows
+from holdfast.features._kinds import Direction, Name
+from holdfast.generators._acceptance import Judge
+from holdfast.generators._base import Proposals, ReasonKind, RecourseReason, Task
+from holdfast.generators._cutting import CuttingPlanes
+from holdfast.milp._people import PointLimits
+
+# Seconds for each kind of constraint left out: an explanation is a courtesy.
+_PATIENCE = 3.0
+# Ranges are widened by so many times their width: a number without any range has no big-M.
+_WIDER = 3.0
+
+# What came of one person: a point or a reason, and a proven lower bound on cost_l1.
+RowAnswer = tuple[Floats | None, str, float]
+
+
+def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
+    """Ask `one` about each row, in parallel if the task says so; `one` has to pickle."""
+    # A progress bar stays in this process.
+    quiet = replace(task, advance=no_bar)
+    if task.n_jobs in (None, 1) or len(task) == 1:
+        answers = map(partial(one, quiet), range(len(task)))
+    else:
+        parallel = joblib.Parallel(n_jobs=task.n_jobs, return_as="generator")
+        answers = parallel(joblib.delayed(one)(quiet, row) for row in range(len(task)))
+    proposals = task.nothing()
+    for row, (point, reason, bound) in enumerate(answers):
+        if point is not None:
+            proposals.points[row] = point
+        proposals.reason[row], proposals.lower_bound[row] = reason, bound
+        task.advance(1)
+    return proposals
+
+
+def search_row(task: Task, row: int, judge: Judge, limits: PointLimits) -> RowAnswer:
+    """The search for one row of a task, and what it proves about cost_l1."""
+    deadline, person = task.deadline(1), task.people.take(np.array([row]))
+    point, bound = CuttingPlanes(judge, task.space, person, limits, deadline).run()
+    reason = ""
+    if point is None and bound == np.inf:
+        why = _what_is_in_the_way(judge, task.space, person, limits, deadline)
+        reason = RecourseReason(
+            ReasonKind.IMPOSSIBLE,
+            f"no point within the constraints is accepted by {judge.who}{why}",
+        )
+    elif point is None:
+        reason = f"no point accepted by {judge.who} was found{' in time' if deadline.over else ''}"
+    return point, reason, bound / task.space.n_variables
+
+
+def _what_is_in_the_way(
+    judge: Judge, space: FeatureSpace, person: Rows, limits: PointLimits, deadline: Deadline
+) -> str:
+    """What would have to give, as the end of a sentence; "" where time ran out before anything was certain."""
+    ways, all_proven = [], True
+    lower, upper = (end[0] for end in space.bounds_for(person))
+    for sentence, wider, fewer, names in _relaxations(space, limits):
+        until = deadline.within(_PATIENCE)
+        if until.over:
+            return ""
+        point, bound = CuttingPlanes(judge, wider, person, fewer, until, any_will_do=True).run()
+        if point is not None:
+            outside = np.flatnonzero((point < lower) | (point > upper))
+            moved = [
+                f.name
+                for f in space.features
+                if f.name in names and np.isin(f.variables, outside).any()
+            ]
+            ways.append(sentence.format(", ".join(map(space.label, moved or names))))
+        all_proven &= point is None and bound == np.inf
+    if ways:
+        return f"; there is one {', or '.join(ways)}"
+    # Named moves, values that stay missing, steps and the ranges of curves are left as they are.
+    kept = (
+        f.allowed is not None or f.missing or (f.step or 1.0) != 1.0 or not f.scaling.linear
+        for f in space.unprotected
+    )
+    apart = " (protected attributes apart)" if space.protected else ""
+    return (
+        f"; leaving out any one kind of constraint{apart} does not help"
+        if all_proven and not any(kept)
+        else ""
+    )
+
+
+def _relaxations(
+    space: FeatureSpace, limits: PointLimits
+) -> Iterator[tuple[str, FeatureSpace, PointLimits, list[Name]]]:
+    """The question with one kind of constraint left out: how to say so, and the columns that it binds."""
+    open_to_all = space.unprotected
+    fixed = [f.name for f in open_to_all if f.direction is Direction.IMMUTABLE]
+    directed = [
+        f.name for f in open_to_all if f.direction in (Direction.INCREASING, Direction.DECREASING)
+    ]
+    # Outside its range a curve may have no values.
+    finite = [f for f in open_to_all if not f.labelled and np.isfinite([f.lower, f.upper]).all()]
+    numbers = [f for f in finite if f.scaling.linear]
+    kept = [rule for rule in space.rules if set(rule.names) & set(map(str, space.protected))]
+    for names, sentence in (
+        (fixed, "if {} (immutable) may change"),
+        (directed, "if {} may move both ways"),
+    ):
+        if names:
+            yield sentence, space.constrained(free=names), limits, names
+    if numbers:
+        reach = {f.name: _WIDER * (f.upper - f.lower) for f in numbers}
+        ranges = {f.name: (f.lower - reach[f.name], f.upper + reach[f.name]) for f in numbers}
+        yield "if {} may leave the range", space.constrained(ranges=ranges), limits, [*ranges]
+    if len(kept) < len(space.rules):
+        texts = ", ".join(repr(rule.text) for rule in space.rules if rule not in kept)
+        yield f"without the rules {texts}", space.constrained(rules=kept), limits, []
+    if limits.max_changed is not None:
+        yield (
+            f"with more than {limits.max_changed} columns changed",
+            space,
+            replace(limits, max_changed=None),
+            [],
+        )
+    if limits.hull is not None:
+        yield "outside the hull of plausible points", space, replace(limits, hull=None), []

@@ -1,0 +1,211 @@
+"""`explain`: ask a generator, then hold everything against what it proposes: units, constraints, the class, and Δ."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast._progress import progress_bar
+from holdfast._scored import Scored, Tally
+from holdfast.changes import Changes
+from holdfast.errors import HoldfastError, HoldfastWarning
+from holdfast.features import FeatureSpace
+from holdfast.features._kinds import Direction
+from holdfast.generators._base import Generator, Proposals, ReasonKind, RecourseReason, Task
+from holdfast.generators._candidates import check_candidates, read_candidates
+from holdfast.generators._density import density_of
+from holdfast.generators._reading import read_question
+from holdfast.generators._recourse import Recourse, sentence_list
+
+# With fewer rows most generators are done before a bar could be read.
+_LONG_TABLE = 20
+
+
+def explain(
+    model: object,
+    X: Any,
+    *,
+    target: Any,
+    changes: Changes | None = None,
+    generator: Generator,
+    space: FeatureSpace | None = None,
+    data: Any = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    threshold: Any = None,
+) -> Recourse:
+    """What each person could change to get the target class, and whether that survives retraining.
+
+    Parameters
+    ----------
+    model
+        Anything `load_network` takes.
+    X
+        The people: a DataFrame in the caller's units, or an array with one column for each feature of the space, or
+        without a space one for each variable of the model.
+    target
+        The class wanted: one label, or one for each row.
+    changes
+        Δ. Every counterfactual is certified under it, whatever the generator says; without it there are no verdicts.
+    generator
+        How to look for an answer; ``holdfast methods`` lists them.
+    space
+        Columns, units and what a person can change. Without it: that of the model's preprocessing, where the generator
+        has candidates to take the ranges from; else the model's own variables, free and unbounded.
+    data
+        People to hold the answers against, a table raw like X, such as the training table; by default the one that the
+        generator has, unless its answers are rows of it. A `HoldfastWarning` says how many answers lie far off it:
+        those whose local outlier factor is more than 1.25 times that of the person and of 99% of the table's rows.
+    seed
+        For whatever is random in the generator.
+    time_limit
+        Seconds for each row: for the search, and as many again for the certificate of what it found. What counts is the
+        CPU time of the thread or process that works on the row, so that a busy machine or `n_jobs` costs no answers.
+        Generators that work on many rows at once share out the seconds of all of them.
+    n_jobs
+        How many rows at once, for generators that work row by row; as in joblib.
+    progress
+        Show a progress bar on stderr; by default on long tables if stderr is a terminal.
+    threshold
+        The probability from which on the model's user says class 1, or one for each of several classes; see
+        `load_model`. By default as the model itself predicts.
+
+    Returns
+    -------
+    Recourse
+        One entry for each row of X, in its order and with its index. A row without an answer says why; so does a row
+        that has the target class already.
+
+    Examples
+    --------
+    >>> from holdfast.generators import NNCE, RNCE
+    >>> from holdfast import Network, PlausibleChanges
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> people = [[0.7, 0.5], [0.2, 0.6]]
+    >>> others = [[0.7, 0.7], [0.6, 0.9], [0.3, 0.3]]
+    >>> changes = PlausibleChanges(0.1, biases=False)
+    >>> nearest = explain(net, people, target=1, changes=changes, generator=NNCE(others))
+    >>> nearest.to_frame()[["x0", "x1", "found", "verdict"]]
+        x0   x1  found     verdict
+    0  0.7  0.7   True  NOT_ROBUST
+    1  NaN  NaN  False        None
+    >>> nearest.reason[1]
+    'already classified as 1'
+    >>> robust = explain(net, people, target=1, changes=changes, generator=RNCE(others))
+    >>> robust.to_frame()[["x0", "x1", "verdict"]].head(1)
+        x0   x1 verdict
+    0  0.6  0.9  ROBUST
+    """
+    task = read_question(
+        model, X, target=target, changes=changes, generator=generator, space=space, seed=seed, time_limit=time_limit,
+        n_jobs=n_jobs, threshold=threshold,
+    )  # fmt: skip
+    tally = getattr(task.classifier, "tally", Tally())
+    before = replace(tally)
+    proposals = _known_beforehand(task)
+    rows = np.flatnonzero(np.array(proposals.reason) == "")
+    with progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE) as advance:
+        if rows.size:
+            asked = generator.propose(replace(task.take(rows), advance=advance))
+            lengths = {
+                len(asked.reason),
+                len(asked.optimality_gap),
+                len(asked.lower_bound),
+                rows.size,
+            }
+            if asked.points.shape != proposals.points[rows].shape or len(lengths) > 1:
+                raise HoldfastError(
+                    f"{type(generator).__name__}: expected a proposal for each of {rows.size} rows, "
+                    f"got points of shape {asked.points.shape}"
+                )
+            proposals.put(rows, asked)
+    result = finish(task, proposals)
+    _warn_of_far_answers(task, result, generator, data)
+    return replace(result, calls=tally.since(before), generator=generator)
+
+
+def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, data: Any) -> None:
+    """Say how many answers lie where there are hardly any data, if there is a table to tell."""
+    table = None if data is None else check_candidates(data)
+    if data is None and not getattr(generator, "base", generator).keeps_to_rows:
+        table = generator.example_table()
+    if table is None or isinstance(table, FeatureSpace) or not result.found.any():
+        return
+    rows = result.answered
+    density = density_of(read_candidates(table, task.space, task.classifier))
+    far = (
+        0
+        if density is None
+        else int(density.far_off(result.points[rows], task.factuals[rows]).sum())
+    )
+    if far:
+        warnings.warn(
+            f"{far} of {rows.size} answers lie far off the data: their local outlier factor is more than 1.25 times "
+            "that of the person and of 99% of the table's rows. Points off the data break more often when models are "
+            "retrained; RNCE(X) and Closest(plausible=X) keep to rows",
+            HoldfastWarning,
+            stacklevel=3,
+        )
+
+
+def _known_beforehand(task: Task) -> Proposals:
+    """Why rows need no search: they have the target class already, or nothing about them can change."""
+    proposals = task.nothing()
+    lower, upper = task.space.bounds_for(task.people)
+    for row in np.flatnonzero((lower == upper).all(axis=1)):
+        fixed = [
+            task.space.label(f.name)
+            for f in task.space.unprotected
+            if f.direction is Direction.IMMUTABLE
+        ]
+        of_them = f" ({', '.join(fixed)} immutable)" if fixed else ""
+        proposals.reason[row] = RecourseReason(
+            ReasonKind.FIXED, f"{of_them}, and today's class is another"
+        )
+    for row in np.flatnonzero(task.classifier.predict_index(task.factuals) == task.targets):
+        label = str(task.classifier.classes[task.targets[row]])
+        proposals.reason[row] = RecourseReason(ReasonKind.ACCEPTED, label)
+    return proposals
+
+
+def finish(task: Task, proposals: Proposals) -> Recourse:
+    """Express what was proposed in the caller's units, drop what breaks a constraint or has another class, certify."""
+    reason = list(proposals.reason)
+    for row in np.flatnonzero(~proposals.found).tolist():
+        reason[row] = reason[row] or "the method found no counterfactual"
+    rows = np.flatnonzero(proposals.found)
+    people = task.people.take(rows)
+    points, frame = task.space.settle(proposals.points[rows], people, index=task.frame.index[rows])
+    scored = task.classifier if isinstance(task.classifier, Scored) else None
+    if scored is not None and scored.decode is not None and rows.size:
+        # Of the rows that share an encoding, the one that a model which reads rows was asked about, where allowed.
+        asked = scored.decode(points).set_axis(frame.index, axis=0)
+        fine = task.space.satisfied(asked, people)
+        frame = asked if fine.all() else asked.where(pd.Series(fine, index=frame.index), frame)
+    kept = task.space.satisfied(frame, people)
+    for i in np.flatnonzero(~kept).tolist():
+        broken = task.space.violations(frame.iloc[[i]], people.take(np.array([i])))[0]
+        reason[rows[i]] = f"the point found breaks a constraint: {sentence_list(broken)}"
+    classes = task.classifier.predict_index(points)
+    other = kept & (classes != task.targets[rows])
+    for i in np.flatnonzero(other).tolist():
+        label = task.classifier.classes[classes[i]]
+        reason[rows[i]] = (
+            f"the point found is classified as {label} once it is expressed in the caller's units"
+        )
+    doubts = [""] * rows.size if scored is None else scored.doubts(points, frame, classes)
+    for i, doubt in enumerate(doubts):
+        reason[rows[i]] = reason[rows[i]] or doubt
+    good = np.flatnonzero(kept & ~other & (np.array(doubts) == ""))
+    answers = np.full(proposals.points.shape, np.nan)
+    answers[rows[good]] = points[good]
+    bounds = proposals.lower_bound, proposals.optimality_gap
+    return Recourse.judged(
+        task, answers, frame.iloc[good], reason, task.deadline(good.size), *bounds
+    )

@@ -1,0 +1,56 @@
+"""`MCE`: the nearest point that today's model accepts, by mixed-integer programming."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.generators._acceptance import Judge, Today
+from holdfast.generators._base import Generator, Proposals, Task
+from holdfast.generators._exact import RowAnswer, answer_rows, search_row
+from holdfast.milp._people import NO_LIMITS
+
+
+@dataclass(frozen=True)
+class MCE(Generator):
+    """The cheapest change that today's model accepts, proven so.
+
+    Says nothing about tomorrow's model: `Robust(MCE())` is the paper's MCE-R, and `Closest` the nearest robust point.
+
+    Parameters
+    ----------
+    margin
+        How far, in logits, the target class has to lie above every other.
+    raise_by
+        How much more margin a round of `Robust` asks for; later rounds ask for more at a time.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> result = explain(net, [[0.7, 0.5]], target=1, changes=None, generator=MCE(margin=0.1))
+    >>> round(float(result.cost_l1[0]), 4), bool(result.optimality_gap[0] < 1e-6)
+    (0.15, True)
+    """
+
+    name = "mce"
+    good_for = "the cheapest change that today's model accepts, as a yardstick; not robust"
+    paper = (
+        "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
+    )
+    uses_changes = False
+    raises = "margin"
+
+    margin: float = 0.0
+    raise_by: float = 0.1
+
+    def __post_init__(self) -> None:
+        self.check_numbers(positive=["raise_by"], non_negative=["margin"])
+
+    def propose(self, task: Task) -> Proposals:
+        """The nearest accepted point of each row, with its gap."""
+        return answer_rows(task, self._answer)
+
+    def _answer(self, task: Task, row: int) -> RowAnswer:
+        judge: Judge = Today(task.network, int(task.targets[row]), self.margin)
+        return search_row(task, row, judge, NO_LIMITS)

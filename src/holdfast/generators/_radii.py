@@ -1,0 +1,123 @@
+"""How far the model may move before each piece of advice can break, in agreement with the verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast._classifier import Classifier
+from holdfast._network import Floats, Network
+from holdfast.changes import Changes, PlausibleChanges
+from holdfast.errors import HoldfastError
+from holdfast.verify import Verdict
+
+if TYPE_CHECKING:
+    from holdfast.generators._recourse import Recourse
+
+RADIUS_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Radii:
+    """For each row: proven safe for every size < `lower`; a counter-model exists at `upper`; nan where not known.
+
+    `measured` is `lower` before the verdicts had their say. `along` is the kind of change that they are measured along,
+    whatever its size. `unknown` says why there are none, in a sentence; "" where there are.
+    """
+
+    lower: Floats
+    upper: Floats
+    measured: Floats
+    along: Changes
+    unknown: str = ""
+
+    @property
+    def slack(self) -> float:
+        """How far a true radius may lie above `lower`: the tolerance of the search, or more where it gave up early."""
+        known = np.isfinite(self.upper)
+        return max(
+            float(np.max(self.upper[known] - self.measured[known], initial=0.0)), RADIUS_TOLERANCE
+        )
+
+    @property
+    def known(self) -> bool:
+        """Whether radii were computed."""
+        return not self.unknown
+
+
+def radii_of(recourse: Recourse, unwanted: str = "") -> Radii:
+    """The certified radii of the rows with an answer; `unwanted` says why none are to be computed."""
+    n, along = len(recourse), measured_along(recourse.changes)
+    nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan), along)
+    unknown = unwanted or why_no_radius(recourse.classifier, along)
+    rows = recourse.answered
+    if unknown or not rows.size:
+        return replace(nothing, unknown=unknown)
+    # Many people may be told the same.
+    asked = np.column_stack([recourse.points[rows], recourse.targets[rows]])
+    _, firsts, places = np.unique(asked, axis=0, return_index=True, return_inverse=True)
+    radius = recourse.certified_radius(rows[firsts])
+    measured, upper = nothing.measured.copy(), nothing.upper.copy()
+    measured[rows], upper[rows] = radius.lower[places.ravel()], radius.upper[places.ravel()]
+    return replace(nothing, lower=_in_agreement(recourse, measured), upper=upper, measured=measured)
+
+
+def measured_along(changes: Changes | None) -> Changes:
+    """The kind of change that radii are measured along; those by layer or by parameter by one radius for all."""
+    if changes is None:
+        return PlausibleChanges(1.0)
+    if isinstance(changes, PlausibleChanges):
+        return PlausibleChanges(1.0, changes.norm, bool(changes.biases))
+    return changes
+
+
+def why_no_radius(classifier: Classifier, along: Changes) -> str:
+    """Why no certified radius of this classifier is known along this kind of change; "" where there is one."""
+    if not isinstance(along, PlausibleChanges):
+        return ""
+    if not isinstance(classifier, Network):
+        return "No set of plausible models was stated, and a model known by its scores alone has no other radius."
+    if not classifier.rectified:
+        return (
+            "No certified radius is known for a model with a hidden layer that has no activation, so there is "
+            "no curve over delta; the verdicts stand."
+        )
+    if classifier.hidden and along.norm != np.inf:
+        return (
+            "With hidden layers a certified radius is known for changes in the norm ∞ only, not in norm "
+            f"{along.norm:g}, so there is no curve over delta; the verdicts stand."
+        )
+    return ""
+
+
+def least_radius(changes: Changes | None) -> float | None:
+    """The least radius where layers or parameters have their own, else None."""
+    return (
+        changes.least
+        if isinstance(changes, PlausibleChanges) and isinstance(changes.delta, tuple)
+        else None
+    )
+
+
+def _in_agreement(recourse: Recourse, lower: Floats) -> Floats:
+    """The radii with what the verdicts prove beside them; what is UNKNOWN is never counted as safe.
+
+    A radius is found to within a tolerance, a verdict is not: advice that is ROBUST at a size is safe for every size up
+    to and including it.
+    """
+    if recourse.changes is None:
+        return lower
+    several, most = least_radius(recourse.changes), recourse.changes.size
+    least = most if several is None else several
+    broken, undecided = recourse.verdict == Verdict.NOT_ROBUST, recourse.verdict == Verdict.UNKNOWN
+    if (lower[broken] > most).any():
+        row = int(np.flatnonzero(broken)[np.argmax(lower[broken])])
+        raise HoldfastError(
+            f"row {row}: its radius contradicts its counter-model; please report this as a bug"
+        )
+    result = lower.copy()
+    result[recourse.robust] = np.maximum(lower[recourse.robust], np.nextafter(least, np.inf))
+    result[undecided] = np.minimum(lower[undecided], most)
+    return result

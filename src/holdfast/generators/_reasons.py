@@ -1,0 +1,192 @@
+"""The main reasons for a refusal: which details count most against a person.
+
+    what the margin would win  =  margin(x with one column as accepted people have it) - margin(x)
+
+for each column that the person can change, as far as the person can get there; where none of these counts, for the
+others. Accepted people have the median of a column, or its commonest label. A protected attribute is never a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._network import Floats
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features._codec import Rows, differs
+from holdfast.features._describe import readable
+from holdfast.features._feature import Feature
+from holdfast.features._kinds import Kind
+from holdfast.generators._recourse import Recourse
+from holdfast.verify._margins import least_margins
+
+# So many people tell what is usual; more of them would not change it.
+_ENOUGH = 5000
+
+
+@dataclass(frozen=True)
+class Against:
+    """A detail that counts against a person: its value, that of accepted people, and the margin that this would win.
+
+    `usual` is as near to that of accepted people as the person can get; where it is not `within_reach`, they cannot.
+    """
+
+    feature: Feature
+    own: float
+    usual: float
+    margin: float
+    within_reach: bool = True
+
+
+def main_reasons(
+    recourse: Recourse, accepted: Any = None, *, language: str = "en", most: int | None = None
+) -> pd.DataFrame:
+    """What counts most against each person who was refused, with advice or without, as a table.
+
+    Parameters
+    ----------
+    recourse
+        What `explain` returned.
+    accepted
+        A table of people to learn from what accepted ones have; the model says which of them it accepts. Without it:
+        the generator's candidates, else the answers themselves, else the middle of each column's range.
+    language
+        The language of `text`.
+    most
+        At most so many reasons for each person.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With the people's index, the weightiest reason first: `column`, `code` and `text` of its adverse-action reason
+        (its label where it has none), `value`, `usual` (what accepted people have, as far as the person can get
+        there), `margin` (what the margin would win) and `within_reach`: whether the person can change it. What they
+        cannot change is named only where nothing else counts. Whoever is accepted has no row, and neither has someone
+        against whom no column counts by itself.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> people = pd.DataFrame({"debt": [9000, 1000, 2000], "savings": [0, 5000, 3000], "age": [20, 50, 40]})
+    >>> space = hf.FeatureSpace.from_frame(people, protected="age", reasons={"debt": ("19", "Too much debt")})
+    >>> network = hf.Network([[[-2.0, 1.0, 1.0]]], [[0.0]])
+    >>> advice = hf.explain(network, people.head(1), target=1, generator=hf.NNCE(people), space=space)
+    >>> main_reasons(advice)[["column", "code", "text", "value", "usual", "margin"]]
+        column code           text  value  usual  margin
+    0     debt   19  Too much debt  9,000  1,500   1.875
+    0  savings             savings      0  4,000   0.800
+    """
+    rows, notes = np.arange(len(recourse)), recourse.space.notes
+    table = []
+    for row, counted in zip(rows, against(recourse, rows, accepted), strict=True):
+        for one in counted[:most]:
+            name = one.feature.name
+            reason = notes.reason(name, language)
+            said = (
+                ("", notes.label(name, language)) if reason is None else (reason.code, reason.text)
+            )
+            values = (readable(one.feature, number, notes) for number in (one.own, one.usual))
+            table.append((row, name, *said, *values, one.margin, one.within_reach))
+    names = ["row", "column", "code", "text", "value", "usual", "margin", "within_reach"]
+    frame = pd.DataFrame(table, columns=names)
+    return frame.set_index(recourse.factuals.index[frame.pop("row").to_numpy(dtype=np.intp)])
+
+
+def against(
+    recourse: Recourse, rows: NDArray[np.intp], accepted: Any = None
+) -> list[list[Against]]:
+    """For each of these rows what counts against the person, the weightiest first; nothing for who is accepted.
+
+    Where nothing counts that the person can change, it is what they cannot change: a refusal has reasons.
+    """
+    space, targets = recourse.space, recourse.targets[rows]
+    own = recourse.people.take(rows)
+    refused = recourse.classifier.predict_index(own.points) != targets
+    usual = np.empty(own.numbers.shape)
+    for target in np.unique(targets).tolist():
+        usual[targets == target] = _usual(recourse, target, accepted)
+    wanted = space.encode_numbers(np.where(np.isnan(usual), own.numbers, usual))
+    counted: list[list[Against]] = [[] for _ in rows]
+    for within_reach in (True, False):
+        places = np.flatnonzero(refused & np.array([not mine for mine in counted], dtype=np.bool_))
+        if places.size:
+            numbers = space.nearest_numbers(wanted[places], own.take(places), directed=within_reach)
+            for place, one in _won(
+                recourse, own.take(places), numbers, targets[places], within_reach
+            ):
+                counted[places[place]].append(one)
+    return [sorted(mine, key=lambda one: -one.margin) for mine in counted]
+
+
+def _won(
+    recourse: Recourse, own: Rows, numbers: Floats, targets: NDArray[np.intp], within_reach: bool
+) -> Iterator[tuple[int, Against]]:
+    """For each unprotected column and row: what the margin wins if this column alone is as in `numbers`."""
+    space, there = recourse.space, recourse.space.encode_numbers(numbers)
+    today = least_margins(recourse.classifier, targets, own.points)
+    for i, feature in enumerate(space.features):
+        moved = np.flatnonzero(differs(numbers[:, i], own.numbers[:, i]))
+        if feature.name in space.protected or not moved.size:
+            continue
+        points, columns = (
+            own.points[moved],
+            [*feature.variables, *(flag[0] for flag in feature.flags)],
+        )
+        points[:, columns] = there[moved][:, columns]
+        won = least_margins(recourse.classifier, targets[moved], points) - today[moved]
+        for place, margin in zip(moved.tolist(), won.tolist(), strict=True):
+            if margin > 0.0:
+                yield (
+                    place,
+                    Against(
+                        feature, own.numbers[place, i], numbers[place, i], margin, within_reach
+                    ),
+                )
+
+
+def _usual(recourse: Recourse, target: int, accepted: Any) -> Floats:
+    """What accepted people have in each column; nan where nobody knows."""
+    people: Floats = np.empty((0, len(recourse.space.features)))
+    for numbers in _people(recourse, target, accepted):
+        people = numbers[
+            recourse.classifier.predict_index(recourse.space.encode_numbers(numbers)) == target
+        ]
+        if len(people):
+            break
+        if accepted is not None:
+            label = recourse.classifier.classes[target]
+            raise InvalidInputError(
+                f"accepted: expected people whom the model gives class {label}, got none"
+            )
+    usual = np.full(len(recourse.space.features), np.nan)
+    for i, feature in enumerate(recourse.space.features):
+        known, ordered = (
+            people[~np.isnan(people[:, i]), i],
+            feature.kind not in (Kind.CATEGORICAL, Kind.BINARY),
+        )
+        if ordered:
+            usual[i] = np.median(known) if known.size else (feature.lower + feature.upper) / 2.0
+        elif known.size:
+            usual[i] = np.bincount(known.astype(np.intp)).argmax()
+    return np.where(np.isfinite(usual), usual, np.nan)
+
+
+def _people(recourse: Recourse, target: int, accepted: Any) -> Iterator[Floats]:
+    """Tables of people of whom some may be accepted, the best one first."""
+    space, table = recourse.space, accepted
+    if table is None and recourse.generator is not None:
+        table = recourse.generator.example_table()
+    if table is not None and not isinstance(table, FeatureSpace):
+        some = np.unique(np.linspace(0, len(table) - 1, min(len(table), _ENOUGH)).astype(np.intp))
+        yield space.numbers(
+            table.iloc[some] if isinstance(table, pd.DataFrame) else np.asarray(table)[some]
+        )
+    answers = np.flatnonzero(recourse.found & (recourse.targets == target))
+    if answers.size:
+        yield space.numbers(recourse.counterfactuals.iloc[answers])

@@ -1,0 +1,424 @@
+"""`Recourse`: advice, row by row, judged; whether a generator, a file or a ledger had it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast._classifier import Classifier
+from holdfast._deadline import Deadline
+from holdfast._given import given_floats, given_row
+from holdfast._network import Floats, Network
+from holdfast._scored import Tally
+from holdfast._shown import HEAD, Shown, Summary, draw
+from holdfast.changes import Changes
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features._codec import Rows, Table
+from holdfast.generators._base import Generator, ReasonKind, RecourseReason, Task
+from holdfast.generators._moves import Move, change_table, moves
+from holdfast.generators._radii import Radii, radii_of
+from holdfast.generators._reading import own_variables, read_people
+from holdfast.importers import Model, load_model
+from holdfast.verify import Certificates, CertifiedRadius, Verdict
+from holdfast.verify._certify import certify_points
+from holdfast.verify._deciders import Decider, decider_for
+from holdfast.verify._radius import radius_of_points
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from holdfast.presentation.letters import Letter
+    from holdfast.presentation.letters._compose import LetterOptions
+    from holdfast.presentation.report._write import ReportOptions
+
+# Solvers and sums round: a relative gap below this is none.
+_NO_GAP = 1e-9
+_MANY = 3
+_NO_LIMIT = Deadline.after(None)
+
+
+@dataclass(frozen=True, eq=False)
+class Recourse(Shown):
+    """What each person could change, in the order and with the index of the table that was asked about.
+
+    Attributes
+    ----------
+    counterfactuals
+        The caller's columns and units; missing values in the rows without an answer. Columns that the model does not
+        read are as they were.
+    found
+        Which rows have an answer.
+    reason
+        Why a row has none, a `RecourseReason`: a sentence with a kind, "" where there is nothing to say. It starts with
+        "proven: " where no answer can exist.
+    cost_l1
+        The mean absolute change over the model's variables; nan where there is no answer.
+    verdict
+        A `Verdict` for each answer; None where there is no answer, or no Δ to hold it against.
+    optimality_gap
+        How far, relatively, the cost may lie above the least possible; 0 proven, nan where the method proves nothing.
+    lower_bound
+        A proven lower bound on `cost_l1`; nan where there is none.
+    factuals
+        The caller's table.
+    points
+        The answers as the network sees them; rows of nan where there is none.
+    targets
+        The class each row was to get, an index of ``network.classes``.
+    certificates
+        The proofs and counter-models behind the verdicts, of the rows with an answer only.
+    calls
+        How often a model that is no network was asked, `calls` and `rows`: what a service may charge for.
+    generator
+        How the answers were looked for; None where they came as a table.
+    """
+
+    counterfactuals: pd.DataFrame
+    found: NDArray[np.bool_]
+    reason: NDArray[Any]
+    cost_l1: Floats
+    verdict: NDArray[Any]
+    optimality_gap: Floats
+    lower_bound: Floats
+    factuals: pd.DataFrame
+    points: Floats
+    targets: NDArray[np.intp]
+    model: Model
+    space: FeatureSpace
+    changes: Changes | None
+    certificates: Certificates | None
+    calls: Tally = field(default_factory=Tally)
+    generator: Generator | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: object,
+        points: ArrayLike,
+        factuals: Table,
+        *,
+        target: Any,
+        space: FeatureSpace | None = None,
+        threshold: Any = None,
+    ) -> Recourse:
+        """Points of another library, or from a file, beside their factuals; judged by `under`, whatever they are.
+
+        Parameters
+        ----------
+        model
+            Today's model; anything `load_network` takes.
+        points
+            (n, d) in the model's variables, a row of nan where there is no answer.
+        factuals
+            The people, in the same order: a DataFrame in the caller's units, or points.
+        target
+            The class wanted: one label, or one for each row.
+        space
+            Columns, units and what a person can change; without it the model's own variables, free and unbounded.
+        threshold
+            As for `explain`.
+
+        Examples
+        --------
+        >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+        >>> answers = Recourse.of(net, [[0.5, 0.75], [np.nan, np.nan]], [[0.5, 0.25], [0.9, 0.1]], target=1)
+        >>> answers.found
+        array([ True, False])
+        """
+        loaded = load_model(model, threshold)
+        space = own_variables(loaded, factuals) if space is None else space
+        values = given_floats(points, "points").copy()
+        if (
+            values.ndim != 2
+            or not values.shape[1]
+            == space.n_variables
+            == loaded.in_space(space).classifier.n_features
+        ):
+            raise InvalidInputError(
+                f"points: expected a table with {space.n_variables} columns, one for each variable of the model and of "
+                f"the space, got shape {values.shape}"
+            )
+        if np.shape(factuals)[0] != values.shape[0]:
+            raise InvalidInputError(
+                f"factuals: expected one for each of the {values.shape[0]} rows, got {np.shape(factuals)[0]}"
+            )
+        missing = np.isnan(values)
+        wrong = np.flatnonzero(
+            (missing.any(axis=1) & ~missing.all(axis=1)) | np.isinf(values).any(axis=1)
+        )
+        if wrong.size:
+            raise InvalidInputError(
+                f"points: expected finite numbers, or a whole row of nan, got row {wrong[0]} otherwise"
+            )
+        frame = factuals if isinstance(factuals, pd.DataFrame) else space.decode(factuals)
+        rows = np.flatnonzero(~missing.any(axis=1))
+        answers = space.decode(values[rows], factuals=frame.iloc[rows])
+        task = read_people(loaded, frame, space, target=target)
+        return cls.judged(task, values, answers, [""] * len(values))
+
+    @classmethod
+    def judged(
+        cls,
+        task: Task,
+        points: Floats,
+        frame: pd.DataFrame,
+        reason: Sequence[str],
+        deadline: Deadline = _NO_LIMIT,
+        lower_bound: Floats | None = None,
+        optimality_gap: Floats | None = None,
+    ) -> Recourse:
+        """Answers to the people of a task, measured and certified here, whoever made them.
+
+        Parameters
+        ----------
+        points
+            (n, d), a row of nan where there is no answer.
+        frame
+            The rows with an answer in the caller's columns.
+        lower_bound, optimality_gap
+            What is proven about the costs; neither is believed beyond what the costs themselves say.
+        """
+        n, found = len(task), np.asarray(~np.isnan(points).any(axis=1))
+        rows = np.flatnonzero(found)
+        cost, unknown = np.full(n, np.nan), np.full(n, np.nan)
+        cost[rows] = task.space.cost_l1(points[rows], task.people.take(rows))
+        lower = (
+            unknown
+            if lower_bound is None
+            else np.where(found, np.minimum(lower_bound, cost), lower_bound)
+        )
+        gap = np.divide(
+            cost - lower, cost, where=cost > 0.0, out=np.where(np.isnan(cost - lower), np.nan, 0.0)
+        )
+        gap = np.where(gap < _NO_GAP, 0.0, gap)
+        gap = gap if optimality_gap is None else np.fmax(gap, optimality_gap)
+        answers = frame.set_axis(pd.Index(rows), axis=0).reindex(np.arange(n))
+        table = task.frame.copy()
+        for name in task.space.names:
+            table[name] = answers[name].array
+        sentences = np.empty(n, dtype=object)
+        for row, text in enumerate(reason):
+            sentences[row] = (
+                text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text)
+            )
+        certificates, verdict = _judged(task.decider, points, task.targets, deadline)
+        return cls(
+            counterfactuals=table,
+            found=found,
+            reason=sentences,
+            cost_l1=cost,
+            verdict=verdict,
+            optimality_gap=np.where(found, gap, np.nan),
+            lower_bound=lower,
+            factuals=task.frame,
+            points=points,
+            targets=task.targets,
+            model=task.model,
+            space=task.space,
+            changes=task.changes,
+            certificates=certificates,
+        )
+
+    def under(self, changes: Changes | None, *, time_limit: float | None = None) -> Recourse:
+        """The same answers, judged under another Δ; rows undecided after so many seconds are UNKNOWN."""
+        decider = None if changes is None else decider_for(self.model, changes)
+        certificates, verdict = _judged(
+            decider, self.points, self.targets, Deadline.after(time_limit)
+        )
+        return replace(self, changes=changes, certificates=certificates, verdict=verdict)
+
+    def __len__(self) -> int:
+        return int(self.found.shape[0])
+
+    @property
+    def answered(self) -> NDArray[np.intp]:
+        """The rows with an answer."""
+        return np.flatnonzero(self.found)
+
+    @cached_property
+    def people(self) -> Rows:
+        """The caller's table as the space reads it."""
+        return self.space.rows(self.factuals)
+
+    @cached_property
+    def moves(self) -> list[Move]:
+        """The columns that someone is told to change, the most often changed first."""
+        return moves(self)
+
+    def certified_radius(self, rows: NDArray[np.intp]) -> CertifiedRadius:
+        """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
+        return radius_of_points(self.model, self.points[rows], self.targets[rows], self.changes)
+
+    @cached_property
+    def radii(self) -> Radii:
+        """How far the model may move before each answer can break, in agreement with the verdicts; computed once."""
+        return radii_of(self)
+
+    @property
+    def classifier(self) -> Classifier:
+        """Today's model, of any kind."""
+        return self.model.classifier
+
+    @property
+    def network(self) -> Network:
+        """Today's model as a network; raises where it is none."""
+        return self.model.network
+
+    @property
+    def verdict_names(self) -> pd.Series[Any]:
+        """The verdicts by their names; None where there is none."""
+        names: list[Any] = [None if verdict is None else verdict.name for verdict in self.verdict]
+        return pd.Series(names, index=self.factuals.index, dtype=object)
+
+    @property
+    def robust(self) -> NDArray[np.bool_]:
+        """Which rows have an answer that every model in Δ accepts."""
+        return np.array([verdict is Verdict.ROBUST for verdict in self.verdict], dtype=np.bool_)
+
+    def describe(self, row: int) -> str:
+        """What the person in this row (counted from 0) has to do, or why there is no answer.
+
+        "raise savings from 1,200 to 1,750 USD; lower card_utilisation from 64% to 30%"
+        """
+        row = given_row(row, len(self))
+        if not self.found[row]:
+            return str(self.reason[row])
+        names = list(self.space.names)
+        before, after = (table[names].iloc[row] for table in (self.factuals, self.counterfactuals))
+        return "; ".join(self.space.describe_change(before, after))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.
+
+        A name that the caller's table has already gets the prefix ``recourse_``.
+        """
+        result = self.counterfactuals.copy()
+        columns: dict[str, Any] = {
+            "found": self.found,
+            "verdict": self.verdict_names,
+            "cost_l1": self.cost_l1,
+            "optimality_gap": self.optimality_gap,
+            "lower_bound": self.lower_bound,
+            "reason": np.array([*map(str, self.reason)], dtype=object),
+        }
+        for name, values in columns.items():
+            column = name if name not in self.counterfactuals.columns else f"recourse_{name}"
+            # An object column stays one: None is no answer, not a missing text.
+            result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
+        return result
+
+    def report(self, path: str | os.PathLike[str], **options: Unpack[ReportOptions]) -> Path:
+        """Write what was promised and how sure it is as one HTML page; the options are those of `hf.report`."""
+        from holdfast.presentation.report import report
+
+        return report(self, path, **options)
+
+    def letter(
+        self,
+        row: int,
+        *,
+        key: str | None = None,
+        name: str | None = None,
+        **options: Unpack[LetterOptions],
+    ) -> Letter:
+        """What the person in this row is told, as text and HTML; see `holdfast.presentation.letters.write_letter`."""
+        from holdfast.presentation.letters import write_letter
+
+        return write_letter(self, row, key=key, name=name, **options)
+
+    def plot(
+        self,
+        kind: str = "changes",
+        ax: Axes | None = None,
+        *,
+        radius: Any = None,
+        delta: Any = None,
+        moved: Any = None,
+        most: int = 12,
+    ) -> Axes:
+        """Draw the answers.
+
+        Parameters
+        ----------
+        kind
+            "changes": which columns move, for how many people, and by how much in their units. "cost": each answer's
+            cost against its certified radius. "survival": for every delta the share of answers that survive it.
+        ax
+            Where to draw; new axes by default.
+        radius
+            The certified radii for "cost" and "survival", if they have been computed: of the answers, or of all rows.
+        delta
+            What to mark in them; the delta that was asked for by default.
+        moved
+            How far retrainings moved the model, as ticks under "survival": numbers, or a `RetrainedModels`.
+        most
+            So many columns are drawn by "changes".
+        """
+        picture: Axes = draw(self, kind, ax, radius=radius, delta=delta, moved=moved, most=most)
+        return picture
+
+    def __repr__(self) -> str:
+        found = int(self.found.sum())
+        robust = f", {int(self.robust.sum())} robust" if self.changes is not None else ""
+        cost = f", mean cost_l1 {np.nanmean(self.cost_l1):.4g}" if found else ""
+        return f"Recourse({len(self)} rows: {found} found{robust}{cost})"
+
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        answers = [
+            f"no answer: {self.reason[i]}"
+            if not self.found[i]
+            else getattr(self.verdict[i], "words", "found")
+            for i in range(min(HEAD, len(self)))
+        ]
+        table = change_table(self, HEAD)
+        table.insert(0, "answer", answers, allow_duplicates=True)
+        table.insert(1, "cost_l1", self.cost_l1[:HEAD], allow_duplicates=True)
+        found = int(self.found.sum())
+        robust = (
+            f", and {int(self.robust.sum()):,} of these provably survive"
+            if self.changes is not None
+            else ""
+        )
+        facts = [
+            ("for", None if self.changes is None else self.changes.every_model),
+            ("mean cost_l1", float(self.cost_l1[self.found].mean()) if found else None),
+            ("without an answer", len(self) - found),
+            ("model", repr(self.classifier)),
+            ("asked of the model", str(self.calls) if self.calls.calls else None),
+        ]
+        return Summary(
+            f"{found:,} of {len(self):,} people have an answer{robust}",
+            facts,
+            table,
+            total=len(self),
+            rows="people",
+        )
+
+
+def _judged(
+    decider: Decider | None, points: Floats, targets: NDArray[np.intp], deadline: Deadline
+) -> tuple[Certificates | None, NDArray[Any]]:
+    """The certificates of the rows with an answer, and a verdict for every row; none without Δ."""
+    verdict = np.full(len(points), None, dtype=object)
+    rows = np.flatnonzero(~np.isnan(points).any(axis=1))
+    if decider is None or not rows.size:
+        return None, verdict
+    certificates = certify_points(decider, points[rows], targets[rows], deadline=deadline)
+    verdict[rows] = certificates.verdict
+    return certificates, verdict
+
+
+def sentence_list(parts: list[str]) -> str:
+    """The first few of several sentences."""
+    more = f"; and {len(parts) - _MANY} more" if len(parts) > _MANY else ""
+    return "; ".join(parts[:_MANY]) + more

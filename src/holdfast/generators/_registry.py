@@ -1,0 +1,116 @@
+"""The generators by the names that the command line, the report and the benchmark know them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import InvalidInputError
+from holdfast.generators._base import Generator
+from holdfast.generators._closest import Closest
+from holdfast.generators._gce import GCE
+from holdfast.generators._mce import MCE
+from holdfast.generators._nearest import NNCE
+from holdfast.generators._proto import PROTO
+from holdfast.generators._rbr import RBR
+from holdfast.generators._rnce import RNCE
+from holdfast.generators._roar import ROAR
+from holdfast.generators._robust import Robust
+from holdfast.generators._stce import STCE
+
+
+@dataclass(frozen=True)
+class NamedMethod:
+    """A generator with a name.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    make
+        From candidates (None where it needs none and there are none) to the generator.
+    good_for, paper
+        When to take it, and where it comes from.
+    needs_candidates
+        Whether it looks among other people's rows.
+    takes_candidates
+        Whether it makes use of other people's rows if there are any.
+    """
+
+    name: str
+    make: Callable[[Any], Generator]
+    good_for: str
+    paper: str
+    needs_candidates: bool = False
+    takes_candidates: bool = False
+
+
+def _of(
+    kind: type[Generator],
+    make: Callable[[Any], Generator],
+    name: str = "",
+    good_for: str = "",
+    **candidates: bool,
+) -> NamedMethod:
+    """A method by what its class says of it, unless another name and purpose are given."""
+    return NamedMethod(name or kind.name, make, good_for or kind.good_for, kind.paper, **candidates)
+
+
+METHODS: tuple[NamedMethod, ...] = (
+    _of(Closest, lambda _: Closest()),
+    _of(RNCE, RNCE, needs_candidates=True),
+    _of(
+        RNCE,
+        lambda candidates: RNCE(candidates, line_search=True),
+        "rnce-line",
+        "as rnce, moved back towards the person as far as Δ allows: cheaper, and no longer a real person's row",
+        needs_candidates=True,
+    ),
+    _of(
+        Robust,
+        lambda _: Robust(MCE()),
+        "mce-r",
+        "mce with ever more margin until Δ accepts: robust, slower and costlier than closest; to compare with it",
+    ),
+    _of(MCE, lambda _: MCE()),
+    _of(NNCE, NNCE, needs_candidates=True),
+    _of(GCE, lambda _: GCE()),
+    _of(
+        Robust,
+        lambda _: Robust(GCE()),
+        "gce-r",
+        "gce with ever more margin until Δ accepts: robust, quick, near the price of mce-r, with no bound on the gap",
+    ),
+    _of(PROTO, PROTO, takes_candidates=True),
+    _of(
+        Robust,
+        lambda candidates: Robust(PROTO(candidates)),
+        "proto-r",
+        "proto with ever more margin until Δ accepts; to compare with the paper",
+        takes_candidates=True,
+    ),
+    _of(ROAR, lambda _: ROAR()),
+    _of(STCE, STCE, needs_candidates=True),
+    _of(RBR, RBR, needs_candidates=True),
+)
+
+
+def make_generator(name: str, candidates: Any = None) -> Generator:
+    """The generator of this name.
+
+    Examples
+    --------
+    >>> make_generator("rnce", [[0.0, 1.0]]).line_search
+    False
+    """
+    for method in METHODS:
+        if method.name == name:
+            if method.needs_candidates and candidates is None:
+                raise InvalidInputError(
+                    f"candidates: expected a table for the method {name}, got none"
+                )
+            return method.make(candidates)
+    raise InvalidInputError(
+        f"method: expected one of {', '.join(m.name for m in METHODS)}, got {name!r}"
+    )

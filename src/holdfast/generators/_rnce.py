@@ -1,0 +1,272 @@
+"""`RNCE`: the nearest neighbour that every plausible model accepts; the paper's Algorithms 2 to 4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._classifier import Classifier
+from holdfast._deadline import Deadline
+from holdfast._network import Floats
+from holdfast._progress import no_bar
+from holdfast.changes import Changes
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators._base import Generator, Proposals, Task
+from holdfast.generators._candidates import (
+    Candidates,
+    accepted_candidates,
+    check_candidates,
+    read_candidates,
+)
+from holdfast.generators._line_search import line_search
+from holdfast.generators._nearest import why_none
+from holdfast.generators._reading import find_space
+from holdfast.generators._walk import robust_until_first, walk
+from holdfast.importers import load_model
+from holdfast.verify._certify import certify_points
+from holdfast.verify._deciders import Decider, decider_for
+
+# How many candidates are certified at a time.
+_ROWS = 16_384
+# To find a person's next candidate and to certify it takes about so many times as long as to certify one of a table.
+_DEARER = 4
+
+# The accepted candidates in the order in which a person meets them: first those that are robust, where that is known.
+Turns = tuple[Candidates, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedCandidates:
+    """Candidates of which it is known whether they are Δ-robust: kept, pickled, and used for any number of people.
+
+    `RNCE.prepare` makes them, ``RNCE(kept)`` uses them. They hold for one network, one Δ and one space.
+    """
+
+    classifier: Classifier
+    changes: Changes | None
+    space: FeatureSpace
+    points: Floats
+    by_target: Mapping[int, Turns]
+
+    def __len__(self) -> int:
+        return int(self.points.shape[0])
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{self.classifier.classes[target]}: {sum(map(len, turns))} accepted, {len(turns[0])} robust"
+            for target, turns in self.by_target.items()
+        ]
+        return f"CertifiedCandidates({len(self)} rows; {'; '.join(parts)})"
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that they were not certified for."""
+        for what, ours, theirs in (
+            ("model", self.classifier, task.classifier),
+            ("changes", self.changes, task.changes),
+            ("space", self.space, task.space),
+        ):
+            if ours != theirs:
+                raise InvalidInputError(
+                    f"candidates: expected ones certified for this {what}, got others; prepare them again"
+                )
+        for target in np.unique(task.targets).tolist():
+            if target not in self.by_target:
+                label, known = (
+                    task.classifier.classes[target],
+                    [self.classifier.classes[t] for t in self.by_target],
+                )
+                raise InvalidInputError(
+                    f"candidates: expected ones certified for class {label}, got {known}"
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class RNCE(Generator):
+    """The nearest candidate that is Δ-robust.
+
+    Sound: what it returns is certified. Complete: if a candidate obeys the person's constraints and is Δ-robust, there
+    is an answer, whatever the parameters. Without Δ and without the line search it is `NNCE`. As there, a candidate is
+    taken as far as the constraints allow, and it is the point that comes out of this that is certified.
+
+    Parameters
+    ----------
+    candidates
+        As for `NNCE`, or what `prepare` made of them.
+    certified_candidates
+        The paper's robustInit. False: meet the accepted candidates in order of distance and certify until one is
+        robust. True: certify the whole table once; the robust candidates are met first, the others only where
+        constraints keep all of those from helping. By default the answers are those of False; the whole table is
+        certified as soon as that is less work, where constraints change no candidate, so that it makes no difference.
+    line_search
+        The paper's optimal: move from the candidate back towards the person as far as Δ allows; categories are the
+        candidate's or the person's.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from holdfast.generators import explain
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> changes = hf.PlausibleChanges(0.1, biases=False)
+    >>> others = [[0.7, 0.75], [0.5, 0.9], [0.7, 0.6]]
+    >>> generator = RNCE(others, line_search=True)
+    >>> result = explain(net, [[0.7, 0.5]], target=1, changes=changes, generator=generator)
+    >>> result.counterfactuals.round(2)
+         x0    x1
+    0  0.59  0.72
+    >>> print(result.verdict[0])
+    ROBUST
+    >>> kept = RNCE(others).prepare(net, target=1, changes=changes)
+    >>> kept
+    CertifiedCandidates(3 rows; 1: 2 accepted, 1 robust)
+    """
+
+    name: ClassVar[str] = "rnce"
+    good_for: ClassVar[str] = (
+        "robust and plausible advice for many people: a real person's row, proven under Δ"
+    )
+    paper: ClassVar[str] = "Jiang, Leofante, Rago and Toni, Algorithms 2-4"
+    keeps_to_rows: ClassVar[bool] = True
+
+    candidates: Any
+    certified_candidates: bool | None = None
+    line_search: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.candidates, CertifiedCandidates):
+            object.__setattr__(self, "candidates", check_candidates(self.candidates))
+
+    def prepare(
+        self,
+        model: object,
+        *,
+        target: Any,
+        changes: Changes | None,
+        space: FeatureSpace | None = None,
+        threshold: Any = None,
+    ) -> CertifiedCandidates:
+        """Certify the whole table of candidates for one target class, or for a list of them, once and for all."""
+        if isinstance(self.candidates, CertifiedCandidates):
+            raise InvalidInputError(
+                "candidates: expected a table to certify, got one that is certified already"
+            )
+        loaded = load_model(model, threshold)
+        space = find_space(loaded, self.candidates, space, self.candidates)
+        loaded = loaded.in_space(space)
+        labels = list(target) if isinstance(target, list | tuple | set | np.ndarray) else [target]
+        targets = [loaded.classifier.class_index(label) for label in labels]
+        decider = None if changes is None else decider_for(loaded, changes)
+        return self._certified(loaded.classifier, decider, space, targets, Deadline.after(None))
+
+    def propose(self, task: Task) -> Proposals:
+        """The nearest Δ-robust neighbour of each row."""
+        deadline = task.deadline(len(task))
+        points, by_target = self._by_target(task, deadline)
+        proposals = task.nothing()
+        holds = (
+            "accepted" if task.changes is None else "proven to stay so under every plausible model"
+        )
+        test = partial(robust_until_first, deadline=deadline)
+        for target in list(by_target):
+            turns = by_target.pop(target)
+            rows, accepted = np.flatnonzero(task.targets == target), sum(map(len, turns))
+            chooses = (
+                self.certified_candidates is None
+                and len(turns) == 1
+                and turns[0].handed_out_as_they_are
+            )
+            found = walk(
+                task,
+                rows,
+                turns[0],
+                deadline,
+                test=test,
+                most=accepted // _DEARER if chooses else np.inf,
+            )
+            later = turns[1:]
+            if chooses and len(found) < rows.size:
+                # Nobody needs the others, and they are not kept.
+                later = turns = (
+                    turns[0].where(_are_robust(task.decider, turns[0], target, deadline)),
+                )
+            for others in later:
+                left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
+                if chooses or not others.handed_out_as_they_are:
+                    found |= walk(replace(task, advance=no_bar), left, others, deadline, test=test)
+            none = why_none(task, len(points), accepted, target, holds=holds)
+            proposals.fill(rows, found, none + (" in time" if accepted and deadline.over else ""))
+        if self.line_search:
+            rows = np.flatnonzero(proposals.found)
+            proposals.points[rows] = line_search(task, rows, proposals.points[rows], deadline)
+        return proposals
+
+    def example_table(self) -> object:
+        """The candidates, or the space that they were certified in."""
+        return (
+            self.candidates.space
+            if isinstance(self.candidates, CertifiedCandidates)
+            else self.candidates
+        )
+
+    def _by_target(self, task: Task, deadline: Deadline) -> tuple[Floats, dict[int, Turns]]:
+        targets = np.unique(task.targets).tolist()
+        if isinstance(self.candidates, CertifiedCandidates):
+            self.candidates.check(task)
+            return self.candidates.points, {
+                target: self.candidates.by_target[target] for target in targets
+            }
+        if self.certified_candidates:
+            certified = self._certified(
+                task.classifier, task.decider, task.space, targets, deadline
+            )
+            return certified.points, dict(certified.by_target)
+        points = read_candidates(self.candidates, task.space, task.classifier)
+        return points, {
+            t: (accepted_candidates(points, task.space, task.classifier, t),) for t in targets
+        }
+
+    def _certified(
+        self,
+        classifier: Classifier,
+        decider: Decider | None,
+        space: FeatureSpace,
+        targets: list[int],
+        deadline: Deadline,
+    ) -> CertifiedCandidates:
+        """Algorithm 2 with robustInit: which candidates does every model in Δ accept, as far as time allows to say?"""
+        points = read_candidates(self.candidates, space, classifier)
+        accepted = {
+            target: accepted_candidates(points, space, classifier, target) for target in targets
+        }
+        robust = {
+            target: _are_robust(decider, mine, target, deadline)
+            for target, mine in accepted.items()
+        }
+        by_target = {
+            target: (mine.where(robust[target]), mine.where(~robust[target]))
+            for target, mine in accepted.items()
+        }
+        changes = None if decider is None else decider.changes
+        return CertifiedCandidates(classifier, changes, space, points, by_target)
+
+
+def _are_robust(
+    decider: Decider | None, candidates: Candidates, target: int, deadline: Deadline
+) -> NDArray[np.bool_]:
+    """Which candidates every model in Δ accepts, as far as time allows to say."""
+    if decider is None or not len(candidates) or deadline.over:
+        return np.full(len(candidates), decider is None)
+    parts = (
+        candidates.settled(slice(start, start + _ROWS))
+        for start in range(0, len(candidates), _ROWS)
+    )
+    certified = (
+        certify_points(decider, part, np.full(len(part), target), deadline=deadline)
+        for part in parts
+    )
+    return np.concatenate([certificates.robust for certificates in certified])

@@ -1,0 +1,177 @@
+"""A model from a file. Only formats that cannot run code are opened, unless the caller vouches for the file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+
+from holdfast._network import Network
+from holdfast.errors import (
+    FileFormatError,
+    HoldfastError,
+    InvalidInputError,
+    MissingExtraError,
+    UnsupportedModelError,
+    UntrustedFileError,
+)
+from holdfast.importers._model import Model
+from holdfast.importers._objects import import_object
+
+
+def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Model:
+    """The model in a file.
+
+    Parameters
+    ----------
+    path
+        ``.onnx``; ``.npz`` or ``.hfn`` (a `Network` saved with `Network.save`, recognised by its content under any
+        name); ``.skops`` (scikit-learn); and the pickles ``.pkl``, ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and
+        ``.pth`` (a whole torch module).
+    trust_pickle
+        True opens pickles too. Opening one runs whatever code is in it: only for files from people you trust.
+
+    Raises
+    ------
+    UntrustedFileError
+        A pickle without `trust_pickle`, or a .skops file with types other than scikit-learn's.
+    FileFormatError
+        The file is corrupted or of another format.
+    InvalidInputError
+        There is no such file.
+    """
+    return import_object(read_object(path, trust_pickle=trust_pickle))
+
+
+def read_object(path: str | PathLike[str], *, trust_pickle: bool = False) -> Any:
+    """What is in a model file: the estimator or module itself, where the file holds one; see `read_model`."""
+    file = Path(os.fspath(path))
+    if not file.is_file():
+        came = "a folder" if file.is_dir() else "no such file"
+        raise InvalidInputError(f"{path}: expected the path of a model file, got {came}")
+    suffix = file.suffix.lower()
+    reader = _READERS.get(suffix)
+    try:
+        if _is_saved_network(file):
+            return Network.load(file)
+        if reader is None:
+            raise FileFormatError(
+                f"{path}: expected a file named {', '.join(_READERS)}, got {suffix!r}"
+            )
+        if reader in (_read_pickle, _read_torch) and not trust_pickle:
+            raise UntrustedFileError(
+                f"{path} is a pickle, and opening a pickle runs whatever code is in it. If you trust whoever wrote it, "
+                "pass trust_pickle=True (--trust-pickle on the command line); safer: save the model as .onnx, "
+                "as .skops (scikit-learn), or with holdfast's Network.save (.npz)"
+            )
+        return reader(file)
+    except OSError as error:
+        raise FileFormatError(
+            f"{path}: expected a file that can be read, got {error.strerror or error}"
+        ) from error
+
+
+def _is_saved_network(path: Path) -> bool:
+    """Whether the file is a zip with the parts that `Network.save` writes."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"header.npy", "weight_0.npy", "bias_0.npy"} <= set(archive.namelist())
+    # A damaged directory surfaces as BadZipFile, NotImplementedError, UnicodeDecodeError and others.
+    except Exception:
+        return False
+
+
+def _not_a_network(path: Path) -> Any:
+    raise FileFormatError(
+        f"{path}: expected a network saved by holdfast, got a file without a network's parts"
+    )
+
+
+def _read_onnx(path: Path) -> Any:
+    return import_module("holdfast.importers._onnx").read_file(path)
+
+
+def _read_skops(path: Path) -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingExtraError("skops", "skops", "reading a .skops file") from error
+    try:
+        flagged = list(skops.io.get_untrusted_types(file=path))
+    # A damaged archive surfaces as whatever its first broken part raises.
+    except Exception as error:
+        raise FileFormatError(
+            f"{path}: expected a .skops file, got one that cannot be read: {error}"
+        ) from error
+    strangers = sorted(name for name in flagged if not _is_harmless_type(name))
+    if strangers:
+        raise UntrustedFileError(
+            f"{path}: expected a .skops file with scikit-learn and numpy types only, got {', '.join(strangers)}, "
+            "which may run code of their own when loaded"
+        )
+    return _opened(path, lambda: skops.io.load(path, trusted=flagged), "a scikit-learn model")
+
+
+def _is_harmless_type(name: str) -> bool:
+    """A class of scikit-learn, or a type of numbers of numpy; found without importing anything that the file names."""
+    module, _, attribute = name.rpartition(".")
+    found = getattr(sys.modules.get(module), attribute, None)
+    return isinstance(found, type) and (
+        module.startswith("sklearn.") or issubclass(found, np.generic | np.dtype)
+    )
+
+
+def _read_pickle(path: Path) -> Any:
+    return _opened(path, lambda: joblib.load(path), "a pickled scikit-learn model")
+
+
+def _read_torch(path: Path) -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("torch", "torch", "reading a torch model") from error
+
+    def load() -> Any:
+        loaded = torch.load(path, map_location="cpu", weights_only=False)
+        if isinstance(loaded, Mapping):
+            some = ", ".join(map(repr, [*loaded][:3])) + ", ..." * (len(loaded) > 3)
+            raise UnsupportedModelError(
+                f"{path}: expected a whole torch module, got a dictionary ({some}): parameters alone do not "
+                "say which activations lie between them; save the module, or export it to ONNX"
+            )
+        return loaded
+
+    return _opened(path, load, "a whole torch module")
+
+
+def _opened(path: Path, load: Callable[[], Any], expected: str) -> Any:
+    """The object that `load` gives; what goes wrong inside another library is a fault of the file."""
+    try:
+        return load()
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise FileFormatError(
+            f"{path}: expected {expected}, got a file that cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    ".onnx": _read_onnx,
+    ".npz": _not_a_network,
+    ".hfn": _not_a_network,
+    ".skops": _read_skops,
+    ".pkl": _read_pickle,
+    ".pickle": _read_pickle,
+    ".joblib": _read_pickle,
+    ".pt": _read_torch,
+    ".pth": _read_torch,
+}

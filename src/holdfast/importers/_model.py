@@ -1,0 +1,318 @@
+"""A classifier together with the way from the caller's table to the variables that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast._classifier import Classifier
+from holdfast._given import given_array, given_number, row_words
+from holdfast._network import Floats, Network
+from holdfast._scored import Scored
+from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
+from holdfast.features import FeatureSpace
+from holdfast.features._space import Decoder
+from holdfast.importers._thresholds import (
+    HALF,
+    Sigmoid,
+    Threshold,
+    at_threshold,
+    check_threshold,
+    lowered,
+    offsets,
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A classifier, and how a raw table becomes what it reads.
+
+    Parameters
+    ----------
+    classifier
+        The classifier itself: a `Network`, or any other model by its scores.
+    preprocess
+        What is done to a raw table first, such as the earlier steps of a scikit-learn pipeline. It is never folded into
+        the network's parameters, because Δ is about the parameters of the classifier as it was trained.
+    feature_names
+        The columns of the raw table, where the model knows them.
+    estimator
+        The classifier without preprocessing that the network was read from, where a pipeline may hold it.
+    decode
+        From points to rows of the caller's table, where the model is asked about points of a space.
+    threshold
+        The probability from which on the model's user says class 1, or one for each class; None: as the model predicts.
+        It is in `classifier`; `trained` is without it.
+    calibration
+        From a threshold on the model's probabilities to the logit of the classifier inside that stands for it, where
+        its own probabilities are others.
+    odds
+        Whether the logits are the log-odds of probabilities: only then does a threshold on these stand for a logit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> model = Model(Network([[[1.0, -1.0]]], [[0.0]]), feature_names=("income", "debt"))
+    >>> model.variables(pd.DataFrame({"debt": [1.0, 2.0], "income": [5.0, 6.0]}))
+    array([[5., 1.],
+           [6., 2.]])
+    """
+
+    classifier: Classifier
+    preprocess: Callable[[Any], Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+    estimator: Any = field(default=None, compare=False, repr=False)
+    decode: Decoder | None = field(default=None, compare=False, repr=False)
+    threshold: Threshold | None = None
+    as_trained: Classifier | None = field(default=None, compare=False, repr=False)
+    calibration: Sigmoid | None = field(default=None, compare=False, repr=False)
+    odds: bool = field(default=True, compare=False, repr=False)
+
+    @property
+    def trained(self) -> Classifier:
+        """The classifier as it was trained, whatever the threshold."""
+        return self.classifier if self.as_trained is None else self.as_trained
+
+    @property
+    def recorded(self) -> tuple[Classifier, Threshold]:
+        """The classifier and the threshold on its probabilities, as a record keeps them.
+
+        A threshold on calibrated probabilities is none on those of the classifier inside that could be kept to the last
+        bit: it stays in the classifier.
+        """
+        if self.as_trained is None or self.threshold is None or self.calibration is not None:
+            return self.classifier, HALF
+        return self.as_trained, self.threshold
+
+    @property
+    def offsets(self) -> tuple[float, ...]:
+        """What the threshold took off the logits of `trained`."""
+        if self.as_trained is None or self.threshold is None:
+            return ()
+        if self.calibration is not None and isinstance(self.threshold, float):
+            return (self.calibration(self.threshold),)
+        return tuple(offsets(self.threshold))
+
+    @property
+    def by_label(self) -> Any:
+        """The threshold for another model, which may have its classes in another order."""
+        if not isinstance(self.threshold, tuple):
+            return self.threshold
+        return dict(zip(self.classifier.classes.tolist(), self.threshold, strict=True))
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The columns that the preprocessing drops, so that a table may go without them."""
+        return getattr(self.preprocess, "unread", frozenset())
+
+    def with_unread(self, table: Any) -> Any:
+        """The table, with something in the columns that are dropped anyway."""
+        gone = [name for name in self.unread if name not in table.columns]
+        return (
+            table.assign(**dict.fromkeys(gone, 0.0))
+            if gone and isinstance(table, pd.DataFrame)
+            else table
+        )
+
+    def at(self, threshold: Any) -> Model:
+        """The model that decides at a threshold; None leaves it as it is."""
+        if threshold is None:
+            # A calibrated model's own half is not that of the classifier inside.
+            return (
+                self if self.calibration is None or self.as_trained is not None else self.at(HALF)
+            )
+        checked = check_threshold(threshold, self.classifier)
+        if self.threshold is not None and checked != self.threshold:
+            raise InvalidInputError(
+                f"threshold: expected the model's own {self.threshold}, got {threshold!r}; pass the model inside to "
+                "choose another"
+            )
+        if self.as_trained is not None:
+            return self
+        if self.calibration is not None and isinstance(checked, float):
+            moved = lowered(self.classifier, [self.calibration(checked)])
+        elif not self.odds and checked != HALF:
+            raise InvalidInputError(
+                f"threshold: expected a model whose scores are log-odds of probabilities, got {threshold!r} for one "
+                "with other scores; CalibratedClassifierCV(FrozenEstimator(model)) gives it probabilities"
+            )
+        else:
+            moved = at_threshold(self.classifier, checked)
+        return replace(self, classifier=moved, threshold=checked, as_trained=self.classifier)
+
+    @property
+    def network(self) -> Network:
+        """The classifier as a network; raises for a model that is known by its scores alone."""
+        return as_network(self.classifier)
+
+    def logits(self, X: Any) -> Floats:
+        """The scores of a raw table, preprocessing included, (n, n_outputs)."""
+        return self.classifier.logits(self.variables(X))
+
+    def in_space(self, space: FeatureSpace, table: Any = None) -> Model:
+        """The model, asked about points of this space, such as the rows of `table`.
+
+        Networks read points. Any other model reads the rows that they stand for, those of the table to the last bit,
+        unless it was fitted on an array, or on the space's own variables.
+        """
+        return self._read_by(Decoder(space, None if table is None else space.rows(table)))
+
+    def beside(self, today: Model) -> Classifier:
+        """The model, asked about the points that today's is asked about."""
+        scored = self.classifier
+        if isinstance(scored, Network) and self.preprocess is not None:
+            # Its preprocessing may be its own, so it reads the rows that the points stand for.
+            read = tuple(name for name in self.feature_names or () if name not in self.unread)
+            scored = Scored(self.logits, tuple(scored.classes.tolist()), read or None)
+        if not isinstance(scored, Scored):
+            return scored
+        if today.decode is not None:
+            return replace(self, classifier=scored)._read_by(today.decode).classifier
+        if today.preprocess is not None:
+            raise InvalidInputError(
+                "space: expected one, to ask models that read a table in ways of their own, got None"
+            )
+        if today.feature_names is None or scored.columns is None:
+            return scored
+        if not set(scored.columns) <= set(today.feature_names):
+            raise InvalidInputError(
+                f"models: expected the columns {list(today.feature_names)}, got {list(scored.columns)}"
+            )
+        return scored.reading(
+            partial(pd.DataFrame, columns=today.feature_names), today.classifier.n_features
+        )
+
+    def check_numbers(self, X: Any) -> None:
+        """Refuse a table with labels where nothing says how they become numbers."""
+        if isinstance(self.classifier, Scored) and isinstance(X, pd.DataFrame):
+            other = [
+                name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)
+            ]
+            if other:
+                raise InvalidInputError(
+                    f"space: expected one for a table with labels, such as FeatureSpace.from_frame(X_train), "
+                    f"got None and the column {other[0]!r}"
+                )
+
+    def _read_by(self, decode: Decoder) -> Model:
+        scored, space = self.classifier, decode.space
+        if not isinstance(scored, Scored):
+            return replace(self, decode=decode)
+        names = tuple(map(str, space.names))
+        encoded = not scored.raw or (scored.columns == space.variables != names)
+        if encoded and scored.width not in (None, space.n_variables):
+            raise InvalidInputError(
+                f"space: expected one with the {scored.width} variables of a model that was fitted on an array, got "
+                f"{space.n_variables}; a model that was fitted on a table with column names reads the table itself"
+            )
+        missing = [] if encoded else [name for name in scored.columns or () if name not in names]
+        if missing:
+            raise InvalidInputError(
+                f"space: expected the model's column {missing[0]!r}, got {list(names)}"
+            )
+        reading = scored.reading(None if encoded else decode, space.n_variables)
+        trained = self.as_trained
+        if isinstance(trained, Scored):
+            trained = trained.reading(reading.decode, space.n_variables)
+        return replace(self, classifier=reading, decode=decode, as_trained=trained)
+
+    def variables(self, X: Any) -> Floats:
+        """X in the variables that the classifier reads, a float64 array (n, n_features).
+
+        Parameters
+        ----------
+        X
+            A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
+            columns are taken in the model's order.
+        """
+        self.check_numbers(X)
+        if self.feature_names is not None and hasattr(X, "columns"):
+            X = _in_order(self.with_unread(X), self.feature_names)
+        table = X
+        if self.preprocess is not None:
+            if isinstance(X, list | tuple | np.ndarray):
+                X = given_array(X, "X")
+            if self.feature_names is not None and not hasattr(X, "columns"):
+                X = _named(X, self.feature_names)
+            try:
+                X = self.preprocess(X)
+            except HoldfastError:
+                raise
+            # A pipeline step may be anyone's code and raise anything; to the caller it is the table that did not fit.
+            except Exception as error:
+                raise InvalidInputError(
+                    f"X: expected a table that the model's preprocessing accepts, got {type(error).__name__}: {error}"
+                ) from error
+        points = dense(X)
+        if isinstance(table, pd.DataFrame):
+            _refuse_gaps(table, points)
+        return self.classifier.check_points(points)
+
+
+def _refuse_gaps(table: pd.DataFrame, points: Any) -> None:
+    """Name the column of the caller's table, and the row, where something is missing or infinite."""
+    values = np.asarray(points)
+    if values.ndim != 2 or values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    row = int(np.argwhere(~np.isfinite(values))[0][0])
+    for name, value in table.iloc[row].items():
+        number = np.nan if pd.isna(value) else given_number(value)
+        if number is not None and not np.isfinite(number):
+            where = row_words(row, table.index)
+            raise InvalidInputError(
+                f"X: expected finite numbers, got {number} in {where}, column {name!r}"
+            )
+
+
+def as_network(classifier: Classifier) -> Network:
+    """The classifier, which must be a network."""
+    if isinstance(classifier, Network):
+        return classifier
+    why = classifier.why if isinstance(classifier, Scored) else repr(classifier)
+    raise UnsupportedModelError(
+        f"{why}; without a network only margins are known: PlausibleShift and EnsembleShift as changes, NNCE, RNCE and "
+        "STCE as generators take any model"
+    )
+
+
+def _in_order(frame: Any, names: tuple[str, ...]) -> Any:
+    """The columns `names` of the frame in that order; raises unless the frame has exactly those."""
+    columns = list(frame.columns)
+    missing = [name for name in names if name not in columns]
+    extra = [column for column in columns if column not in names]
+    if missing or extra:
+        faults = [f"missing {missing}"] * bool(missing) + [f"unknown to the model {extra}"] * bool(
+            extra
+        )
+        raise InvalidInputError(
+            f"X: expected the columns {list(names)}, got {columns}: {', '.join(faults)}"
+        )
+    if len(columns) != len(names):
+        twice = sorted({str(column) for column in columns if columns.count(column) > 1})
+        raise InvalidInputError(f"X: expected each column once, got {twice} more than once")
+    return frame[list(names)]
+
+
+def _named(X: Any, names: tuple[str, ...]) -> pd.DataFrame:
+    """An array as the frame that the first step was fitted on: a column transformer looks columns up by name."""
+    values = given_array(dense(X), "X")
+    if values.ndim != 2 or values.shape[1] != len(names):
+        raise InvalidInputError(
+            f"X: expected a table with the columns {list(names)}, got shape {values.shape}"
+        )
+    return pd.DataFrame(values, columns=list(names))
+
+
+def dense(X: Any) -> Any:
+    """A table that is not a sparse matrix."""
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+def qualified_name(model: object) -> str:
+    """The class of an object as a reader of an error message would look it up."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"

@@ -1,0 +1,272 @@
+"""scikit-learn: linear classifiers, the multi-layer perceptron, and pipelines, searches and thresholds around them.
+
+scikit-learn gives the second of two classes to a score > 0, a `Network` to one >= 0: they differ on the boundary alone.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import (
+    LogisticRegression,
+    LogisticRegressionCV,
+    Perceptron,
+    RidgeClassifier,
+    SGDClassifier,
+)
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils.validation import check_is_fitted
+
+from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.importers._chain import Chain
+from holdfast.importers._model import Model, dense, qualified_name
+from holdfast.importers._thresholds import Sigmoid
+
+_PASSTHROUGH = (None, "passthrough")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The fitted transformers before the classifier, one after the other."""
+
+    transformers: tuple[Any, ...]
+
+    def __call__(self, X: Any) -> Any:
+        for transformer in self.transformers:
+            X = transformer.transform(X)
+        return X
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The columns that a `ColumnTransformer` drops."""
+        first, names = (
+            _first_step(self.transformers[0]),
+            list(column_names(self.transformers[0]) or ()),
+        )
+        if not isinstance(first, ColumnTransformer):
+            return frozenset()
+        parts = [name for name, part, _ in first.transformers_ if part != "drop"]
+        read = {place for name in parts for place in first._transformer_to_input_indices[name]}
+        return frozenset(name for place, name in enumerate(names) if place not in read)
+
+
+def import_model(model: Any) -> Model:
+    """The model of a fitted estimator."""
+    transformers, estimator = unwrapped(model)
+    inner, threshold, first = own_threshold(estimator)
+    if threshold is not None:
+        # A threshold for the first class is one for the second from the other side.
+        classified = import_model(inner).at(1.0 - threshold if first else threshold)
+    elif isinstance(estimator, CalibratedClassifierCV):
+        classified = _calibrated(estimator)
+    else:
+        classified = _classified(estimator)
+    if isinstance(classified.preprocess, Steps):
+        transformers += classified.preprocess.transformers
+    return replace(
+        classified,
+        preprocess=Steps(transformers) if transformers else None,
+        feature_names=column_names((*transformers, estimator)[0]),
+        estimator=None if transformers else classified.estimator,
+    )
+
+
+def _classified(estimator: Any) -> Model:
+    """A classifier alone."""
+    read = _CLASSIFIERS.get(type(estimator))
+    if read is None:
+        raise UnsupportedModelError(
+            f"{qualified_name(estimator)} is not supported: expected {_SUPPORTED}"
+        )
+    _check_fitted(estimator)
+    # Whether its scores are log-odds: a hinge has none, and one against the rest is scaled to sum to one.
+    odds = hasattr(estimator, "predict_proba")
+    if isinstance(estimator, SGDClassifier):
+        odds = bool(estimator.loss == "log_loss" and len(estimator.classes_) == 2)
+    return Model(read(estimator).network(), estimator=estimator, odds=odds)
+
+
+def column_names(estimator: Any) -> tuple[str, ...] | None:
+    """The names of the columns that an estimator was fitted on, where there were any."""
+    names = getattr(_first_step(estimator), "feature_names_in_", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def own_threshold(model: Any) -> tuple[Any, float | None, bool]:
+    """The classifier inside one with a threshold of its own, that, and whether it is for the first class."""
+    if not isinstance(model, FixedThresholdClassifier | TunedThresholdClassifierCV):
+        return model, None, False
+    _check_fitted(model)
+    inner, tuned = model.estimator_, isinstance(model, TunedThresholdClassifierCV)
+    if model.response_method not in ("auto", "predict_proba"):
+        raise UnsupportedModelError(
+            f"{type(model).__name__}: expected a threshold on probabilities, got one on scores"
+        )
+    if not hasattr(inner, "predict_proba"):
+        raise UnsupportedModelError(
+            f"{type(model).__name__} over {type(inner).__name__}: expected a classifier that gives probabilities"
+        )
+    threshold = (
+        model.best_threshold_ if tuned else 0.5 if model.threshold == "auto" else model.threshold
+    )
+    label = model._curve_scorer._get_pos_label() if tuned else model.pos_label
+    return inner, float(threshold), label is not None and bool(label == model.classes_[0])
+
+
+def _calibrated(model: Any) -> Model:
+    """One classifier, fitted before, under a sigmoid: p = 1 / (1 + exp(a f + b)) of its score f, a < 0."""
+    _check_fitted(model)
+    name, parts = type(model).__name__, model.calibrated_classifiers_
+    if model.method != "sigmoid":
+        raise UnsupportedModelError(
+            f"{name}(method={model.method!r}): expected 'sigmoid', which is one map of the margin"
+        )
+    if len(parts) != 1 or len(model.classes_) != 2:
+        raise UnsupportedModelError(
+            f"{name}: expected one classifier of two classes, fitted before, got a mean over {len(parts)} folds and "
+            f"{len(model.classes_)} classes; ensemble=False or a FrozenEstimator gives one"
+        )
+    inner, sigmoid = parts[0].estimator, parts[0].calibrators[0]
+    if not sigmoid.a_ < 0.0:
+        raise UnsupportedModelError(
+            f"{name}: expected a sigmoid that rises with the score, got a = {sigmoid.a_}"
+        )
+    imported = import_model(inner)
+    if imported.as_trained is not None or imported.calibration is not None:
+        raise UnsupportedModelError(
+            f"{name} over {type(inner).__name__}: expected a classifier as it was trained"
+        )
+    by_logit = hasattr(inner, "decision_function")
+    return replace(imported, calibration=Sigmoid(float(sigmoid.a_), float(sigmoid.b_), by_logit))
+
+
+def pipelines_around(estimator: Any) -> list[Model]:
+    """The fitted pipelines in memory that end in this very classifier: it reads what their earlier steps write.
+
+    A classifier keeps nothing of what it was fitted on; whoever cut it out of a pipeline mostly still has that.
+    """
+    # A step is a pair of a name and an estimator; without one there is no need to look through everything.
+    if not any(type(holder) is tuple for holder in gc.get_referrers(estimator)):
+        return []
+    pipelines = [item for item in gc.get_objects() if Pipeline in type(item).__mro__]
+    models = [import_model(pipeline) for pipeline in pipelines if _last_step(pipeline) is estimator]
+    return [model for model in models if model.preprocess is not None]
+
+
+def _last_step(pipeline: Pipeline) -> Any:
+    """What a pipeline ends in; None before the steps in front of it are fitted."""
+    try:
+        transformers, estimator = unwrapped(pipeline)
+        for transformer in transformers:
+            check_is_fitted(transformer)
+    except (NotFittedError, InvalidInputError):
+        return None
+    return estimator
+
+
+def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
+    """The transformers and the classifier inside pipelines, searches and what is frozen, however they are nested."""
+    transformers: tuple[Any, ...] = ()
+    while True:
+        if isinstance(model, Pipeline):
+            # The slice of an imbalanced-learn pipeline leaves its samplers out, as its own prediction does.
+            earlier = [step for _, step in model.steps[:-1] if step not in _PASSTHROUGH]
+            transformers += (model[:-1],) if earlier else ()
+            model = model.steps[-1][1]
+        # By its name, since older versions of scikit-learn do not have it.
+        elif type(model).__name__ == "FrozenEstimator":
+            model = model.estimator
+        elif not isinstance(model, GridSearchCV | RandomizedSearchCV):
+            return transformers, model
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        else:
+            raise InvalidInputError(
+                f"expected a {type(model).__name__} with a best_estimator_, got one that is not fitted "
+                "or was fitted with refit=False"
+            )
+
+
+def _first_step(estimator: Any) -> Any:
+    """What meets the raw table first, and so knows its columns."""
+    while isinstance(estimator, Pipeline):
+        estimator = next(step for _, step in estimator.steps if step not in _PASSTHROUGH)
+    return estimator
+
+
+def _check_fitted(estimator: Any) -> None:
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError as error:
+        raise InvalidInputError(
+            f"expected a fitted {type(estimator).__name__}, got one that is not fitted: call its fit method first"
+        ) from error
+
+
+def _linear(estimator: Any) -> Chain:
+    """z = W x + b: one row for two classes, one row for each of several."""
+    chain = Chain(classes=estimator.classes_)
+    # `LogisticRegression.sparsify` leaves a scipy matrix behind.
+    weights = np.atleast_2d(dense(estimator.coef_))
+    biases = np.broadcast_to(
+        np.asarray(estimator.intercept_, dtype=np.float64), (weights.shape[0],)
+    )
+    return chain.affine(type(estimator).__name__, weights, biases)
+
+
+def _perceptron(estimator: Any) -> Chain:
+    """coefs_[i] is (in, out), and every layer but the last is followed by the activation."""
+    if estimator.out_activation_ == "logistic" and estimator.n_outputs_ > 1:
+        raise UnsupportedModelError(
+            f"MLPClassifier fitted on {estimator.n_outputs_} labels at once (multi-label) is not supported: "
+            "expected one class for each row"
+        )
+    chain = Chain(classes=estimator.classes_)
+    n_layers = len(estimator.coefs_)
+    for i, (weight, bias) in enumerate(zip(estimator.coefs_, estimator.intercepts_, strict=True)):
+        hidden = i + 1 < n_layers
+        name = (
+            f"hidden layer {i + 1} (activation={estimator.activation!r})"
+            if hidden
+            else "the output layer"
+        )
+        chain = chain.affine(name, weight.T, bias)
+        if hidden and estimator.activation not in ("relu", "identity"):
+            expected = "expected activation='relu' or 'identity'"
+            raise UnsupportedModelError(
+                f"MLPClassifier: {name} is not piecewise linear: {expected}"
+            )
+        # An identity appends nothing: the chain takes note that nothing stands between two affine layers.
+        chain = chain.relu(name) if hidden and estimator.activation == "relu" else chain
+    return chain
+
+
+# By exact class: a subclass may compute its scores in its own way.
+_CLASSIFIERS: dict[type, Callable[[Any], Chain]] = {
+    LogisticRegression: _linear,
+    LogisticRegressionCV: _linear,
+    MLPClassifier: _perceptron,
+    LinearSVC: _linear,
+    Perceptron: _linear,
+    RidgeClassifier: _linear,
+    SGDClassifier: _linear,
+}
+_SUPPORTED = (
+    ", ".join(classifier.__name__ for classifier in _CLASSIFIERS)
+    + ", a Pipeline that ends in one of them, or a GridSearchCV or RandomizedSearchCV over one"
+)

@@ -1,0 +1,166 @@
+"""PyTorch: a module is followed by symbolic tracing, so in the order in which it calls its layers, not registers them.
+
+A Linear without a bias gets a bias of zeros. Δ then moves a bias that the model does not have, unless it is told to
+leave biases alone: what is proved holds all the same, for a few networks too many. A BatchNorm1d in eval mode is a
+scale and a shift for each column: it is multiplied into the Linear before it, else into the one after it, and Δ moves
+the products.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.importers._chain import Chain, ancestors
+from holdfast.importers._model import Model, qualified_name
+from holdfast.importers._torch_calls import HANDLERS, Call
+
+SUPPORTED = (
+    "Linear, ReLU, BatchNorm1d beside a Linear, Identity, Dropout, Flatten, and Sigmoid, Softmax or LogSoftmax at the "
+    "end"
+)
+_REASONS: dict[type, str] = {
+    nn.modules.batchnorm._NormBase: "of the normalisations only BatchNorm1d is supported, beside a Linear",
+    nn.Tanh: "it is not piecewise linear",
+    nn.Sigmoid: "it is supported only at the end",
+}
+
+# Calls without a lasting effect: tracing writes the checks of default arguments, and a size may be read in vain.
+_HARMLESS = frozenset(
+    {
+        operator.eq,
+        operator.getitem,
+        getattr,
+        torch._assert,
+        "size",
+        fx._symbolic_trace._assert_is_none,
+    }
+)
+
+
+def import_model(model: Any) -> Model:
+    """The model of a `torch.nn.Module` in eval mode."""
+    if not isinstance(model, nn.Module):
+        raise UnsupportedModelError(f"expected a torch.nn.Module, got {qualified_name(model)}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedModelError(
+            "expected a torch.nn.Module, got TorchScript: give the module it was compiled from"
+        )
+    # What torch.compile returns computes the same as the module it wraps.
+    model = getattr(model, "_orig_mod", model)
+    _check_mode(model)
+    return Model(_follow(model, _trace(model)).network())
+
+
+def _check_mode(model: nn.Module) -> None:
+    """Refuse what would make the module compute something else than its layers say."""
+    for path, module in model.named_modules():
+        label = _label(path, module)
+        random = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0
+        if module.training and (random or isinstance(module, nn.modules.batchnorm._NormBase)):
+            raise InvalidInputError(
+                f"expected a model in eval mode, got {label} in training mode: call model.eval()"
+            )
+        if module._forward_hooks or module._forward_pre_hooks:
+            raise UnsupportedModelError(
+                f"{label} has forward hooks, which may change its values: remove them first"
+            )
+
+
+def _trace(model: nn.Module) -> fx.Graph:
+    """The graph of calls in the module's forward, with the defaults of all arguments but the first."""
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    defaults = {
+        p.name: p.default for p in parameters[1:] if p.default is not inspect.Parameter.empty
+    }
+    try:
+        return fx.Tracer().trace(model, concrete_args=defaults or None)
+    # forward is the user's code and is run with stand-ins for its tensors: it may raise anything.
+    except Exception as error:
+        raise UnsupportedModelError(
+            f"{type(model).__name__}.forward cannot be followed ({type(error).__name__}: {error}); "
+            "write it without branches on the data, as an nn.Sequential, or export it to ONNX"
+        ) from error
+
+
+def _follow(model: nn.Module, graph: fx.Graph) -> Chain:
+    """Walk from the input to what is returned, over the calls that the result depends on."""
+    output = next(node for node in graph.nodes if node.op == "output")
+    if not isinstance(output.args[0], fx.Node):
+        raise UnsupportedModelError(
+            f"{type(model).__name__}.forward: expected one tensor of logits to be returned, got {output.args[0]!r}"
+        )
+    values: dict[fx.Node, Any] = {}
+    for node in _needed(graph, output):
+        values[node] = _value(model, node, values)
+    result = values[output.args[0]]
+    if not isinstance(result, Chain):
+        raise UnsupportedModelError(
+            f"{type(model).__name__}.forward: expected it to return logits, got {result!r}"
+        )
+    return result
+
+
+def _needed(graph: fx.Graph, output: fx.Node) -> list[fx.Node]:
+    """The nodes that the output depends on, in order."""
+    needed = ancestors(output, lambda node: node.all_input_nodes) - {output}
+    for node in graph.nodes:
+        if node.op.startswith("call") and node not in needed and node.target not in _HARMLESS:
+            raise UnsupportedModelError(
+                f"{_target_name(node)} (node {node.name!r}): its result is not used, "
+                "and whether it changes a value in place cannot be told; remove it from forward"
+            )
+    nodes = [node for node in graph.nodes if node in needed]
+    inputs = [node.name for node in nodes if node.op == "placeholder"]
+    if len(inputs) != 1:
+        raise UnsupportedModelError(f"expected logits computed from one input, got {inputs}")
+    return nodes
+
+
+def _value(model: nn.Module, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+    if node.op == "placeholder":
+        return Chain()
+    if node.op == "get_attr":
+        owner, _, name = str(node.target).rpartition(".")
+        return getattr(model.get_submodule(owner), name)
+    module = model.get_submodule(str(node.target)) if node.op == "call_module" else None
+    label = (
+        _label(str(node.target), module)
+        if module is not None
+        else f"{_target_name(node)} (node {node.name!r})"
+    )
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+    args, options = fx.node.map_arg((node.args, dict(node.kwargs)), values.__getitem__)
+    handler = HANDLERS.get(node.target if module is None else type(module))
+    inputs = args or (options.pop("input", None),)
+    several = any(isinstance(value, Chain) for value in (*inputs[1:], *options.values()))
+    if handler is None or several:
+        raise UnsupportedModelError(
+            f"{label} cannot be represented exactly: {_reason(module, several)}"
+        )
+    return handler(Call(label, inputs, dict(options), module))
+
+
+def _label(path: str, module: nn.Module) -> str:
+    return f"{path or 'model'} ({type(module).__name__})"
+
+
+def _target_name(node: fx.Node) -> str:
+    return (
+        node.target
+        if isinstance(node.target, str)
+        else getattr(node.target, "__name__", str(node.target))
+    )
+
+
+def _reason(module: nn.Module | None, several: bool) -> str:
+    if several:
+        return "it combines two values computed from the input, and a network here is one chain of layers"
+    known = [reason for kind, reason in _REASONS.items() if isinstance(module, kind)]
+    return known[0] if known else f"supported are {SUPPORTED}"

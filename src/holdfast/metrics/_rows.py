@@ -1,0 +1,158 @@
+"""Every metric row by row: one value for each person, nan where there is no answer.
+
+Whatever is measured is measured on the rows with an answer and put back at its place: a row without one is never
+dropped and never shifts another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast._network import Floats
+from holdfast.changes import Changes
+from holdfast.errors import InvalidInputError
+from holdfast.features._codec import Rows
+from holdfast.generators import Recourse
+from holdfast.generators._density import Density
+from holdfast.importers import Model, load_model
+
+
+def check_recourse(recourse: Recourse) -> Recourse:
+    """Refuse what is no table of advice."""
+    if not isinstance(recourse, Recourse):
+        raise InvalidInputError(
+            f"answers: expected what explain returns, or Recourse.of(...), got {type(recourse).__name__}"
+        )
+    return recourse
+
+
+def accepted_by(
+    model: object, today: Model, points: Floats, targets: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """Which points a model gives the classes that today's model knows by these indices."""
+    classifier = load_model(model, today.by_label).beside(today)
+    # A model trained later may know its classes in another order, so labels are compared.
+    wanted = today.classifier.classes[targets]
+    unknown = [
+        label
+        for label in dict.fromkeys(wanted.tolist())
+        if label not in classifier.classes.tolist()
+    ]
+    if unknown:
+        raise InvalidInputError(
+            f"retrained: expected models that know the class {unknown[0]!r}, got {classifier.classes.tolist()}"
+        )
+    return (
+        np.asarray(classifier.predict(points) == wanted)
+        if len(points)
+        else np.empty(0, dtype=np.bool_)
+    )
+
+
+def valid_rows(recourse: Recourse, model: object = None) -> Floats:
+    """1 where the model, today's unless another is given, gives the answer its target class, else 0."""
+    points, targets = recourse.points[recourse.answered], recourse.targets[recourse.answered]
+    if model is not None:
+        return _spread(recourse, accepted_by(model, recourse.model, points, targets))
+    return _spread(
+        recourse, recourse.classifier.predict_index(points) == targets if len(points) else []
+    )
+
+
+def valid_retrained_rows(recourse: Recourse, retrained: Sequence[object]) -> Floats:
+    """The share of the retrained models that give the answer its target class."""
+    if not len(retrained):
+        raise InvalidInputError("retrained: expected at least one model, got none")
+    return np.asarray(np.mean([valid_rows(recourse, network) for network in retrained], axis=0))
+
+
+def lof_rows(recourse: Recourse, density: Density) -> Floats:
+    """The local outlier factor of each answer among the people of the target class."""
+    if not isinstance(density, Density):
+        raise InvalidInputError(
+            "density: expected Density(rows), with the rows of the target class in the model's variables, "
+            f"got {type(density).__name__}"
+        )
+    return _spread(recourse, density.outlier_factor(recourse.points[recourse.answered]))
+
+
+def changed_rows(recourse: Recourse) -> Floats:
+    """How many of the caller's columns change."""
+    return _spread(recourse, recourse.space.changed(*_before_and_after(recourse)))
+
+
+def violation_rows(recourse: Recourse) -> Floats:
+    """How many constraints the answer breaks."""
+    return _spread(
+        recourse,
+        [len(broken) for broken in recourse.space.violations(*_before_and_after(recourse))],
+    )
+
+
+def _before_and_after(recourse: Recourse) -> tuple[Floats, Rows]:
+    return recourse.points[recourse.answered], recourse.people.take(recourse.answered)
+
+
+def _spread(recourse: Recourse, values: ArrayLike) -> Floats:
+    """Values of the rows with an answer at their places; nan elsewhere."""
+    result = np.full(len(recourse), np.nan)
+    result[recourse.found] = np.asarray(values, dtype=np.float64)
+    return result
+
+
+def per_row(
+    answers: Recourse,
+    *,
+    changes: Changes | Mapping[str, Changes] | None = None,
+    retrained: Sequence[object] = (),
+    density: Density | None = None,
+    time_limit: float | None = None,
+) -> pd.DataFrame:
+    """Every metric for each person, in their order and with their index.
+
+    Parameters
+    ----------
+    answers
+        What `explain` returned, or `Recourse.of`.
+    changes
+        Δ, or several by name: a column ``verdict``, or ``verdict_<name>`` for each.
+    retrained
+        Models as later training runs left them: the column ``valid_retrained`` is the share that accepts.
+    density
+        Where people of the target class live: the column ``lof``.
+    time_limit
+        Seconds for the verdicts under each Δ; rows undecided by then are UNKNOWN.
+
+    Returns
+    -------
+    pandas.DataFrame
+        found, valid, valid_retrained, verdict, cost_l1, lof, changed, violations; numbers are nan and verdicts None
+        where there is no answer.
+
+    Examples
+    --------
+    >>> from holdfast import Network, PlausibleChanges
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> answers = Recourse.of(net, [[0.5, 0.75], [np.nan, np.nan]], [[0.5, 0.25], [0.9, 0.1]], target=1)
+    >>> per_row(answers, changes=PlausibleChanges(0.1))
+       found  valid verdict  cost_l1  changed  violations
+    0   True    1.0  ROBUST     0.25      1.0         0.0
+    1  False    NaN    None      NaN      NaN         NaN
+    """
+    columns: dict[str, Any] = {"found": check_recourse(answers).found, "valid": valid_rows(answers)}
+    if len(retrained):
+        columns["valid_retrained"] = valid_retrained_rows(answers, retrained)
+    several = changes if isinstance(changes, Mapping) else {} if changes is None else {"": changes}
+    for name, delta in several.items():
+        verdicts = answers.under(delta, time_limit=time_limit).verdict_names
+        columns[f"verdict_{name}" if name else "verdict"] = verdicts
+    columns["cost_l1"] = answers.cost_l1
+    if density is not None:
+        columns["lof"] = lof_rows(answers, density)
+    columns |= {"changed": changed_rows(answers), "violations": violation_rows(answers)}
+    return pd.DataFrame(columns, index=answers.factuals.index)

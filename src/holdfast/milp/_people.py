@@ -1,0 +1,94 @@
+"""A person's variables in a linear program: ranges, labels, rules, and what a change costs.
+
+Grids, and own values that no change could lead to, are no rows: the search splits a range at the gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._network import Floats
+from holdfast.milp._builder import ProgramBuilder
+from holdfast.milp._domain import Domain
+
+# Rules are known up to so many roundings of the largest number in them.
+_ROUNDINGS = 64.0 * float(np.finfo(np.float64).eps)
+# A point this near to the hull, relatively, is in it.
+_IN_HULL = 1e-9
+
+
+@dataclass(frozen=True)
+class PointLimits:
+    """What is asked of a point beyond the domain.
+
+    Attributes
+    ----------
+    max_changed
+        How many columns may change, or None.
+    hull
+        Points (k, d) whose convex hull the answer has to lie in, or None.
+    """
+
+    max_changed: int | None = None
+    hull: Floats | None = None
+
+
+NO_LIMITS = PointLimits()
+
+
+def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> NDArray[np.intp]:
+    """The variables x with everything that is asked of them, at a cost of sum_i weight_i |x_i - own_i|."""
+    x = np.empty(domain.own.size, dtype=np.intp)
+    ends = np.column_stack([domain.own, domain.lower, domain.upper, domain.weights])
+    for i, (own, lower, upper, weight) in enumerate(ends.tolist()):
+        side = float(lower >= own) - float(upper <= own)
+        x[i] = builder.variable(lower, upper, cost=side * weight, start=own)
+        if lower < own < upper:
+            # Up and down apart where both are possible.
+            up = builder.variable(0.0, np.nextafter(upper - own, np.inf), cost=weight)
+            down = builder.variable(0.0, np.nextafter(own - lower, np.inf), cost=weight)
+            builder.row([x[i], up, down], [1.0, -1.0, 1.0], own, own)
+    for group in domain.groups:
+        builder.row(x[group], np.ones(group.size), 1.0, 1.0)
+    for group in domain.partial_groups:
+        builder.row(x[group], np.ones(group.size), upper=1.0)
+    largest = np.maximum(np.abs(domain.lower), np.abs(domain.upper))
+    for row, bound, size in zip(
+        domain.rule_matrix, domain.rule_bounds, domain.rule_sizes, strict=True
+    ):
+        used = row != 0.0
+        slack = _ROUNDINGS * (float(np.abs(row[used]) @ largest[used]) + float(size))
+        builder.row(x[used], row[used], upper=bound + slack)
+    if limits.max_changed is not None:
+        _count_changes(builder, domain, x.tolist(), limits.max_changed)
+    if limits.hull is not None:
+        _stay_in_hull(builder, x.tolist(), limits.hull)
+    return x
+
+
+def _count_changes(builder: ProgramBuilder, domain: Domain, columns: list[int], most: int) -> None:
+    """At most so many columns differ from the own values."""
+    switches = []
+    for variables in domain.features:
+        free = [int(v) for v in variables if domain.lower[v] < domain.upper[v]]
+        if not free:
+            continue
+        switch = builder.binary()
+        switches.append(switch)
+        for v in free:
+            own, lower, upper = domain.own[v], domain.lower[v], domain.upper[v]
+            builder.row([columns[v], switch], [1.0, np.nextafter(own - upper, -np.inf)], upper=own)
+            builder.row([columns[v], switch], [1.0, np.nextafter(own - lower, np.inf)], lower=own)
+    builder.row(switches, np.ones(len(switches)), upper=float(most))
+
+
+def _stay_in_hull(builder: ProgramBuilder, columns: list[int], hull: Floats) -> None:
+    """x = sum_k share_k point_k, shares >= 0 that sum to one."""
+    shares = [builder.variable(0.0, 1.0) for _ in hull]
+    builder.row(shares, np.ones(len(shares)), 1.0, 1.0)
+    for x, values in zip(columns, hull.T, strict=True):
+        near = _IN_HULL * float(np.abs(values).max())
+        builder.row([x, *shares], [1.0, *(-values)], -near, near)

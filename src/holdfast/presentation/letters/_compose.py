@@ -1,0 +1,469 @@
+"""From a row of a `Recourse` to what its letter says.
+
+Every number that a person is told to reach is read back from its text and encoded again: it has to be, bit for bit, the
+point that was certified. What cannot be stood behind is refused, by the person's key.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._dates import read_day
+from holdfast._given import given_row
+from holdfast._network import Floats
+from holdfast.changes import Chance, Changes, PlausibleChanges
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features._codec import Rows, differs
+from holdfast.features._describe import PERCENT
+from holdfast.features._feature import Feature
+from holdfast.features._kinds import Kind
+from holdfast.generators import Recourse
+from holdfast.generators._base import ReasonKind
+from holdfast.generators._reasons import Against, against
+from holdfast.generators._recourse import sentence_list
+from holdfast.presentation.letters._contents import (
+    CHANCE,
+    GUARANTEED,
+    NO_ANSWER,
+    NOT_GUARANTEED,
+    Change,
+    Detail,
+    LetterContents,
+    Limits,
+    MainReason,
+    StatedChance,
+    Time,
+)
+from holdfast.presentation.letters._language import Language
+from holdfast.promises._certificate import NoCertificateError, certificate
+from holdfast.promises._expiry import Expiry
+from holdfast.verify import Verdict
+
+# Control characters and those that turn the order of reading around.
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SIGNS = re.compile(r"[(),.;:/\[\]_-]")
+# More than four reasons are of little help to anyone.
+_MOST_REASONS = 4
+
+
+class LetterOptions(TypedDict, total=False):
+    """What can be said to `write_letter`, which explains it, and to `letters`."""
+
+    sender: str | None
+    subject: str | None
+    date: datetime.date | str | None
+    until: datetime.date | str | None
+    expiry: Expiry | None
+    language: str
+    templates: str | os.PathLike[str] | None
+    certified: bool
+    accepted: pd.DataFrame | None
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows of a recourse, read at once: row `rows[i]` is at place i; and what their letters have in common.
+
+    Attributes
+    ----------
+    date, until
+        When the letters are written, and until when the sender commits to what is guaranteed; None: no such date.
+    expiry
+        How long each promise lasts, one for each row of the recourse; None: nothing is said.
+    certified
+        Whether each guarantee is to have a certificate, whose id is quoted.
+    own, after
+        The people as they are, and as they are told to become; without an answer the two are the same.
+    accepted
+        Who has the class already, so that there is no refusal to write about.
+    broken
+        The constraints that each piece of advice breaks.
+    against
+        What counts against each person, the weightiest first.
+    """
+
+    recourse: Recourse
+    rows: NDArray[np.intp]
+    language: Language
+    date: datetime.date
+    sender: str
+    subject: str
+    until: datetime.date | None
+    expiry: Expiry | None
+    certified: bool
+    own: Rows
+    after: Rows
+    accepted: NDArray[np.bool_]
+    broken: list[list[str]]
+    against: list[list[Against]]
+
+    @classmethod
+    def read(
+        cls,
+        recourse: Recourse,
+        rows: Sequence[int],
+        *,
+        sender: str | None = None,
+        subject: str | None = None,
+        date: datetime.date | str | None = None,
+        until: datetime.date | str | None = None,
+        expiry: Expiry | None = None,
+        language: str = "en",
+        templates: str | os.PathLike[str] | None = None,
+        certified: bool = True,
+        accepted: pd.DataFrame | None = None,
+    ) -> Batch:
+        """The batch of these rows, counted from 0, with what the caller says about all letters of it, checked."""
+        if not isinstance(recourse, Recourse):
+            raise InvalidInputError(
+                f"recourse: expected what explain returned, got {type(recourse).__name__}"
+            )
+        spoken = Language.find(language, templates)
+        written = datetime.date.today() if date is None else read_day(date, "date")
+        last = None if until is None else read_day(until, "until")
+        if last is not None and last < written:
+            raise InvalidInputError(
+                f"until: expected a day not before the letter's, {written}, got {last}"
+            )
+        if last is not None and expiry is not None:
+            raise InvalidInputError("until: expected a date or an expiry, got both")
+        if not isinstance(expiry, Expiry | None):
+            raise InvalidInputError(
+                f"expiry: expected what promise_expiry returned, got {expiry!r}"
+            )
+        n = len(recourse)
+        if expiry is not None and len(expiry.radius) != n:
+            raise InvalidInputError(
+                f"expiry: expected one promise for each of the {n} rows, got {len(expiry.radius)}"
+            )
+        chosen, space = np.array([given_row(row, n) for row in rows], dtype=np.intp), recourse.space
+        lines = (
+            []
+            if sender is None
+            else [one_line(line, "sender") for line in str(sender).splitlines() if line]
+        )
+        own = space.rows(recourse.factuals.iloc[chosen])
+        after = Rows(own.numbers.copy(), own.points.copy())
+        answered = np.flatnonzero(recourse.found[chosen])
+        broken: list[list[str]] = [[] for _ in chosen]
+        if answered.size:
+            told = space.rows(recourse.counterfactuals.iloc[chosen[answered]])
+            after.numbers[answered], after.points[answered] = told
+            for place, sentences in zip(
+                answered.tolist(), space.violations(told, own.take(answered)), strict=True
+            ):
+                broken[place] = sentences
+        return cls(
+            recourse=recourse,
+            rows=chosen,
+            language=spoken,
+            date=written,
+            sender="\n".join(lines),
+            subject="" if subject is None else one_line(subject, "subject"),
+            until=last,
+            expiry=expiry,
+            certified=certified,
+            own=own,
+            after=after,
+            accepted=np.asarray(
+                recourse.classifier.predict_index(own.points) == recourse.targets[chosen]
+            ),
+            broken=broken,
+            against=against(recourse, chosen, accepted),
+        )
+
+
+def one_line(value: Any, argument: str) -> str:
+    """A value as one line of text that can be seen."""
+    text = str(value).strip()
+    if not text or not text.isprintable():
+        raise InvalidInputError(f"{argument}: expected a line of text, got {value!r}")
+    return text
+
+
+def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
+    """What the person at this place of a batch is told."""
+    recourse, row = batch.recourse, int(batch.rows[place])
+    space = recourse.space
+    if batch.accepted[place]:
+        raise InvalidInputError(
+            f"{key}: expected someone who was refused, got one with {_class(recourse, row)} already"
+        )
+    found, verdict = bool(recourse.found[row]), recourse.verdict[row]
+    outcome = _outcome(recourse, row)
+    changes: tuple[Change, ...] = ()
+    unchanged: tuple[Detail, ...] = ()
+    unlisted, language = 0, batch.language
+    if found:
+        before, after = batch.own.numbers[place], batch.after.numbers[place]
+        _refuse_bad_advice(space, key, before, after, batch.broken[place])
+        shares = _shares(space, batch.own.points[place], recourse.points[row])
+        moved = differs(before, after)
+        order = [i for i in np.argsort(-shares, kind="stable").tolist() if moved[i]]
+        changes = tuple(_change(space, language, i, before, after, shares) for i in order)
+        shown = [
+            i
+            for i in np.flatnonzero(~moved).tolist()
+            if space.features[i].name not in space.protected
+        ]
+        unchanged = tuple(_detail(space, language, i, before) for i in shown)
+        unlisted = int((~moved).sum()) - len(shown)
+        _read_back(recourse, row, key, changes, before, language)
+    reasons, derived = _reasons(space, batch.against[place], changes, language)
+    return LetterContents(
+        language=language.code,
+        date=language.day(batch.date),
+        sender=batch.sender,
+        name=name,
+        subject=batch.subject,
+        key=key,
+        certificate=_certificate_id(recourse, row)
+        if outcome == GUARANTEED and batch.certified
+        else "",
+        target=_class(recourse, row),
+        outcome=outcome,
+        verdict="" if verdict is None else verdict.name,
+        reasons=reasons,
+        derived=derived,
+        changes=changes,
+        unchanged=unchanged,
+        unlisted=unlisted,
+        limits=None if recourse.changes is None else _limits(recourse.changes, language),
+        time=_time(batch, row) if outcome == GUARANTEED else Time(),
+        why_none="" if found else _why_none(recourse.reason[row].kind),
+        odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
+    )
+
+
+def _outcome(recourse: Recourse, row: int) -> str:
+    """A margin that may fall says nothing about which models come: what was measured of them is no guarantee."""
+    changes = recourse.changes
+    if not recourse.found[row]:
+        return NO_ANSWER
+    if changes is None or recourse.verdict[row] is not Verdict.ROBUST:
+        return NOT_GUARANTEED
+    if changes.unit != "margin":
+        return GUARANTEED
+    return NOT_GUARANTEED if changes.chance is None else CHANCE
+
+
+def _class(recourse: Recourse, row: int) -> str:
+    return str(recourse.classifier.classes[int(recourse.targets[row])])
+
+
+def _refuse_bad_advice(
+    space: FeatureSpace, key: str, before: Floats, after: Floats, broken: list[str]
+) -> None:
+    """Advice that nobody may be given: against the constraints, about a protected attribute, or none at all."""
+    if broken:
+        raise InvalidInputError(
+            f"{key}: expected advice within the constraints, got: {sentence_list(broken)}"
+        )
+    for feature, old, new in zip(space.features, before, after, strict=True):
+        if feature.name in space.protected and differs(old, new):
+            raise InvalidInputError(
+                f"{key}: expected advice that leaves protected attributes alone, got a change of {feature.name!r}; "
+                "make it immutable"
+            )
+    if not differs(before, after).any():
+        raise InvalidInputError(
+            f"{key}: expected advice that changes something, got the row as it was"
+        )
+
+
+def _read_back(
+    recourse: Recourse,
+    row: int,
+    key: str,
+    changes: Sequence[Change],
+    before: Floats,
+    language: Language,
+) -> None:
+    """Refuse a letter whose values, as they are written, are not the point that was certified."""
+    space, numbers = recourse.space, before.copy()
+    places = {str(feature.name): i for i, feature in enumerate(space.features)}
+    for change in changes:
+        i = places[change.name]
+        feature = space.features[i]
+        if feature.labelled:
+            codes = range(len(feature.categories))
+            numbers[i] = [
+                _value(space, feature, language, code, exact=True) for code in codes
+            ].index(change.after)
+        else:
+            numbers[i] = language.read(change.after)
+    if not np.array_equal(space.encode_numbers(numbers[None])[0], recourse.points[row]):
+        raise HoldfastError(
+            f"{key}: expected the letter to say what was certified, got {[c.after for c in changes]}"
+        )
+
+
+def _shares(space: FeatureSpace, own: Floats, point: Floats) -> Floats:
+    """Each column's share of the cost; equal shares where the changes cost nothing."""
+    parts = space.weights * np.abs(point - own)
+    costs = np.array([parts[list(feature.variables)].sum() for feature in space.features])
+    if not costs.sum() > 0.0:
+        costs = np.array(
+            [float((point != own)[list(feature.variables)].any()) for feature in space.features]
+        )
+    return np.asarray(costs / max(costs.sum(), np.finfo(float).tiny))
+
+
+def _change(
+    space: FeatureSpace, language: Language, i: int, before: Floats, after: Floats, shares: Floats
+) -> Change:
+    feature, detail = space.features[i], _detail(space, language, i, before)
+    old, new = float(before[i]), float(after[i])
+    ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
+    return Change(
+        name=detail.name,
+        label=detail.label,
+        unit=detail.unit,
+        move="state"
+        if math.isnan(old)
+        else ("raise" if new > old else "lower")
+        if ordered
+        else "change",
+        before=detail.value,
+        after=_value(space, feature, language, new, exact=True),
+        value=feature.categories[int(new)] if feature.labelled else new,
+        share=float(shares[i]),
+    )
+
+
+def _detail(space: FeatureSpace, language: Language, i: int, before: Floats) -> Detail:
+    """A column by what people call it, with its unit where neither the label nor a percent sign says it."""
+    feature = space.features[i]
+    label = _label(space, feature, language)
+    unit = on_one_line(space.notes.word(feature.name, feature.unit, language.code))
+    # As a word of its own: the k of 5 k is not said by "bank".
+    said = (
+        feature.labelled
+        or feature.unit in PERCENT
+        or f" {unit} ".lower() in f" {_SIGNS.sub(' ', label)} ".lower()
+    )
+    value = _value(space, feature, language, float(before[i]), exact=False)
+    return Detail(str(feature.name), label, "" if said else unit, value)
+
+
+def _label(space: FeatureSpace, feature: Feature, language: Language) -> str:
+    given = space.label(feature.name, language.code)
+    return on_one_line(given.replace("_", " ") if given == str(feature.name) else given)
+
+
+def _value(
+    space: FeatureSpace, feature: Feature, language: Language, number: float, *, exact: bool
+) -> str:
+    if math.isnan(number):
+        return str(language.words.missing())
+    if feature.labelled:
+        label = feature.categories[int(number)]
+        word = space.notes.word(feature.name, label, language.code)
+        unsaid = isinstance(label, bool) and word == str(label)
+        own = language.words.yes if label else language.words.no
+        return str(own()) if unsaid else on_one_line(word)
+    write = language.number if exact else language.short
+    return write(number, percent=feature.unit in PERCENT)
+
+
+def on_one_line(text: str) -> str:
+    """A text of the caller's table that cannot pass for another line of the letter, or be read in another order."""
+    return " ".join(_UNSEEN.sub("", " ".join(text.split())).split())
+
+
+def _reasons(
+    space: FeatureSpace, counted: Sequence[Against], changes: Sequence[Change], language: Language
+) -> tuple[tuple[MainReason, ...], str]:
+    """What counts against the person, those of one code together, largest first, and where that is known from.
+
+    Where nothing counts by itself that the person can change, the columns that the advice changes have to do.
+    """
+    weights = {one.feature.name: one.margin for one in counted}
+    derived = "usual" if counted and counted[0].within_reach else "advice" if changes else "beyond"
+    if derived == "advice":
+        told = {change.name: change.share for change in changes}
+        weights = {name: told[str(name)] for name in space.names if str(name) in told}
+    shares: dict[tuple[str, str], float] = {}
+    for name, weight in weights.items():
+        given = space.reason(name, language.code)
+        said = (
+            ("", _label(space, space[name], language))
+            if given is None
+            else (given.code, given.text)
+        )
+        shares[said] = shares.get(said, 0.0) + weight / sum(weights.values())
+    ordered = sorted(shares.items(), key=lambda entry: -entry[1])
+    reasons = tuple(
+        MainReason(code, text, share) for (code, text), share in ordered[:_MOST_REASONS]
+    )
+    return reasons, derived if reasons else ""
+
+
+def _limits(changes: Changes, language: Language) -> Limits:
+    if not isinstance(changes, PlausibleChanges):
+        return Limits(language.rounded_down(changes.size), "", "", True, unit=changes.unit)
+    least, largest = language.rounded_down(changes.least), language.rounded_down(changes.size)
+    norm = "inf" if math.isinf(changes.norm) else f"{changes.norm:g}"
+    return Limits(
+        least,
+        "" if largest == least else largest,
+        norm,
+        bool(changes.biases),
+        changes.per_parameter,
+    )
+
+
+def _odds(changes: Changes | None, language: Language) -> StatedChance | None:
+    chance: Chance | None = None if changes is None else changes.chance
+    if chance is None:
+        return None
+    # What is broken is rounded up, how sure that is down; the last bits are those of a decimal in binary.
+    broken = math.ceil(1e4 * chance.broken * (1.0 - 1e-12)) / 100.0
+    return StatedChance(
+        one_in=str(chance.one_in or ""),
+        share=language.number(broken, percent=True),
+        models=language.number(chance.models),
+        probability=""
+        if chance.probability is None
+        else language.rounded_down(100.0 * chance.probability, percent=True),
+    )
+
+
+def _time(batch: Batch, row: int) -> Time:
+    language, expiry = batch.language, batch.expiry
+    if batch.until is not None:
+        return Time(until=language.day(batch.until))
+    if expiry is None or expiry.retrainings[row] == 0:
+        return Time()
+    through = expiry.through[row]
+    if through is not None and through < batch.date:
+        return Time()
+    return Time(
+        retrainings=int(expiry.retrainings[row]),
+        period=expiry.period,
+        confidence=language.rounded_down(100.0 * expiry.confidence, percent=True),
+        through="" if through is None else language.day(through),
+    )
+
+
+def _why_none(kind: ReasonKind) -> str:
+    return {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}.get(kind, "not_found")
+
+
+def _certificate_id(recourse: Recourse, row: int) -> str:
+    """The id of the row's certificate; "" where its proof has no form that the checker takes."""
+    try:
+        return str(certificate(recourse, row)["id"])
+    except NoCertificateError:
+        return ""

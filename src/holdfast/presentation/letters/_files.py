@@ -1,0 +1,202 @@
+"""A folder of letters, with a manifest: all of them, or none and the name of the row that is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+import pandas as pd
+
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.generators import Recourse
+from holdfast.presentation.letters._compose import Batch, LetterOptions, one_line
+from holdfast.presentation.letters._letter import Letter, fill_in
+
+MANIFEST = "manifest.csv"
+_COLUMNS = ["key", "file", "text_file", "outcome", "verdict", "certificate", "reasons"]
+_LONGEST = 60
+_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def letters(
+    recourse: Recourse,
+    folder: str | os.PathLike[str],
+    *,
+    keys: str | Sequence[Any] | None = None,
+    names: str | Sequence[Any] | Mapping[Any, Any] | None = None,
+    rows: Iterable[int] | None = None,
+    **options: Unpack[LetterOptions],
+) -> pd.DataFrame:
+    """Write a letter to everyone, as a page and as text, and a manifest; all of them, or none.
+
+    Parameters
+    ----------
+    recourse
+        What `explain` returned.
+    folder
+        A new or empty folder. It is filled beside its place and then moved there.
+    keys
+        What people quote in enquiries: a column of the factuals, or one key for each row; the index if not given.
+    names
+        Who is written to: a column of the factuals, one name for each row, or a mapping from key to name; a missing
+        name is left out.
+    rows
+        Only these rows, counted from 0.
+    sender, subject, date, until, expiry, language, templates, certified, accepted
+        As for `write_letter`.
+
+    Returns
+    -------
+    DataFrame
+        What is in ``manifest.csv``: `key`, `file` (the page), `text_file`, `outcome`, `verdict`, `certificate`,
+        `reasons` (the codes of the main reasons, the weightiest first, with a space between). People who have the class
+        already get no letter: their `outcome` is "already_accepted".
+    """
+    batch = Batch.read(recourse, range(len(recourse)) if rows is None else list(rows), **options)
+    chosen = batch.rows.tolist()
+    if not chosen:
+        raise InvalidInputError("rows: expected at least one row, got none")
+    labels = _keys(recourse, keys, chosen)
+    people = _names(recourse, names, chosen, labels)
+    stems = file_stems(labels)
+    target, partial = _free_folder(folder)
+    try:
+        entries = []
+        for place, (key, name, stem) in enumerate(zip(labels, people, stems, strict=True)):
+            if batch.accepted[place]:
+                entries.append((key, "", "", "already_accepted", "", "", ""))
+                continue
+            letter = _named(batch, place, key, name)
+            (partial / f"{stem}.html").write_text(letter.html, encoding="utf-8", newline="\n")
+            (partial / f"{stem}.txt").write_text(letter.text, encoding="utf-8", newline="\n")
+            said = letter.contents
+            codes = " ".join(reason.code for reason in said.reasons if reason.code)
+            files = (f"{stem}.html", f"{stem}.txt")
+            entries.append((key, *files, said.outcome, said.verdict, said.certificate, codes))
+        manifest = pd.DataFrame(entries, columns=_COLUMNS)
+        manifest.to_csv(partial / MANIFEST, index=False)
+        partial.chmod(0o755)
+        if target.exists():
+            target.rmdir()
+        partial.rename(target)
+    except (OSError, UnicodeEncodeError) as error:
+        raise InvalidInputError(
+            f"{target}: expected a folder that can be written, got: {error}"
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest
+
+
+def file_stems(keys: Sequence[str]) -> list[str]:
+    """A file name for each key: safe on every system, and different for different keys.
+
+    Examples
+    --------
+    >>> [stem[:17] for stem in file_stems(["A-17", "../../etc/passwd"])]
+    ['letter-A-17', 'letter-etc_passwd']
+    >>> len({stem.lower() for stem in file_stems(["a", "A", "a.", "a/"])})
+    4
+    """
+    slugs = [_ODD.sub("_", key).strip("_")[:_LONGEST] for key in keys]
+    often = Counter(slug.lower() for slug in slugs)
+    digests = [hashlib.sha256(key.encode()).hexdigest() for key in keys]
+    stems = [
+        f"letter-{slug}"
+        if slug == key and often[slug.lower()] == 1
+        else f"letter-{slug or 'key'}-{digest[:8]}"
+        for key, slug, digest in zip(keys, slugs, digests, strict=True)
+    ]
+    # Only a key that is made to look like another's file name gets here.
+    return (
+        stems
+        if len({stem.lower() for stem in stems}) == len(stems)
+        else [f"letter-{digest}" for digest in digests]
+    )
+
+
+def _named(batch: Batch, place: int, key: str, name: str | None) -> Letter:
+    """The letter; an error says whose it was to be."""
+    try:
+        return fill_in(batch, place, key, name)
+    except HoldfastError as error:
+        text = str(error)
+        if text.startswith(f"{key}: "):
+            raise
+        raise type(error)(f"{key}: {text}") from error
+
+
+def _keys(recourse: Recourse, keys: str | Sequence[Any] | None, rows: Sequence[int]) -> list[str]:
+    given = list(recourse.factuals.index) if keys is None else _column(recourse, keys, "keys")
+    labels = [one_line(given[row], "keys") for row in rows]
+    twice = [key for key, count in Counter(labels).items() if count > 1]
+    if twice:
+        raise InvalidInputError(
+            f"keys: expected each key once, got {twice[0]!r} {labels.count(twice[0])} times"
+        )
+    return labels
+
+
+def _names(
+    recourse: Recourse,
+    names: str | Sequence[Any] | Mapping[Any, Any] | None,
+    rows: Sequence[int],
+    keys: Sequence[str],
+) -> list[str | None]:
+    if names is None:
+        return [None] * len(rows)
+    if isinstance(names, Mapping):
+        by_key = {str(key): name for key, name in names.items()}
+        missing = [key for key in keys if key not in by_key]
+        if missing:
+            raise InvalidInputError(
+                f"names: expected one for every key, got none for {missing[0]!r}"
+            )
+        return [_name(by_key[key]) for key in keys]
+    given = _column(recourse, names, "names")
+    return [_name(given[row]) for row in rows]
+
+
+def _name(given: Any) -> str | None:
+    """A name that is missing is none: nobody is called nan."""
+    return None if given is None or pd.isna(given) or not str(given).strip() else str(given)
+
+
+def _column(recourse: Recourse, given: str | Sequence[Any], argument: str) -> list[Any]:
+    """A column of the factuals, or a value for each row."""
+    if isinstance(given, str):
+        if given not in recourse.factuals.columns:
+            raise InvalidInputError(
+                f"{argument}: expected one of the columns {list(recourse.factuals.columns)}, got {given!r}"
+            )
+        return recourse.factuals[given].tolist()
+    values = list(given)
+    if len(values) != len(recourse):
+        raise InvalidInputError(
+            f"{argument}: expected one for each of the {len(recourse)} rows, got {len(values)}"
+        )
+    return values
+
+
+def _free_folder(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Where the letters are to be, and a new folder beside it to fill first."""
+    target = Path(folder).absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInputError(
+            f"{target}: expected a new or empty folder, got one with something in it"
+        )
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise InvalidInputError(
+            f"{target}: expected a folder that can be made, got: {error}"
+        ) from error
+    return target, partial

@@ -1,0 +1,160 @@
+"""How delta was chosen, and how the setting of a risk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast._numbers import share
+from holdfast._shown import draw
+from holdfast.calibration._conformal import CalibratedDelta
+from holdfast.calibration._incremental import IncrementalDelta, in_words
+from holdfast.calibration._result import ChosenDelta
+from holdfast.calibration._risk import CalibratedRisk
+from holdfast.calibration._validation import ValidationDelta
+from holdfast.presentation.pictures._drawing import (
+    CHOSEN,
+    DARK,
+    INK,
+    LIGHT,
+    axes_to_draw_on,
+    legend_below,
+    percent,
+    tidy,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PURPOSE = "a picture of how delta was chosen"
+
+
+@draw.register(IncrementalDelta)
+def draw_incremental(
+    chosen: IncrementalDelta, ax: Axes | None, also: Iterable[ChosenDelta]
+) -> Axes:
+    """See `IncrementalDelta.plot`."""
+    ax = axes_to_draw_on(ax, _PURPOSE)
+    curve = chosen.curve()
+    ax.plot(
+        100 * chosen.evidence["share"], chosen.evidence["distance"], "o", color=LIGHT, markersize=3
+    )
+    ax.plot(100 * curve.index, curve, color=DARK, label=f"{in_words(chosen.statistic)} distance")
+    label = f"chosen at {100 * chosen.share:.3g}%: {chosen.shown}"
+    ax.plot([100 * chosen.share], [float(chosen)], "o", color=CHOSEN, markersize=7, label=label)
+    for style, other in zip(("--", ":", "-."), also, strict=False):
+        ax.axhline(
+            float(other),
+            color=INK,
+            linestyle=style,
+            linewidth=1,
+            label=f"{other.name}: {other.shown}",
+        )
+    ax.set_xlabel("per cent of the new data that retraining sees")
+    ax.set_ylabel("delta: distance from today's parameters")
+    ax.set_xlim(left=0)
+    ax.set_ylim(bottom=0)
+    legend_below(ax)
+    return ax
+
+
+@draw.register(ValidationDelta)
+def draw_validation(chosen: ValidationDelta, ax: Axes | None) -> Axes:
+    """See `ValidationDelta.plot`."""
+    ax = axes_to_draw_on(ax, _PURPOSE)
+    deltas = chosen.evidence["delta"]
+    ax.plot(
+        deltas,
+        100 * chosen.evidence["validity"],
+        "o-",
+        color=DARK,
+        label="recourse that survives every model",
+    )
+    ax.plot(
+        deltas,
+        100 * chosen.evidence["coverage"],
+        "s--",
+        color=INK,
+        mfc="white",
+        label="people with recourse",
+    )
+    if chosen.reached:
+        ax.axvline(float(chosen), color=CHOSEN, label=f"{chosen.name}: {chosen.shown}")
+    ax.set_xlabel("delta that recourse is made for")
+    ax.set_ylabel("per cent")
+    ax.set_xscale("log")
+    ax.set_ylim(0, 103)
+    legend_below(ax)
+    return ax
+
+
+@draw.register(CalibratedDelta)
+def draw_calibrated(chosen: CalibratedDelta, ax: Axes | None) -> Axes:
+    """See `CalibratedDelta.plot`."""
+    ax = axes_to_draw_on(ax, _PURPOSE)
+    measure, lines = "distance from today's parameters", {"distance": float(chosen)}
+    if isinstance(chosen.biases, tuple):
+        measure, lines = "largest move relative to its parameter's radius", {"ratio": 1.0}
+    elif isinstance(chosen.delta, tuple):
+        lines = {f"layer_{i + 1}": radius for i, radius in enumerate(map(float, chosen.delta))}
+    for (column, radius), style in zip(lines.items(), cycle(("-", "--", ":", "-.")), strict=False):
+        distances = np.sort(chosen.evidence[column].to_numpy())
+        within = np.linspace(0, 100, distances.size + 1)
+        ax.step(np.append(0.0, distances), within, where="post", color=DARK, linestyle=style)
+        name = column.replace("_", " ") if column.startswith("layer") else chosen.name
+        ax.axvline(radius, color=CHOSEN, linestyle=style, label=f"{name}: {radius:.3g}")
+    ax.axhline(100 * chosen.coverage, color=INK, linestyle=(0, (1, 3)), linewidth=1)
+    ax.set_xlabel(measure)
+    ax.set_ylabel("per cent of the retrainings")
+    ax.set_xlim(left=0)
+    ax.set_ylim(0, 103)
+    legend_below(ax)
+    return ax
+
+
+@draw.register(CalibratedRisk)
+def draw_risk(chosen: CalibratedRisk, ax: Axes | None) -> Axes:
+    """See `CalibratedRisk.plot`."""
+    ax = axes_to_draw_on(ax, "a picture of how the setting was chosen")
+    # What is far beyond the setting chosen is of no interest.
+    near = (
+        (chosen.evidence["setting"] <= 3.0 * chosen.size).to_numpy()
+        if chosen.size > 0.0
+        else slice(None)
+    )
+    rows, losses = chosen.evidence[near], 100 * chosen.losses[:, near]
+    each = ax.plot(rows["setting"], losses.T, color=LIGHT, linewidth=0.6)
+    each[0].set_label("broken, by each retrained model")
+    ax.plot(
+        rows["setting"],
+        100 * rows["loss"],
+        "o-",
+        color=DARK,
+        ms=3,
+        label="broken, mean of the models",
+    )
+    ax.axhline(
+        100 * chosen.broken,
+        color=INK,
+        linestyle="--",
+        linewidth=1,
+        label=f"asked for: {share(chosen.broken)}",
+    )
+    if chosen.reached:
+        ax.axvline(chosen.size, color=CHOSEN, label=f"chosen: {chosen.size:.3g}")
+    ax.set_xlabel(f"{chosen.unit} that promises are made for")
+    ax.set_ylabel("promises broken")
+    percent(ax)
+    ax.set_ylim(0, min(100.0, 1.1 * max(200 * chosen.broken, float(np.nanmax(losses)))))
+    ax.locator_params(axis="y", integer=True)
+    beside = tidy(ax.twinx())
+    beside.plot(rows["setting"], rows["times"], ":", color=INK)
+    beside.spines["right"].set_visible(True)
+    beside.set_ylabel("cost, times that of the least setting")
+    beside.set_ylim(0, 1.1 * float(np.nanmax([2.0, *rows["times"]])))
+    ax.plot([], [], ":", color=INK, label="cost (right)")
+    legend_below(ax)
+    return ax

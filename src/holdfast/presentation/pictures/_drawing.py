@@ -1,0 +1,96 @@
+"""What every picture shares: where to draw, and how it looks. Pictures read in black and white.
+
+matplotlib is an extra and is imported when something is drawn. Whoever gives axes gets them back, and pyplot is left
+alone; new axes belong to pyplot, so that a notebook, or ``pyplot.show()``, shows them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Lines and marks; what is told apart by its shade is told apart by its shape or dashes too.
+DARK, INK, LIGHT, CHOSEN = "black", "0.25", "0.65", "#c00000"
+DOTTED = (0, (1, 2))
+_SIZE = (6.4, 4.0)
+# So many letters of a headline fit above it.
+_LINE = 70
+
+
+def new_figure(
+    purpose: str, size: tuple[float, float], *, shown: bool = False, **pads: Any
+) -> Figure:
+    """An empty figure that makes room for what is put on it; pyplot's if it is to be `shown`, else for a file only.
+
+    `pads` are matplotlib's ``w_pad``, ``h_pad``, ``wspace`` and ``hspace``.
+    """
+    try:
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+        layout = ConstrainedLayoutEngine(**pads)
+        if shown:
+            from matplotlib import pyplot
+
+            return pyplot.figure(figsize=size, layout=layout)
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plot", purpose) from error
+    return Figure(figsize=size, layout=layout)
+
+
+def axes_to_draw_on(ax: Axes | None, purpose: str, size: tuple[float, float] = _SIZE) -> Axes:
+    """The caller's axes, or new ones of pyplot's."""
+    return tidy(new_figure(purpose, size, shown=True).subplots() if ax is None else ax)
+
+
+def tidy(ax: Axes) -> Axes:
+    """Without the frame's upper and right side."""
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def headline(ax: Axes, text: str) -> None:
+    """What the picture says, above its left end, in as many lines as it takes."""
+    ax.set_title(
+        textwrap.fill(text, _LINE), loc="left", fontweight="bold", fontsize="medium", pad=12
+    )
+
+
+def percent(ax: Axes) -> None:
+    """The vertical axis from 0% to 100%."""
+    ax.set_ylim(0, 100)
+    ax.yaxis.set_major_formatter("{x:.0f}%")
+
+
+def legend_below(ax: Axes, columns: int = 2) -> None:
+    """A legend under the horizontal axis, where no data are; none if there is nothing to explain."""
+    handles, labels = ax.get_legend_handles_labels()
+    if handles:
+        ax.legend(
+            handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=columns,
+            frameon=False, fontsize="small", handlelength=1.6,
+        )  # fmt: skip
+
+
+def may_change(unit: str) -> str:
+    """What Δ lets happen, by the unit of its size: the end of "how far ..." and of "the further ..."."""
+    return "the margin may fall" if unit == "margin" else "the parameters may move"
+
+
+def nothing_to_draw(ax: Axes, text: str) -> Axes:
+    """Axes that say why they are empty."""
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=ax.transAxes)
+    return ax
+
+
+def plain(text: object) -> str:
+    """A name as it is written: matplotlib would typeset what stands between two dollar signs."""
+    return str(text).replace("$", r"\$")

@@ -1,0 +1,262 @@
+"""What stands beside each person's advice: what counts against them, other ways, probabilities, certificates."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+from scipy.special import softmax
+
+from holdfast._network import Floats, Network
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features import _describe as describe
+from holdfast.features._describe import NOT_STATED
+from holdfast.features._feature import Feature
+from holdfast.generators import Recourse
+from holdfast.generators._moves import answer_numbers
+from holdfast.generators._reasons import against
+from holdfast.presentation.report._contents import Counted, CounterModel, OtherWay, Person, Value
+
+# More reasons than this are of little help to anyone.
+_MOST_REASONS = 4
+
+
+def people_of(
+    recourse: Recourse,
+    shown: Sequence[Feature],
+    *,
+    keys: Sequence[str],
+    radii: Floats,
+    counters: Mapping[int, CounterModel],
+    against: Sequence[tuple[Counted, ...]],
+    others: Sequence[tuple[OtherWay, ...]],
+    certificates: Sequence[str],
+    letters: Sequence[str],
+    kept: Sequence[int | None],
+) -> tuple[Person, ...]:
+    """One for each row; `shown` are the columns on their pages, and everything else is one for each row too."""
+    n, rows = len(recourse), recourse.answered
+    worst, after = np.full(n, np.nan), list[tuple[Value, ...]]([()] * n)
+    if recourse.certificates is not None:
+        worst[rows] = recourse.certificates.margin_lower
+    told = _rows(recourse.space, shown, answer_numbers(recourse, rows)[1])
+    for row, values in zip(rows.tolist(), told, strict=True):
+        after[row] = values
+    columns = (
+        keys,
+        _rows(recourse.space, shown, recourse.people.numbers),
+        after,
+        advice_of(recourse),
+        recourse.verdict_names.fillna(""),
+        finite(recourse.cost_l1),
+        finite(radii),
+        finite(recourse.optimality_gap),
+        finite(worst),
+        map(str, recourse.reason),
+        map(counters.get, range(n)),
+        zip(
+            finite(chances(recourse, recourse.people.points)),
+            finite(chances(recourse, recourse.points)),
+            strict=True,
+        ),
+        against,
+        others,
+        certificates,
+        letters,
+        kept,
+    )
+    return tuple(starmap(Person, zip(*columns, strict=True)))
+
+
+def _rows(
+    space: FeatureSpace, shown: Sequence[Feature], numbers: Floats
+) -> list[tuple[Value, ...]]:
+    """The shown columns of a table as people write them, row by row."""
+    columns = (
+        values_of(space, feature, numbers[:, space.names.index(feature.name)]) for feature in shown
+    )
+    return list(zip(*columns, strict=True))
+
+
+def advice_of(recourse: Recourse) -> list[tuple[str, ...]]:
+    """What each person is told to change, in words; nothing where there is no answer."""
+    result: list[tuple[str, ...]] = [()] * len(recourse)
+    features, notes = recourse.space.features, recourse.space.notes
+    rows = recourse.answered
+    for row, old, new in zip(rows.tolist(), *answer_numbers(recourse, rows), strict=True):
+        result[row] = tuple(describe.describe_change(features, notes, old, new))
+    return result
+
+
+def finite(values: Iterable[float]) -> list[float | None]:
+    """The numbers, None for nan and infinities."""
+    return [float(value) if math.isfinite(value) else None for value in values]
+
+
+def values_of(space: FeatureSpace, feature: Feature, numbers: Floats) -> list[Value]:
+    """A column's numbers as people write them."""
+    if feature.labelled:
+        labels: list[Value] = []
+        for label in feature.categories:
+            value = label.item() if isinstance(label, np.generic) else label
+            word = space.notes.word(feature.name, label)
+            labels.append(
+                value if isinstance(value, bool | int | float) and word == str(label) else word
+            )
+        return [NOT_STATED if math.isnan(code) else labels[int(code)] for code in numbers]
+    known = numbers[~np.isnan(numbers)]
+    whole = feature.precision == "integer" or bool(
+        (feature.step or 0.5) % 1.0 == 0.0 and (known % 1.0 == 0.0).all()
+    )
+    return [
+        NOT_STATED if math.isnan(number) else int(number) if whole else float(number)
+        for number in numbers
+    ]
+
+
+def counted(
+    recourse: Recourse, shown: Sequence[Feature], accepted: pd.DataFrame | None
+) -> list[tuple[Counted, ...]]:
+    """What counts most against each person, by the place of its column among those that are shown."""
+    space = recourse.space
+    places = {feature.name: place for place, feature in enumerate(shown)}
+    result = []
+    for mine in against(recourse, np.arange(len(recourse)), accepted):
+        told = []
+        for one in mine[:_MOST_REASONS]:
+            (usual,) = values_of(space, one.feature, np.array([one.usual]))
+            told.append(Counted(places[one.feature.name], usual, one.margin, one.within_reach))
+        result.append(tuple(told))
+    return result
+
+
+def chances(recourse: Recourse, points: Floats) -> Floats:
+    """The model's probability of the class that each person was promised; nan where it has none."""
+    model, result = recourse.model, np.full(len(points), np.nan)
+    rows = np.flatnonzero(np.isfinite(points).all(axis=1))
+    # Scores are log-odds; those of a support vector machine are not, unless they were calibrated.
+    odds = model.calibration is not None or model.odds
+    if not isinstance(model.trained, Network):
+        odds = bool(getattr(getattr(model.trained, "score", None), "odds", False))
+    if not odds or not rows.size:
+        return result
+    logits = model.trained.logits(points[rows])
+    if model.calibration is not None:
+        logits = model.calibration.log_odds(logits)
+    if logits.shape[1] == 1:
+        logits = np.column_stack([np.zeros(rows.size), logits])
+    result[rows] = softmax(logits, axis=1)[np.arange(rows.size), recourse.targets[rows]]
+    return result
+
+
+def other_ways(
+    recourse: Recourse, others: Mapping[str, Recourse], alternatives: pd.DataFrame | None
+) -> list[tuple[OtherWay, ...]]:
+    """The other methods' answers, and the further ones that `alternatives` found."""
+    result: list[list[OtherWay]] = [[] for _ in range(len(recourse))]
+    for name, other in others.items():
+        for row, (advice, verdict) in enumerate(
+            zip(advice_of(other), other.verdict_names, strict=True)
+        ):
+            if other.found[row]:
+                result[row].append(OtherWay(name, advice, verdict or ""))
+    if alternatives is not None:
+        _add_alternatives(recourse, alternatives, result)
+    return [tuple(ways) for ways in result]
+
+
+def _add_alternatives(
+    recourse: Recourse, table: pd.DataFrame, result: list[list[OtherWay]]
+) -> None:
+    keys, space = recourse.factuals.index, recourse.space
+    missing = [name for name in ("answer", "left_alone", *space.names) if name not in table.columns]
+    if missing or not keys.is_unique or not set(table.index) <= set(keys):
+        raise InvalidInputError(
+            "alternatives: expected what `alternatives` returns for the same people, each with a key of their own, got "
+            + (f"no column {missing[0]!r}" if missing else "other or repeated keys")
+        )
+    further = table[table["answer"] > 1]
+    verdicts = further.get(
+        "recourse_verdict", further.get("verdict", pd.Series(None, further.index, dtype=object))
+    )
+    for place, key in enumerate(further.index):
+        row = int(keys.get_loc(key))  # type: ignore[arg-type]  # keys are unique
+        told = space.describe_change(
+            recourse.factuals[list(space.names)].iloc[row], further[list(space.names)].iloc[place]
+        )
+        names = [space.label(name) for name in str(further["left_alone"].iloc[place]).split(", ")]
+        verdict = verdicts.iloc[place]
+        result[row].append(
+            OtherWay(
+                f"leaving {' and '.join(names)} alone",
+                tuple(told),
+                verdict if isinstance(verdict, str) else "",
+            )
+        )
+
+
+def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[str]:
+    """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
+    if recourse.changes is None:
+        return [""] * len(recourse)
+    from holdfast import checker
+    from holdfast.promises._certificate import read_certificates, row_document
+    from holdfast.promises._terms import fingerprint
+
+    if not Path(path).exists():
+        raise InvalidInputError(
+            f"certificates: expected a file or a folder, got {str(path)!r}, which is not there"
+        )
+    trained, off = recourse.model.trained, recourse.model.offsets
+    model = fingerprint(trained) if isinstance(trained, Network) else None
+    about = (
+        "ROBUST",
+        _without_models(recourse.changes.to_dict()),
+        model,
+        list(off) if any(off) else [],
+    )
+    ids: dict[object, str] = {}
+    for document in read_certificates(path):
+        hashes, threshold = document.get("hashes", {}), document.get("threshold", {})
+        changes = _without_models(document.get("changes", {}))
+        if (
+            document.get("verdict"),
+            changes,
+            hashes.get("model"),
+            threshold.get("offsets", []),
+        ) == about:
+            point = (hashes["point"], document["target"]["index"])
+            # People may be told the same: each has a certificate of their own where their row is in one.
+            ids[point] = ids[(*point, hashes["row"])] = str(document["id"])
+    result = [""] * len(recourse)
+    for row in np.flatnonzero(recourse.robust).tolist():
+        point = (checker.sha256(recourse.points[row].tolist()), int(recourse.targets[row]))
+        own = checker.sha256(row_document(recourse.factuals.iloc[row]))
+        result[row] = ids.get((*point, own), ids.get(point, ""))
+    return result
+
+
+def letter_links(folder: str | os.PathLike[str], page: Path, keys: Sequence[str]) -> list[str]:
+    """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
+    try:
+        manifest = pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)
+        files = dict(zip(manifest["key"], manifest["file"], strict=True))
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidInputError(
+            f"letters: expected a folder that letters wrote, got: {error}"
+        ) from error
+    place = Path(os.path.relpath(Path(folder).absolute(), page.absolute().parent)).as_posix()
+    return [quote(f"{place}/{files[key]}") if files.get(key) else "" for key in keys]
+
+
+def _without_models(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A certificate has the models of an ensemble in full."""
+    return {name: value for name, value in changes.items() if name != "models"}

@@ -1,0 +1,219 @@
+"""Counter-models: for each piece of advice the model that comes closest to breaking it, and what it does to do so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._classifier import Classifier
+from holdfast._network import Floats, Network
+from holdfast.changes import PlausibleChanges, parameter_distance
+from holdfast.errors import HoldfastError
+from holdfast.features import FeatureSpace
+from holdfast.generators import Recourse
+from holdfast.generators._radii import RADIUS_TOLERANCE, Radii
+from holdfast.presentation.report._contents import CounterModel, ParameterChange
+from holdfast.verify import Verdict
+from holdfast.verify._certify import certify_points
+from holdfast.verify._deciders import decider_for
+from holdfast.verify._margins import least_margins
+
+# How many of its changes a counter-model shows: on a page for very many people, fewer of each.
+SHOWN_CHANGES, SHOWN_FOR_MANY, MANY = 4, 2, 2000
+# A counter-model exists at `upper`; just beyond it there is room for one that survives being rounded and replayed.
+_BEYOND = (1e-9, 1e-6, 1e-3)
+
+
+class CostlyChange(NamedTuple):
+    """One parameter, today and in the counter-model, and what its change alone does to one person's margin.
+
+    `source` is the place of what the parameter weighs among the inputs of its layer; a bias comes after all of them.
+    """
+
+    layer: int
+    neuron: int
+    source: int
+    today: float
+    changed: float
+    effect: float
+
+
+def closest_counter_models(
+    recourse: Recourse, radii: Radii, *, rows: NDArray[np.intp], advance: Callable[[int], object]
+) -> dict[int, CounterModel]:
+    """The counter-models of these rows, each replayed through its own forward pass.
+
+    The closest one known: at the certified radius, or inside Δ where the certificate has one there. A row for which
+    neither is known is left out.
+    """
+    place, names = np.cumsum(recourse.found) - 1, _called(recourse.space)
+    shown = SHOWN_CHANGES if rows.size <= MANY else SHOWN_FOR_MANY
+    seen: dict[tuple[int, bytes], CounterModel | None] = {}
+    result: dict[int, CounterModel] = {}
+    for row in rows.tolist():
+        same = (int(recourse.targets[row]), recourse.points[row].tobytes())
+        if same not in seen:
+            near = _witness(recourse, radii, row, int(place[row]))
+            seen[same] = (
+                None if near is None else _counter_model(recourse, radii, row, *near, names, shown)
+            )
+        counter = seen[same]
+        if counter is not None:
+            result[row] = counter
+        advance(1)
+    return result
+
+
+def _witness(
+    recourse: Recourse, radii: Radii, row: int, place: int
+) -> tuple[Classifier, float, bool] | None:
+    """The model just beyond the radius, and inside Δ for whoever Δ breaks; how far away it is, and if it is inside."""
+    changes, upper, near = recourse.changes, float(radii.upper[row]), None
+    for beyond in _BEYOND if np.isfinite(upper) else ():
+        size = max(upper * (1.0 + beyond), 1e-12)
+        decider = decider_for(recourse.model, radii.along.resized(size))
+        witness = certify_points(
+            decider, recourse.points[row : row + 1], recourse.targets[row : row + 1]
+        ).witness(0)
+        if witness is not None:
+            near = (witness, *_measured(recourse, radii, witness, size))
+            break
+    if changes is None or recourse.certificates is None:
+        return near
+    verdict = recourse.certificates.verdict[place]
+    inside = near is not None and near[2]
+    if verdict is Verdict.ROBUST and inside:
+        raise HoldfastError(
+            f"row {row}: a counter-model lies within a Δ that is proven safe; please report this as a bug"
+        )
+    if verdict is Verdict.NOT_ROBUST and not inside:
+        broken = recourse.certificates.witness(place)
+        return broken, *_measured(recourse, radii, broken, changes.size)
+    return near
+
+
+def _measured(
+    recourse: Recourse, radii: Radii, witness: Classifier, size: float
+) -> tuple[float, bool]:
+    """How far away a model is that was met in a Δ of this size, and whether the advice's own Δ has it.
+
+    Between parameters the distance is measured; elsewhere it is that size.
+    """
+    changes, distance = recourse.changes, size
+    if isinstance(radii.along, PlausibleChanges) and isinstance(witness, Network):
+        distance = parameter_distance(recourse.network, witness, radii.along.norm)
+    if isinstance(changes, PlausibleChanges) and isinstance(witness, Network):
+        return distance, changes.contains(recourse.network, witness)
+    return distance, changes is not None and distance <= changes.size
+
+
+def _counter_model(
+    recourse: Recourse,
+    radii: Radii,
+    row: int,
+    witness: Classifier,
+    distance: float,
+    inside: bool,
+    names: Sequence[str],
+    shown: int,
+) -> CounterModel:
+    target, point = int(recourse.targets[row]), recourse.points[row]
+    if witness.predict_index(point[None])[0] == target:
+        raise HoldfastError(
+            f"row {row}: the counter-model did not replay; please report this as a bug"
+        )
+    changes: list[ParameterChange] = []
+    # Where the margin falls, whatever the parameters do, they have nothing to tell.
+    if isinstance(witness, Network) and radii.along.unit != "margin":
+        for change in costliest_changes(recourse.network, witness, point, target, shown):
+            where = parameter_name(recourse.network, names, change)
+            changes.append(ParameterChange(where, change.today, change.changed, change.effect))
+    return CounterModel(
+        distance=distance,
+        inside=inside,
+        margin_today=float(least_margins(recourse.classifier, target, point[None])[0]),
+        margin_counter=float(least_margins(witness, target, point[None])[0]),
+        changes=tuple(changes),
+        # No model closer than the radius breaks the promise; nan where none is known.
+        closest=bool(
+            distance <= (1.0 + 2.0 * _BEYOND[-1]) * radii.measured[row] + 2.0 * RADIUS_TOLERANCE
+        ),
+    )
+
+
+def _called(space: FeatureSpace) -> list[str]:
+    """What people call the model's variables; a protected attribute is not named."""
+    names = list(space.variables)
+    for feature in space.features:
+        label = space.label(feature.name)
+        for variable in feature.variables:
+            if feature.name in space.protected:
+                names[variable] = "a protected attribute"
+            else:
+                names[variable] = names[variable].replace(str(feature.name), label, 1)
+        for value, cell in zip(feature.categories, feature.cells, strict=False):
+            if cell >= 0 and feature.name not in space.protected:
+                names[feature.variables[cell]] = f"{label}={space.notes.word(feature.name, value)}"
+    return names
+
+
+def costliest_changes(
+    network: Network, witness: Network, point: Floats, target: int, n: int
+) -> list[CostlyChange]:
+    """The `n` parameter changes that lower this point's margin most, each measured alone and to first order.
+
+    The margin is that of `target` over its strongest rival in the counter-model.
+    """
+    rivals = witness.logits(point[None])[0]
+    # Of the margin, with respect to the preactivations of each layer.
+    gradient = np.zeros(network.n_outputs)
+    if network.n_outputs == 1:
+        gradient[0] = 1.0 if target == 1 else -1.0
+    else:
+        rivals[target] = -np.inf
+        gradient[target], gradient[int(rivals.argmax())] = 1.0, -1.0
+    values, active = [point], []
+    for weight, bias, activation in zip(
+        network.weights, network.biases, (*network.activations, ""), strict=True
+    ):
+        reached = weight @ values[-1] + bias
+        active.append(
+            reached > 0.0 if activation == "relu" else np.ones(reached.shape, dtype=np.bool_)
+        )
+        values.append(np.where(active[-1], reached, 0.0))
+    costly: list[CostlyChange] = []
+    for layer in reversed(range(len(network.weights))):
+        weight = network.weights[layer]
+        today = np.column_stack([weight, network.biases[layer]])
+        changed = np.column_stack([witness.weights[layer], witness.biases[layer]])
+        effect = np.outer(gradient, np.append(values[layer], 1.0)) * (changed - today)
+        for place in np.argsort(effect, axis=None, kind="stable")[:n].tolist():
+            if effect.flat[place] < 0.0:
+                numbers = (float(part.flat[place]) for part in (today, changed, effect))
+                costly.append(CostlyChange(layer, *divmod(place, effect.shape[1]), *numbers))
+        gradient = (gradient @ weight) * (active[layer - 1] if layer else 1.0)
+    return sorted(costly, key=attrgetter("effect", "layer"))[:n]
+
+
+def parameter_name(network: Network, names: Sequence[str], change: CostlyChange) -> str:
+    """Which parameter a change is of, in words; `names` are what people call the model's variables."""
+    if change.layer == len(network.weights) - 1:
+        of = (
+            "the score"
+            if network.n_outputs == 1
+            else f"the score of class {network.classes[change.neuron]}"
+        )
+    else:
+        of = f"neuron {change.neuron + 1} of layer {change.layer + 1}"
+    if change.source == network.weights[change.layer].shape[1]:
+        return f"bias of {of}"
+    source = (
+        f"neuron {change.source + 1} of layer {change.layer}"
+        if change.layer
+        else names[change.source]
+    )
+    return f"weight of {source} in {of}"

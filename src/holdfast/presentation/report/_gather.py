@@ -1,0 +1,381 @@
+"""From a `Recourse` to what its report says."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast._dates import iso_date
+from holdfast._given import whole_number
+from holdfast._network import Network
+from holdfast._progress import progress_bar
+from holdfast.calibration._result import ChosenDelta
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features._feature import Feature
+from holdfast.features._kinds import Direction
+from holdfast.generators import Recourse
+from holdfast.generators._base import ReasonKind
+from holdfast.generators._moves import Move
+from holdfast.generators._radii import Radii, least_radius, radii_of
+from holdfast.metrics._rows import valid_rows
+from holdfast.presentation.pictures._certified import survival
+from holdfast.presentation.report._beside import (
+    certificate_ids,
+    counted,
+    finite,
+    letter_links,
+    other_ways,
+    people_of,
+)
+from holdfast.presentation.report._contents import (
+    Calibrated,
+    Column,
+    Contents,
+    CounterModel,
+    Curve,
+    Figures,
+    Missing,
+    Moves,
+    Refits,
+)
+from holdfast.presentation.report._counter import closest_counter_models
+from holdfast.presentation.report._groups import Groups, figures_of, slices_of
+from holdfast.presentation.report._words import capital, cost_of, facts_of, limits_of, promise_of
+
+if TYPE_CHECKING:
+    from holdfast.promises._ledger import Ledger
+
+# Some advice no model breaks; a radius is a number that a page can show.
+FAR = 1e6
+_TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
+_UNRECORDED = "A table that was read; the method is not recorded"
+_MOST_REASONS = 20
+# With fewer people the counter-models are there before a bar could be read.
+_LONG_TABLE = 1000
+_DIRECTIONS = {
+    Direction.FREE: "up or down",
+    Direction.IMMUTABLE: "fixed",
+    Direction.INCREASING: "only up",
+    Direction.DECREASING: "only down",
+}
+
+
+def gather(
+    recourse: Recourse,
+    *,
+    title: str | None = None,
+    name: str | None = None,
+    outcome: str | None = None,
+    others: Mapping[str, Recourse] | None = None,
+    calibrated: ChosenDelta | float | None = None,
+    groups: Groups = (),
+    keys: Sequence[Any] | pd.Index | None = None,
+    date: str | datetime.date | None = None,
+    radii: bool = True,
+    counter_models: bool | int = True,
+    progress: bool | None = None,
+    accepted: pd.DataFrame | None = None,
+    alternatives: pd.DataFrame | None = None,
+    retrained: Iterable[object] = (),
+    certificates: str | os.PathLike[str] | None = None,
+    ledger: Ledger | str | None = None,
+    letters: str | os.PathLike[str] | None = None,
+    page: Path = Path(),
+) -> Contents:
+    """Everything that the report says about this recourse; the arguments are those of `report`.
+
+    `page` is where the page will be, from where its links to letters lead.
+
+    Examples
+    --------
+    >>> from holdfast.generators import NNCE, explain
+    >>> from holdfast.changes import PlausibleChanges
+    >>> from holdfast._network import Network
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> people, others = [[0.7, 0.5], [0.9, 0.6]], [[0.7, 0.9], [0.3, 0.31]]
+    >>> advice = explain(net, people, target=1, changes=PlausibleChanges(0.02), generator=NNCE(others))
+    >>> contents = gather(advice, name="nearest neighbour", date="2026-11-16")
+    >>> contents.promise[1].split(",")[0]
+    'All 2 promises are proven to hold under every model in Δ'
+    >>> contents.people[0].advice, round(contents.people[0].counter.distance, 6)
+    (('raise x1 from 0.5 to 0.9',), 0.076923)
+    """
+    if not isinstance(recourse, Recourse):
+        raise InvalidInputError(
+            f"recourse: expected what `explain` returns, got {type(recourse).__name__}"
+        )
+    if len(recourse) == 0:
+        raise InvalidInputError("recourse: expected at least one person, got none")
+    when, names, n = iso_date(date, "date"), _keys(recourse, keys), len(recourse)
+    maker = _NAME if recourse.generator is None else type(recourse.generator).__name__
+    main = maker if name is None else str(name)
+    known = None if calibrated is None else _calibrated(calibrated, recourse)
+    method, measured = _method(main, recourse, radii)
+    compared = {
+        str(name): _alike(recourse, other, f"others[{name!r}]")
+        for name, other in (others or {}).items()
+    }
+    if main in compared:
+        raise InvalidInputError(
+            f"others: expected a name of its own for each method, got {main!r} twice"
+        )
+    methods = (method, *[_method(name, same, radii)[0] for name, same in compared.items()])
+    needed = (
+        recourse.classifier.predict_index(recourse.people.points) != recourse.targets
+    ) | recourse.found
+    counters, left_out = _counters(recourse, measured, counter_models, progress)
+    space, moves = recourse.space, recourse.moves
+    moved = {move.feature.name for move in moves}
+    # A protected attribute is nobody's business on a person's page, unless the advice itself touches it.
+    shown = [
+        feature
+        for feature in space.features
+        if feature.name in moved or feature.name not in space.protected
+    ]
+    columns = {feature.name: _column(space, feature) for feature in shown}
+    free = (
+        one.name
+        for one in shown
+        if one.name not in moved and one.direction is not Direction.IMMUTABLE
+    )
+    unmoved = (Moves(columns[name], 0) for name in free)
+    kept, refits = _refits(recourse, retrained)
+    proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
+    people = people_of(
+        recourse,
+        shown,
+        keys=names,
+        radii=measured.lower,
+        counters=counters,
+        against=counted(recourse, shown, accepted),
+        others=other_ways(recourse, compared, alternatives)
+        if compared or alternatives is not None
+        else [()] * n,
+        certificates=proofs,
+        letters=[""] * n if letters is None else letter_links(letters, page, names),
+        kept=kept,
+    )
+    cost = cost_of(space)
+    slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
+    limits = [*limits_of(recourse, method, measured, needed), *left_out]
+    for attribute in space.protected:
+        if attribute not in recourse.factuals.columns and not any(
+            one.attribute == str(attribute) for one in slices
+        ):
+            label = space.label(attribute)
+            limits.append(
+                f"“{label}” is protected, but not in the people's table: they are not compared by it."
+            )
+    return Contents(
+        title=_TITLE if title is None else str(title),
+        date=when,
+        facts=facts_of(
+            recourse, name or _UNRECORDED, when, outcome, cost, certificates=proofs, ledger=ledger
+        ),
+        promise=promise_of(recourse, method, measured, known, needed, outcome, refits),
+        delta=None if recourse.changes is None else recourse.changes.size,
+        calibrated=known,
+        methods=methods,
+        columns=tuple(columns.values()),
+        moves=(*(_moves(columns[move.feature.name], move) for move in moves), *unmoved),
+        slices=slices,
+        missing=_missing(recourse),
+        people=people,
+        limits=tuple(limits),
+        least_delta=least_radius(recourse.changes),
+        unit=measured.along.unit,
+        fall=measured.along.in_words(lambda _: "{}").replace("at most ", "")
+        if measured.along.unit == "margin"
+        else "",
+        cost=cost,
+        refits=refits,
+        threshold=recourse.model.threshold if isinstance(recourse.model.threshold, float) else None,
+    )
+
+
+def _counters(
+    recourse: Recourse, radii: Radii, wanted: bool | int, progress: bool | None
+) -> tuple[dict[int, CounterModel], list[str]]:
+    """The counter-models of the most fragile people, and what is to be said about the others."""
+    rows = np.flatnonzero(recourse.found)
+    most = rows.size if wanted is True else whole_number(int(wanted), "counter_models", least=0)
+    # Where no radius is known, whoever a model in Δ breaks comes first.
+    fragility = np.where(np.isnan(radii.upper[rows]), recourse.robust[rows], radii.upper[rows])
+    chosen = np.sort(rows[np.argsort(fragility, kind="stable")[:most]])
+    with progress_bar("report", chosen.size, wanted=progress, long=_LONG_TABLE) as advance:
+        counters = closest_counter_models(recourse, radii, rows=chosen, advance=advance)
+    said = []
+    if most < rows.size:
+        said.append(
+            f"Counter-models were computed for the {most:,} most fragile promises only."
+            if most
+            else "No counter-models were computed."
+        )
+    without = chosen.size - len(counters)
+    if without:
+        said.append(f"For {without:,} of the promises no counter-model is known.")
+    return counters, said
+
+
+def _column(space: FeatureSpace, feature: Feature) -> Column:
+    moves = _DIRECTIONS[feature.direction]
+    if feature.labelled and feature.direction is Direction.FREE:
+        moves = "any category"
+    if (
+        feature.step is not None
+        and feature.step != 1.0
+        and feature.direction is not Direction.IMMUTABLE
+    ):
+        moves += f", in steps of {feature.step:,g}"
+    reason, unit = space.reason(feature.name), space.notes.word(feature.name, feature.unit)
+    why = () if reason is None else (reason.code, reason.text)
+    return Column(
+        str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why
+    )
+
+
+def _moves(column: Column, move: Move) -> Moves:
+    """What the advice does with a column, with None where a number says nothing."""
+    middle, low, high = finite([move.median, move.low, move.high])
+    return Moves(column, move.changed, move.up, move.down, middle, low, high, move.swaps)
+
+
+def _missing(recourse: Recourse) -> tuple[Missing, ...]:
+    """The reasons, the commonest first; rare ones beyond the first few are put together."""
+    counts = Counter(recourse.reason[~recourse.found].tolist())
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    result = [
+        Missing(reason.bare, people, reason.kind.proven, reason.kind is not ReasonKind.ACCEPTED)
+        for reason, people in ordered[:_MOST_REASONS]
+    ]
+    for proven in (True, False):
+        rest = [
+            people for reason, people in ordered[_MOST_REASONS:] if reason.kind.proven is proven
+        ]
+        if rest:
+            result.append(
+                Missing(
+                    f"{len(rest):,} other reasons, each on the person's page", sum(rest), proven
+                )
+            )
+    return tuple(result)
+
+
+def _refits(
+    recourse: Recourse, retrained: Iterable[object]
+) -> tuple[list[int | None], Refits | None]:
+    """How many of the retrained models keep each promise, and what they do together; each model is used once."""
+    kept: list[int | None] = [None] * len(recourse)
+    valid = np.array([valid_rows(recourse, model)[recourse.found] for model in retrained])
+    if not valid.size:
+        return kept, None
+    by_person, shares = valid.sum(axis=0).astype(np.intp), valid.mean(axis=1)
+    for row, models in zip(recourse.answered.tolist(), by_person.tolist(), strict=True):
+        kept[row] = models
+    by_all = int((by_person == len(valid)).sum())
+    return kept, Refits(len(valid), float(shares.mean()), float(shares.min()), by_all)
+
+
+def _method(name: str, recourse: Recourse, wanted: bool) -> tuple[Figures, Radii]:
+    """What a method did, in figures, and the certified radii of the rows with an answer, none of them infinite."""
+    known = recourse.radii if wanted else radii_of(recourse, "Certified radii were not asked for.")
+    radii = replace(known, lower=np.minimum(known.lower, FAR))
+    figures = figures_of(name, recourse, np.ones(len(recourse), dtype=np.bool_), radii.lower)
+    if radii.unknown or not figures.found:
+        return figures, radii
+    steps, shares = survival(np.where(radii.lower < FAR, radii.lower, np.inf)[recourse.found])
+    return replace(figures, survival=Curve(tuple(steps.tolist()), tuple(shares.tolist()))), radii
+
+
+def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
+    """The other method's answers under the same Δ: certified anew if they were made under another, or under none."""
+    if not isinstance(other, Recourse):
+        raise InvalidInputError(
+            f"{where}: expected what `explain` returns, got {type(other).__name__}"
+        )
+    if len(other) != len(recourse):
+        raise InvalidInputError(
+            f"{where}: expected the same {len(recourse)} people, got {len(other)}"
+        )
+    if other.classifier != recourse.classifier:
+        raise InvalidInputError(f"{where}: expected advice for the same model, got another model's")
+    if not np.array_equal(other.targets, recourse.targets):
+        raise InvalidInputError(f"{where}: expected the same target classes, got others")
+    if not other.factuals.index.equals(recourse.factuals.index):
+        raise InvalidInputError(
+            f"{where}: expected the same people in the same order, got other keys"
+        )
+    if not np.array_equal(other.people.points, recourse.people.points):
+        raise InvalidInputError(
+            f"{where}: expected the same people in the same order, got other values"
+        )
+    return other if other.changes == recourse.changes else other.under(recourse.changes)
+
+
+def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
+    changes = recourse.changes
+    if changes is not None and not isinstance(changes, PlausibleChanges):
+        raise InvalidInputError(
+            f"calibrated: expected a delta only beside PlausibleChanges, got one beside {changes!r}, whose evidence is "
+            "its own chance"
+        )
+    norm = math.inf if changes is None else changes.norm
+    if isinstance(given, ChosenDelta):
+        if given.norm != norm:
+            raise InvalidInputError(
+                f"calibrated: expected a delta in the norm {norm:g}, got one in norm {given.norm:g}"
+            )
+        delta, told = float(given), str(given)
+        # What it is stands beside it: what remains is where it comes from.
+        sentence = f"{capital(told.removeprefix(f'delta = {given.shown}').lstrip(':;, '))}."
+    else:
+        if isinstance(given, bool) or not isinstance(given, int | float | np.number):
+            raise InvalidInputError(
+                f"calibrated: expected a delta > 0 or what delta_calibrated returns, got {given!r}"
+            )
+        delta, sentence = (
+            float(given),
+            "It was given with the report; how it was measured is not recorded here.",
+        )
+    if not (math.isfinite(delta) and delta > 0.0):
+        raise InvalidInputError(f"calibrated: expected a delta > 0, got {given}")
+    measured = given.changes if isinstance(given, ChosenDelta) else PlausibleChanges(delta, norm)
+    several = measured.words if isinstance(measured.delta, tuple) else ""
+    covered = changes is not None and _covers(changes, measured, recourse.network)
+    return Calibrated(delta, sentence, covered, several)
+
+
+def _covers(changes: PlausibleChanges, measured: PlausibleChanges, network: Network) -> bool:
+    """Whether Δ holds every model within the calibrated delta; retraining moves the biases too."""
+    if not changes.biases:
+        return False
+    # One radius for everything lies within those of the layers in any norm; the other way round in the norm inf only.
+    if measured.per_layer and not changes.per_layer and changes.norm != math.inf:
+        return False
+    try:
+        pairs = list(zip(measured.layer_radii(network), changes.layer_radii(network), strict=True))
+    except InvalidInputError:
+        return False
+    return all(
+        bool(np.all(np.less_equal(*parts))) for pair in pairs for parts in zip(*pair, strict=True)
+    )
+
+
+def _keys(recourse: Recourse, keys: Sequence[Any] | pd.Index | None) -> list[str]:
+    given = list(recourse.factuals.index if keys is None else keys)
+    if len(given) != len(recourse):
+        raise InvalidInputError(
+            f"keys: expected one for each of the {len(recourse)} people, got {len(given)}"
+        )
+    return [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in given]

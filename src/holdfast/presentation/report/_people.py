@@ -1,0 +1,169 @@
+"""The people as the page's script reads them: column by column, texts once, and of the advice only what changes.
+
+10,000 people with 21 columns have to fit into three megabytes. Small data stay plain JSON that anyone can read out of
+the page; larger ones are compressed, and the browser unpacks them.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Hashable
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from math import isfinite
+from typing import Any
+
+from markupsafe import Markup
+
+from holdfast._numbers import deltas, share
+from holdfast.presentation.pictures._drawing import may_change
+from holdfast.presentation.report._contents import Contents, CounterModel, Person, Value
+
+# More characters of JSON than this are compressed.
+MOST_PLAIN = 600_000
+# Of a counter-model the costliest changes; the rest is in the model itself.
+MOST_CHANGES = 8
+_DIGITS = 6
+# Columns of the data that are often empty.
+_RARE = ("others", "against", "chances", "certificates", "letters")
+# Inside <script> a text must not end it, nor open a comment; JSON reads these as the same characters.
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def people_json(contents: Contents) -> tuple[Markup, str]:
+    """The data, ready to stand inside <script>, and their encoding: "json" or "gzip"."""
+    people = contents.people
+    # Texts and parameters in the order in which they first come, each once.
+    reasons: dict[Hashable, int] = {}
+    words: dict[Hashable, int] = {}
+    parameters: dict[Hashable, int] = {}
+    table: dict[str, Any] = {
+        "fall": contents.fall,
+        "symbol": contents.symbol,
+        "free": may_change(contents.unit),
+        "delta": contents.delta,
+        "deltas": "" if contents.delta is None else deltas(contents.least_delta, contents.delta),
+        "calibrated": contents.calibrated.delta if contents.calibrated else None,
+        "cost": contents.cost,
+        "threshold": contents.threshold,
+        "refits": contents.refits.models if contents.refits else 0,
+        "columns": [[c.label, c.unit, c.moves, c.code, c.reason] for c in contents.columns],
+        "keys": [person.key for person in people],
+        "verdicts": [person.verdict for person in people],
+        "costs": [_short(person.cost) for person in people],
+        "radii": [_short(person.radius, ROUND_DOWN) for person in people],
+        "gaps": [_short(person.gap, ROUND_CEILING) for person in people],
+        "worst": [_short(person.worst_margin, ROUND_FLOOR) for person in people],
+        "reasons": [_code(reasons, person.reason) for person in people],
+        "before": [
+            _column([person.before[i] for person in people]) for i in range(len(contents.columns))
+        ],
+        "after": [_changed(person) for person in people],
+        "advice": [[_code(words, sentence) for sentence in person.advice] for person in people],
+        "others": [
+            [
+                [way.name, way.verdict, [_code(words, sentence) for sentence in way.advice]]
+                for way in person.others
+            ]
+            for person in people
+        ],
+        "against": [
+            [
+                [one.column, _value(one.usual), _short(one.margin), int(one.within_reach)]
+                for one in person.against
+            ]
+            for person in people
+        ],
+        "chances": [
+            ["" if chance is None else share(chance) for chance in person.probability]
+            for person in people
+        ],
+        "certificates": [person.certificate for person in people],
+        "letters": [person.letter for person in people],
+        "kept": [person.kept for person in people],
+        "texts": {"reasons": list(reasons), "advice": list(words)},
+        "counters": {
+            "rows": [person.counter and _counter(person.counter, parameters) for person in people],
+            "parameters": list(parameters),
+        },
+    }
+    for name in _RARE:
+        # What nobody has needs no place.
+        table[name] = table[name] if any(table[name]) else []
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) <= MOST_PLAIN:
+        return Markup(text.translate(_ESCAPES)), "json"
+    packed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
+    return Markup(base64.b64encode(packed).decode()), "gzip"
+
+
+def _code(texts: dict[Hashable, int], text: Hashable) -> int:
+    """The number of a text among those that came before."""
+    return texts.setdefault(text, len(texts))
+
+
+def _column(values: list[Value]) -> list[Any] | dict[str, list[Any]]:
+    """A column of numbers as it is; one with texts as codes and the texts they stand for."""
+    shown = list(map(_value, values))
+    if str not in set(map(type, values)):
+        return shown
+    texts: dict[Hashable, int] = {}
+    return {"codes": [_code(texts, value) for value in shown], "texts": list(texts)}
+
+
+def _changed(person: Person) -> list[Any] | None:
+    """Which columns the advice changes, and to what: [column, value, column, value, ...]; None without advice."""
+    if not person.after:
+        return None
+    pairs = enumerate(zip(person.before, person.after, strict=True))
+    return [
+        item
+        for i, (before, after) in pairs
+        if before != after
+        for item in (i, _value(after, before))
+    ]
+
+
+def _counter(counter: CounterModel, parameters: dict[Hashable, int]) -> list[Any]:
+    """A counter-model; a parameter of today's model is written once for all of them."""
+    changes: list[Any] = []
+    for change in counter.changes[:MOST_CHANGES]:
+        parameter = _code(parameters, (change.where, _short(change.today)))
+        changes += [parameter, _short(change.changed), _short(change.effect)]
+    margins = [_short(counter.margin_today), _short(counter.margin_counter)]
+    distance = _short(counter.distance, ROUND_DOWN if counter.inside else ROUND_CEILING)
+    return [
+        distance,
+        int(counter.inside),
+        *margins,
+        len(counter.changes),
+        changes,
+        int(counter.closest),
+    ]
+
+
+def _short(number: float | None, rounding: str = ROUND_HALF_EVEN) -> float | int | None:
+    """Six significant digits: more than is shown, so that what is sorted and what is shown agree.
+
+    What is proven is rounded so that it says no more: a radius and a least margin downwards, a greatest gap upwards.
+    """
+    if number is None or not isfinite(number):
+        return None
+    return _whole(
+        float(Context(prec=_DIGITS, rounding=rounding).create_decimal(repr(float(number))))
+    )
+
+
+def _value(value: Value, other: Value = None) -> Value:
+    """A value as it is shown: whole, or to seven digits, unless it would then look unchanged."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if not isfinite(value):
+        return None
+    short = float(value) if float(value).is_integer() else float(f"{value:.7g}")
+    return _whole(float(value) if short == other else short)
+
+
+def _whole(number: float) -> float | int:
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number

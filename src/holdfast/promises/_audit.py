@@ -1,0 +1,151 @@
+"""`audit`: which of the promises made so far does a new model keep?"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast import checker
+from holdfast._given import whole_number
+from holdfast._progress import progress_bar
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.promises._audit_result import STATUSES, Audit, Group
+from holdfast.promises._auditor import Auditor, Newcomer
+from holdfast.promises._ledger import Ledger
+from holdfast.promises._ledger_read import overviews
+from holdfast.promises._pages import as_objects
+from holdfast.promises._terms import fingerprint
+
+# With fewer promises an audit is over before a bar could be read.
+_LONG = 200_000
+# Points of so many promises are still in a core's cache when the model is run on them.
+_BATCH = 4096
+
+
+def audit(
+    ledger: Ledger | str | os.PathLike[str],
+    model: object,
+    *,
+    space: FeatureSpace | None = None,
+    threshold: Any = None,
+    radius: bool = False,
+    batch: int = _BATCH,
+    progress: bool | None = None,
+) -> Audit:
+    """Does a new model keep the promises in a ledger?
+
+    A promise whose certificate covers the new model is kept for certain, and the model is not even run on it. The
+    others, and all that were made under a shift of the margin, are decided by running it on the promised row, in raw
+    units, through its own preprocessing.
+
+    Parameters
+    ----------
+    ledger
+        The ledger or its file. Promises that are added meanwhile are left out.
+    model
+        The new model: anything that `load_model` takes.
+    space
+        How it reads raw values, where that has changed: a scaler or an encoder fitted anew. By default that of the
+        model's own preprocessing, with which a space given has to agree, else that of each promise.
+    threshold
+        The probability from which on its user says class 1; by default the model's own, else that of the promises.
+    radius
+        Also compute, for the promises that are kept, how far the model may move from here before they can break, in
+        the unit of each promise: delta, the margin, or the radius of an ellipsoid. It costs more than everything else.
+    batch
+        How many promises are read at once.
+    progress
+        Show a progress bar on stderr; by default for long ledgers if stderr is a terminal.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from holdfast import Network, PlausibleChanges
+    >>> def classifier(weight):
+    ...     return Network([[[-1.0, weight]]], [[0.0]])
+    >>> x, promised = pd.DataFrame({"debt": [0.7], "income": [0.5]}), pd.DataFrame({"debt": [0.7], "income": [0.9]})
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/promises.ledger") as ledger:
+    ...     _ = ledger.add_frame(classifier(1.0), x, promised, target=1, changes=PlausibleChanges(0.05), keys=["Ann"])
+    ...     [str(audit(ledger, classifier(weight)).status[0]) for weight in (1.01, 1.5, 0.5)]
+    ['KEPT_FOR_CERTAIN', 'KEPT', 'BROKEN']
+    """
+    batch = whole_number(batch, "batch", least=1)
+    if not isinstance(ledger, Ledger):
+        with Ledger(ledger, create=False) as opened:
+            return audit(
+                opened, model, space=space, threshold=threshold, radius=radius, batch=batch, progress=progress
+            )  # fmt: skip
+    if space is not None and not isinstance(space, FeatureSpace):
+        raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
+    last, head = ledger.end
+    promised, pages, groups = ledger.terms, [], []
+    spans = [ledger.file.spans(terms.hash, last) for terms in promised]
+    newcomer = Newcomer.of(model, space, threshold, promised)
+    _check_complete(spans, last)
+    codes, margin, targets = (
+        np.zeros(last, np.int8),
+        np.full(last, np.nan),
+        np.empty(last, dtype=object),
+    )
+    left = np.full(last, np.nan) if radius else None
+    with progress_bar("audit", last, wanted=progress, long=_LONG) as advance:
+        for terms, mine in zip(promised, spans, strict=True):
+            auditor, totals = (
+                Auditor(newcomer, terms, ledger, mine, batch),
+                np.zeros(len(STATUSES), dtype=np.int64),
+            )
+            labels = as_objects([*terms.classifier.classes.tolist(), None])
+            for rows in overviews(ledger.file, terms, mine, batch):
+                judged = auditor.judge(rows, radius)
+                places = rows.places
+                codes[places], margin[places] = judged.codes, judged.margin
+                # What was erased has a class beyond all others.
+                targets[places] = labels[np.minimum(rows.targets, len(labels) - 1)]
+                if left is not None:
+                    left[places] = judged.left
+                totals += np.bincount(judged.codes, minlength=len(STATUSES))
+                pages += [
+                    (page.first, page.size, page.date.strip(), page.keys) for page in rows.pages
+                ]
+                advance(len(rows))
+            groups.append(
+                Group(
+                    terms=terms,
+                    how=auditor.comparison.how,
+                    why_not=auditor.comparison.why_not,
+                    distance=auditor.distance,
+                    inside=auditor.inside,
+                    totals=dict(zip(STATUSES, totals.tolist(), strict=True)),
+                    margin_error=auditor.slack if auditor.used_fold else 0.0,
+                )
+            )
+    return Audit(
+        pages=tuple(sorted(pages)),
+        codes=codes,
+        targets=targets,
+        margin=margin,
+        radius_left=left,
+        groups=tuple(groups),
+        model=fingerprint(newcomer.loaded.classifier),
+        space=None if space is None else checker.sha256(space.to_dict()),
+        threshold=newcomer.threshold,
+        head=head,
+    )
+
+
+def _check_complete(spans: list[NDArray[np.int64]], last: int) -> None:
+    """Refuse to speak for a ledger whose pages do not have every promise, each once."""
+    seen = np.concatenate([np.empty((0, 2), np.int64), *spans])
+    seen = seen[np.argsort(seen[:, 0], kind="stable")]
+    ends = seen[:, 0] + seen[:, 1] - 1
+    if (ends[-1] if len(seen) else 0) != last or (seen[:, 0] != np.append(0, ends)[:-1] + 1).any():
+        raise FileFormatError(
+            f"ledger: expected the promises 1 to {last}, each once, got {int(seen[:, 1].sum())} in {len(seen)} pages, "
+            f"{len(np.unique(seen[:, 0]))} of them different: the file is damaged or was tampered with; `verify` says "
+            "where"
+        )

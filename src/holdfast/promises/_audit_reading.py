@@ -1,0 +1,135 @@
+"""How a new model reads the rows that were promised, and which of them it can read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._scored import Scored
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features._feature import Feature
+from holdfast.generators._reading import find_space, own_columns
+from holdfast.importers import Model
+from holdfast.verify._inputs import check_reading, variable_places
+
+Mask = NDArray[np.bool_]
+
+
+def reading_of(
+    loaded: Model,
+    given: FeatureSpace | None,
+    promised: FeatureSpace,
+    example: Callable[[], pd.DataFrame],
+) -> FeatureSpace | None:
+    """How the model reads the columns of some promises; None if no feature space can say it, or it reads them itself.
+
+    Parameters
+    ----------
+    given
+        What the caller says; whether the model's own preprocessing agrees is for the audit to see, row by row.
+    promised
+        The space of the promises.
+    example
+        Gives some of the promised rows; asked only if the model brings its own preprocessing.
+    """
+    if given is not None:
+        return find_space(loaded, None, given)
+    if loaded.preprocess is not None:
+        rows = example()
+        try:
+            rows = rows[accepted_rows(loaded, rows, promised)]
+            return find_space(loaded, rows, None, rows)
+        except InvalidInputError:
+            return None
+    if isinstance(loaded.classifier, Scored):
+        return None
+    if promised.n_variables != loaded.network.n_features:
+        raise InvalidInputError(
+            f"space: expected one for the new model, which reads {loaded.network.n_features} variables where "
+            f"the ledger's promises have {promised.n_variables}, got None"
+        )
+    if loaded.feature_names is not None:
+        # A model that knows its variables by name may have them in another order.
+        places = variable_places(promised)
+        known = [places.get(name, ()) for name in loaded.feature_names]
+        if not all(i in candidates for i, candidates in enumerate(known)):
+            order = {candidates[0]: i for i, candidates in enumerate(known) if len(candidates) == 1}
+            if len(order) != promised.n_variables:
+                raise InvalidInputError(
+                    f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where "
+                    f"the ledger's promises have the variables {list(promised.variables)}, got None"
+                )
+            features = (
+                replace(one, variables=tuple(map(order.__getitem__, one.variables)))
+                for one in promised.features
+            )
+            promised = FeatureSpace(tuple(features), promised.rules)
+    check_reading(loaded, promised)
+    return promised
+
+
+def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> Mask:
+    """Which rows have a value that the space can encode in every column."""
+    readable = np.ones(len(frame), dtype=np.bool_)
+    for feature in space.features:
+        if feature.name not in frame.columns:
+            return np.zeros(len(frame), dtype=np.bool_)
+        column = frame[feature.name]
+        try:
+            feature.numbers(column)
+        except InvalidInputError:
+            readable &= column.map(
+                {value: _can_read(feature, value) for value in column.unique()}
+            ).to_numpy(bool)
+    return readable
+
+
+def _can_read(feature: Feature, value: Any) -> bool:
+    try:
+        feature.numbers(pd.Series([value]))
+    except InvalidInputError:
+        return False
+    return True
+
+
+def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) -> Mask:
+    """Which rows the model's own preprocessing takes: a category that it refuses must not take the others along.
+
+    Rows with the same labels are taken or refused together, so that one of each is tried.
+    """
+    if not len(frame) or _takes(loaded, frame):
+        return np.ones(len(frame), dtype=np.bool_)
+    labelled = [feature.name for feature in promised.features if feature.labelled]
+    if not labelled or not set(loaded.feature_names or ()) - loaded.unread <= set(
+        map(str, frame.columns)
+    ):
+        return np.zeros(len(frame), dtype=np.bool_)
+    kinds = frame.groupby(labelled, sort=False, observed=True).ngroup().to_numpy()
+    firsts = np.unique(kinds, return_index=True)[1]
+    accepted = np.zeros(len(firsts), dtype=np.bool_)
+    open_parts = [np.arange(len(firsts))]
+    while open_parts:
+        part = open_parts.pop()
+        if _takes(loaded, frame.iloc[firsts[part]]):
+            accepted[part] = True
+        elif len(part) > 1:
+            open_parts += np.array_split(part, 2)
+    return np.asarray(accepted[kinds])
+
+
+def _takes(loaded: Model, frame: pd.DataFrame) -> bool:
+    try:
+        if isinstance(loaded.classifier, Scored):
+            asked, rows = loaded.classifier.about(frame)
+            asked.logits(rows)
+        else:
+            loaded.variables(own_columns(loaded, frame))
+    except InvalidInputError:
+        return False
+    return True

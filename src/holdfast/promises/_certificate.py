@@ -1,0 +1,327 @@
+"""From a verdict to a file that others can check: `certificate`, `write_certificate`, `check_certificate`.
+
+docs/certificates.md and docs/certificate.schema.json describe the format. Whatever is handed out has been through
+`holdfast.checker` first, as the text that will be in the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast import checker
+from holdfast._files import write_text
+from holdfast._given import given_row
+from holdfast._network import Network
+from holdfast._progress import progress_bar
+from holdfast.changes import Changes, EnsembleShift
+from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
+from holdfast.features import FeatureSpace
+from holdfast.generators import Recourse
+from holdfast.importers import Model, load_model, load_network
+from holdfast.importers._model import as_network
+from holdfast.verify import Certificates, Verdict
+from holdfast.verify._closed_form import ClosedForm
+from holdfast.verify._exact import NoProofError, checker_model, parameters
+
+Source = Certificates | Recourse
+_MAX_CASES = 5000
+# With fewer rows one rarely waits.
+_LONG = 200
+
+
+class NoCertificateError(HoldfastError):
+    """A row for which no certificate can be made; the message says why."""
+
+
+def certificate(
+    source: Source,
+    row: int,
+    *,
+    space: FeatureSpace | None = None,
+    factual: Mapping[Any, Any] | pd.Series | None = None,
+    about: Mapping[str, Any] | None = None,
+    max_cases: int = _MAX_CASES,
+) -> dict[str, Any]:
+    """The certificate of one row, as what goes into its file; it has been checked by `holdfast.checker`.
+
+    Parameters
+    ----------
+    source
+        What `certify` or `explain` returned.
+    row
+        Counted from 0.
+    space, factual
+        The feature space and the data row whose hashes the certificate carries. A `Recourse` brings its own.
+    about
+        Anything else to write down, such as a reference number. It is part of the id, and not part of what is proven.
+    max_cases
+        How long a proof may become.
+
+    Raises
+    ------
+    NoCertificateError
+        The row is UNKNOWN or has no answer, or there is no proof in a form that the checker takes.
+
+    Examples
+    --------
+    >>> from holdfast import PlausibleChanges, certify
+    >>> certs = certify(Network([[[-1.0, 1.0]]], [[0.0]]), [[0.7, 0.9]], 1, PlausibleChanges(0.1, biases=False))
+    >>> document = certificate(certs, 0)
+    >>> document["verdict"], document["proof"]["parts"][0]["method"]
+    ('ROBUST', 'interval')
+    >>> check_certificate(document, certs.network).accepted
+    True
+    """
+    row = given_row(row, len(source))
+    certs, place = _certificates_of(source, row)
+    if isinstance(source, Recourse):
+        space = source.space if space is None else space
+        factual = source.factuals.iloc[row] if factual is None else factual
+    verdict = certs.verdict[place]
+    if verdict is Verdict.UNKNOWN:
+        raise NoCertificateError(
+            f"row {row}: the verdict is UNKNOWN, and only what is known can be certified"
+        )
+    target, label = (
+        int(certs.targets[place]),
+        certs.classifier.classes.tolist()[int(certs.targets[place])],
+    )
+    try:
+        network, changes = certs.network, _changes_document(certs.changes)
+        threshold = _threshold_document(certs.decider.model)
+        # What is hashed is the model as it was trained; the threshold is stated.
+        trained = (
+            certs.decider.model.trained
+            if threshold and certs.decider.model is not None
+            else network
+        )
+        model = checker_model(as_network(trained))
+    except (checker.CheckError, UnsupportedModelError) as error:
+        raise NoCertificateError(
+            f"row {row}: no certificate, for it takes a network, whose numbers others can check: {error}"
+        ) from error
+    point = [float(value) for value in certs.points[place]]
+    document: dict[str, Any] = {
+        "format": checker.FORMAT,
+        "version": checker.VERSION,
+        "id": "",
+        "statement": "",
+        "verdict": str(verdict),
+        "target": {"index": target, "label": label},
+        "changes": changes,
+        "hashes": {
+            "model": model.sha256,
+            "point": checker.sha256(point),
+            "space": None if space is None else checker.space_sha256(space.to_dict()),
+            "row": None if factual is None else checker.sha256(row_document(factual)),
+        },
+        "point": point,
+        "proof": {},
+        "about": dict(about or {}),
+        **({"threshold": threshold} if threshold else {}),
+    }
+    document["statement"] = checker.statement(document)
+    try:
+        if isinstance(certs.decider, ClosedForm):
+            document["proof"] = {"method": "closed form"}
+        elif verdict is Verdict.ROBUST:
+            document["proof"] = {"parts": certs.proof(place, max_cases)}
+        else:
+            document["proof"] = _witness_proof(network, certs.witness(place), point, target)
+        document["id"] = checker.sha256({**document, "id": ""})
+        report = checker.check(json.loads(_text(document)), model)
+    except (NoProofError, checker.CheckError, ValueError) as error:
+        raise NoCertificateError(
+            f"row {row}: no certificate for this {verdict} row: {error}"
+        ) from error
+    if not report.accepted:
+        raise NoCertificateError(
+            f"row {row}: no certificate for this {verdict} row: {report.reason}"
+        )
+    return document
+
+
+def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
+    """The certificates behind a result, and the row's place among them."""
+    if isinstance(source, Certificates):
+        return source, row
+    if not isinstance(source, Recourse):
+        raise InvalidInputError(
+            f"source: expected what certify or explain returned, got {type(source).__name__}"
+        )
+    if not source.found[row]:
+        raise NoCertificateError(f"row {row}: there is no answer to certify: {source.reason[row]}")
+    if source.certificates is None:
+        raise NoCertificateError(f"row {row}: explain was given no changes (Δ) to certify against")
+    return source.certificates, int(source.found[:row].sum())
+
+
+def _threshold_document(model: Model | None) -> dict[str, Any]:
+    """The threshold that decided, and what it takes off each logit; empty where it is where logits are equal."""
+    if model is None or not any(model.offsets):
+        return {}
+    said = list(model.threshold) if isinstance(model.threshold, tuple) else model.threshold
+    return {
+        "probability": said if model.calibration is None else None,
+        "offsets": list(model.offsets),
+    }
+
+
+def _changes_document(changes: Changes) -> dict[str, Any]:
+    """What may change, with the models of an ensemble in full."""
+    document = changes.to_dict()
+    if isinstance(changes, EnsembleShift):
+        full = [parameters(load_network(model)) for model in changes.models]
+        document["models"] = [
+            {name: one[name] for name in ("weights", "biases", "activations")} for one in full
+        ]
+    return document
+
+
+def _witness_proof(
+    network: Network, witness: Network | None, point: list[float], target: int
+) -> dict[str, Any]:
+    if witness is None:
+        raise NoProofError("its counter-model was not kept")
+    margins = checker.unmoved(checker_model(witness), point, target)[1]
+    # The class that comes closest to the target, or is furthest ahead of it.
+    rival = min(margins, key=margins.__getitem__)
+    proof: dict[str, Any] = {
+        "rival": rival,
+        "method": "today",
+        "bound": checker.float_below(margins[rival]),
+    }
+    if witness == network:
+        return proof
+    weights, biases = (
+        [part.tolist() for part in parts] for parts in (witness.weights, witness.biases)
+    )
+    return {**proof, "method": "witness", "weights": weights, "biases": biases}
+
+
+def write_parameters(model: Any, path: str | PathLike[str]) -> None:
+    """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format.
+
+    A threshold that the model brings is left to the certificates, which state it.
+    """
+    write_text(json.dumps(parameters(as_network(load_model(model).trained)), indent=1), Path(path))
+
+
+def row_document(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
+    """A row of data as plain JSON-able values, in the form that is hashed."""
+    return {str(name): _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or (not isinstance(value, str) and bool(pd.isna(value))):
+        return None
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, allow_nan=False)
+
+
+def write_certificate(document: Mapping[str, Any], path: str | PathLike[str]) -> None:
+    """One certificate into one file."""
+    write_text(_text(document) + "\n", Path(path))
+
+
+def write_certificates(
+    source: Source,
+    path: str | PathLike[str],
+    *,
+    rows: Iterable[int] | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """The certificates of many rows into a folder (a file each, named by its id) or into one file of lines (.jsonl).
+
+    Returns a table with the source's index: `verdict`, `certificate` (the id, None where there is none) and `reason`
+    (why there is none). `options` are those of `certificate`. `progress` shows a bar on stderr, by default from two
+    hundred rows on if stderr is a terminal.
+    """
+    path = Path(path)
+    chosen = range(len(source)) if rows is None else [given_row(row, len(source)) for row in rows]
+    index = source.index if isinstance(source, Certificates) else source.factuals.index
+    table, documents = [], []
+    with progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG) as advance:
+        for row in chosen:
+            try:
+                document = certificate(source, row, **options)
+            except NoCertificateError as error:
+                table.append(
+                    (
+                        None if source.verdict[row] is None else str(source.verdict[row]),
+                        None,
+                        str(error),
+                    )
+                )
+            else:
+                documents.append(document)
+                table.append((document["verdict"], document["id"], ""))
+            advance(1)
+    if path.suffix == ".jsonl":
+        write_text("".join(_text(document) + "\n" for document in documents), path)
+    else:
+        path.mkdir(parents=True, exist_ok=True)
+        for document in documents:
+            write_certificate(document, path / f"{document['id'][:16]}.json")
+    return pd.DataFrame(
+        table, columns=["verdict", "certificate", "reason"], index=index[list(chosen)], dtype=object
+    )
+
+
+def read_certificates(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Every certificate in a file (.json, .jsonl) or a folder, unchecked."""
+    for where, content in certificate_texts(Path(path)):
+        try:
+            document = checker.strict_json(content)
+        except checker.CheckError as error:
+            raise FileFormatError(f"{where}: expected a certificate, got: {error}") from error
+        if not isinstance(document, dict):
+            raise FileFormatError(f"{where}: expected a certificate, got: {document!r:.80}")
+        yield document
+
+
+def certificate_texts(path: Path) -> Iterator[tuple[str, bytes]]:
+    """What is in a file (.json), in each line of one (.jsonl) or in the files of a folder, with where it was found."""
+    if path.is_dir():
+        for file in sorted(path.iterdir()):
+            if file.suffix.lower() in (".json", ".jsonl"):
+                yield from certificate_texts(file)
+    elif path.suffix.lower() == ".jsonl":
+        lines = enumerate(path.read_bytes().split(b"\n"), 1)
+        yield from ((f"{path}:{number}", line) for number, line in lines if line.strip())
+    else:
+        yield str(path), path.read_bytes()
+
+
+def check_certificate(
+    document: Any,
+    model: Any,
+    *,
+    space: FeatureSpace | None = None,
+    row: Mapping[Any, Any] | pd.Series | None = None,
+) -> checker.Report:
+    """What `holdfast.checker` says of a certificate; `model` is any network that `load_model` takes.
+
+    Examples
+    --------
+    >>> check_certificate({"format": "holdfast-certificate"}, Network([[[1.0]]], [[0.0]])).reason[:32]
+    'certificate: expected the entrie'
+    """
+    return checker.check(
+        document,
+        checker_model(as_network(load_model(model).trained)),
+        space=None if space is None else space.to_dict(),
+        row=None if row is None else row_document(row),
+    )

@@ -1,0 +1,337 @@
+"""`Ledger`: every promise that was made, in a file that shows when it was tampered with.
+
+The chain covers a commitment to each promise, so that a promise cannot be removed, altered, moved or put in between
+without every later hash being wrong; it still holds when someone's promises are erased. What the chain alone cannot
+show is that its last entries were cut off: for that, keep the `head` elsewhere and give it to `verify`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast._dates import iso_date
+from holdfast._shown import HEAD, Shown, Summary
+from holdfast.changes import Changes
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators import Recourse
+from holdfast.generators._stated import recourse_from
+from holdfast.importers import Model
+from holdfast.promises._ledger_file import LedgerFile, check_secret
+from holdfast.promises._ledger_read import BATCH, Promises, export, promises_frame
+from holdfast.promises._ledger_record import Receipt, certified_columns, read_keys, same_bits
+from holdfast.promises._ledger_verify import Verification, verify
+from holdfast.promises._pages import as_objects, encode_json
+from holdfast.promises._terms import Terms
+from holdfast.verify._inputs import check_changes
+
+__all__ = ["Ledger", "Receipt"]
+
+
+class Ledger(Shown):
+    """The promises made so far; opens the file, or creates it.
+
+    Use it in a ``with`` statement, in one thread; any number of processes may have the same file open.
+
+    Parameters
+    ----------
+    path
+        The file, an SQLite database.
+    create
+        False refuses a file that is not there, or empty.
+    secret
+        Record a pseudonym in the place of each key: HMAC-SHA256 with this secret, at least 16 bytes of it. Whoever has
+        the file and not the secret cannot tell whose promise it is. A ledger is begun with or without one, for good.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from holdfast import NNCE, Network, PlausibleChanges, explain
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> people, changes = [[0.7, 0.5], [0.2, 0.6]], PlausibleChanges(0.05)
+    >>> advice = explain(net, people, target=1, changes=changes, generator=NNCE([[0.2, 0.9]]))
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/promises.ledger") as ledger:
+    ...     receipt = ledger.add(advice, keys=["Ann", "Bob"], date="2026-11-16")
+    ...     (receipt.added, receipt.skipped, len(ledger), receipt.head == ledger.head, ledger.verify().intact)
+    (1, 1, 1, True, True)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        secret: str | bytes | None = None,
+    ) -> None:
+        self.file = LedgerFile(path, create=create, secret=check_secret(secret))
+        self._terms: dict[str, Terms] = {}
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; nothing is lost without it, every `add` has been written to the disk when it returns."""
+        self.file.connection.close()
+
+    def __len__(self) -> int:
+        return self.end[0]
+
+    def __repr__(self) -> str:
+        try:
+            number, head = self.end
+        except HoldfastError:
+            return f"Ledger({str(self.file.path)!r}: closed, or no longer to be read)"
+        return f"Ledger({str(self.file.path)!r}: {number:,} promises, head {head[:12]})"
+
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        number, head = self.end
+        terms = ["no Δ" if own.changes is None else own.changes.words for own in self.terms]
+        facts = [
+            ("file", self.file.path),
+            ("made under", "; ".join(terms[:HEAD]) + "; …" * (len(terms) > HEAD)),
+            ("head, to be kept elsewhere", head),
+        ]
+        return Summary(f"A ledger of {number:,} promises", facts)
+
+    @property
+    def head(self) -> str:
+        """The hash at the end of the chain, which stands for the whole ledger: keep it where nobody can change it."""
+        return self.end[1]
+
+    @property
+    def end(self) -> tuple[int, str]:
+        """How many promises there are, those that were erased too, and the head, read at once."""
+        _, number, head = self.file.end()
+        return number, head.hex()
+
+    @property
+    def terms(self) -> tuple[Terms, ...]:
+        """Everything that promises were made under: model, feature space, threshold and Δ."""
+        return tuple(map(self._read_terms, self.file.terms()))
+
+    def _read_terms(self, name: str) -> Terms:
+        """Read once and held against their hash, which is all that they can ever be."""
+        if name not in self._terms:
+            self._terms[name] = Terms.read(name, self.file.fetch)
+        return self._terms[name]
+
+    def pseudonym(self, key: Any) -> str:
+        """What the ledger knows someone by: the key as text, or its pseudonym where the ledger was given a secret."""
+        return self.file.name_of(str(read_keys([key], 1)[0]))
+
+    # ------------------------------------------------------------------ writing
+
+    def add(
+        self,
+        recourse: Recourse,
+        *,
+        keys: Sequence[Any] | pd.Index | None = None,
+        date: str | datetime.date | None = None,
+        threshold: Any = None,
+        radius: bool = True,
+        once: bool = False,
+    ) -> Receipt:
+        """Record what `explain` returned, all of it or nothing.
+
+        It is certified again: what is recorded rests on no object that could have been put together by hand.
+
+        Parameters
+        ----------
+        recourse
+            Rows without an answer are skipped.
+        keys
+            Whose row it is, one for each row of `recourse`; its index by default.
+        date
+            When the promise was made, today (UTC) by default: a date, or text in ISO 8601.
+        threshold
+            The probability from which on the model's user says class 1; by default that of the advice.
+        radius
+            Also compute and record each promise's certified radius, which costs more than its verdict.
+        once
+            Leave out what is recorded already: the same key, date, terms, class and x'. So an `add` of which one does
+            not know whether it came to its end can be repeated; name the date, for tomorrow is another one.
+
+        Raises
+        ------
+        InvalidInputError
+            Among others if today's model at this threshold does not give some row its class: nothing is recorded.
+        """
+        if not isinstance(recourse, Recourse):
+            raise InvalidInputError(
+                f"recourse: expected what explain returned, got {type(recourse).__name__}"
+            )
+        keys = recourse.counterfactuals.index if keys is None else keys
+        terms = _terms(recourse.model.at(threshold), recourse.space, recourse.changes)
+        return self._record(terms, recourse, keys, date, radius=radius, once=once)
+
+    def add_frame(
+        self,
+        model: object,
+        factuals: pd.DataFrame,
+        counterfactuals: pd.DataFrame,
+        *,
+        target: Any,
+        changes: Changes | None = None,
+        space: FeatureSpace | None = None,
+        keys: Sequence[Any] | pd.Index | None = None,
+        date: str | datetime.date | None = None,
+        threshold: Any = None,
+        radius: bool = True,
+        once: bool = False,
+    ) -> Receipt:
+        """Record promises that come as tables, such as the file that ``holdfast explain --out`` writes.
+
+        They are certified here, so that what is recorded does not rest on the word of a file.
+
+        Parameters
+        ----------
+        model, space, target, changes
+            As for `explain`.
+        factuals, counterfactuals
+            x and x' in raw units, row by row. A row of `counterfactuals` with a missing value in a column of the space
+            has no answer and is skipped, unless the value may be missing and is in `factuals` too.
+        keys, date, threshold, radius, once
+            As for `add`; the keys are by default the index of `counterfactuals`.
+        """
+        if changes is not None:
+            check_changes(changes)
+        told = recourse_from(
+            model, factuals, counterfactuals, target=target, space=space, threshold=threshold
+        )
+        keys = counterfactuals.index if keys is None else keys
+        return self._record(
+            _terms(told.model, told.space, changes), told, keys, date, radius=radius, once=once
+        )
+
+    def _record(
+        self,
+        terms: Terms,
+        recourse: Recourse,
+        keys: Sequence[Any] | pd.Index,
+        date: str | datetime.date | None,
+        *,
+        radius: bool,
+        once: bool,
+    ) -> Receipt:
+        """Check, certify and write the rows with an answer; the lock is held for the writing alone."""
+        for name, value in (("radius", radius), ("once", once)):
+            if not isinstance(value, bool):
+                raise InvalidInputError(f"{name}: expected True or False, got {value!r}")
+        if self.file.about["pseudonyms"] and self.file.secret is None:
+            raise InvalidInputError(
+                "secret: expected that of this ledger, whose keys are pseudonyms, got None"
+            )
+        names, rows = read_keys(keys, len(recourse)), recourse.answered
+        if not rows.size:
+            return Receipt(0, len(recourse), *self.end)
+        before, after = recourse.factuals.iloc[rows], recourse.counterfactuals.iloc[rows]
+        if not same_bits(recourse.points[rows], terms.space.encode(after)):
+            raise InvalidInputError(
+                "recourse: expected points that are the encoding of its counterfactuals"
+            )
+        known = as_objects([self.file.name_of(key) for key in names[rows]])
+        said = certified_columns(terms, known, before, after, recourse.targets[rows], radius)
+        added, total, head = self.file.append(terms, iso_date(date, "date"), said, once=once)
+        return Receipt(added, len(recourse) - rows.size, total, head.hex(), rows.size - added)
+
+    def erase(self, key: Any, *, why: str = "") -> tuple[int, ...]:
+        """Take everything that the ledger says of someone's promises out of the file; returns their numbers.
+
+        Their place in the chain remains, and an entry of its own that says which promises were erased, and when. What
+        was copied before is not reached: exports, backups, letters, certificates.
+
+        Parameters
+        ----------
+        key
+            Whose promises; a pseudonym as it is where the ledger has such and no secret was given.
+        why
+            A reason to put on record, which cannot be erased: name nobody in it.
+        """
+        name = encode_json(self.pseudonym(key))
+        return tuple(self.file.erase(name, iso_date(None, "date"), str(why)))
+
+    def reindex(self) -> None:
+        """Build the index of keys again from the promises, where `verify` says that it is not theirs."""
+        self.file.reindex()
+
+    # ------------------------------------------------------------------ reading
+
+    def promises(
+        self, *, batch: int = BATCH, terms: Terms | None = None, last: int | None = None
+    ) -> Iterator[Promises]:
+        """Every promise, a batch at a time; what is appended meanwhile is left out.
+
+        Parameters
+        ----------
+        batch
+            How many at most are in memory at once.
+        terms
+            Only those made under these terms.
+        last
+            Only those up to this number.
+        """
+        last = len(self) if last is None else last
+        asked = "SELECT number FROM pages WHERE size > 0 AND first <= ? AND (? = '' OR terms = ?) ORDER BY first"
+        name = "" if terms is None else terms.hash
+        for (number,) in self.file.query(asked, last, name, name):
+            (page,) = self.file.pages(number)
+            count = min(page.size, last + 1 - page.first)
+            for start in range(0, count, batch):
+                places = np.arange(start, min(start + batch, count))
+                yield Promises.of(page, self._read_terms(page.terms), places)
+
+    def find(self, key: Any) -> pd.DataFrame:
+        """Every promise made to someone, the oldest first; no row if there is none.
+
+        Parameters
+        ----------
+        key
+            Whose promises; its text counts, as it does for `add`. A pseudonym as it is where the ledger has such and
+            no secret was given.
+        """
+        name, parts = encode_json(self.pseudonym(key)), []
+        for page in self.file.pages_of(name):
+            places = np.flatnonzero(page.lines("keys") == name)
+            parts.append(Promises.of(page, self._read_terms(page.terms), places))
+        return promises_frame(parts)
+
+    def verify(self, *, head: str | None = None) -> Verification:
+        """Whether the ledger is what was written: every hash, every model, every row and its encoding.
+
+        Parameters
+        ----------
+        head
+            The `head` that was noted down at some time: it has to be in the chain, so nothing up to then is missing.
+        """
+        return verify(self.file, head)
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
+        return export(self.promises(), path, self.terms)
+
+
+def _terms(model: Model, space: FeatureSpace, changes: Changes | None) -> Terms:
+    """What a promise was made under; a threshold that may move is one on the recorded model's own probabilities."""
+    if changes is not None and changes.threshold is not None and model.calibration is not None:
+        raise InvalidInputError(
+            "threshold: expected one that stays, to record promises of a calibrated model, got one that may move from "
+            f"{changes.threshold[0]:g} to {changes.threshold[1]:g}"
+        )
+    classifier, threshold = model.recorded
+    return Terms(classifier, space, changes, threshold)

@@ -1,0 +1,432 @@
+"""The ledger's file: an SQLite database that is only ever added to, except that promises can be erased.
+
+The rollback journal (SQLite's default) keeps everything in one file that can be copied and mailed. A transaction takes
+the write lock before it reads the end of the chain, so two writers never build on the same page; a process that dies
+leaves a journal that the next one to open the file rolls back. What is deleted is overwritten with zeros.
+
+The table of people is an index, and can be built again from the pages. It has no key, but the first bytes of a keyed
+hash of one; the hash's own key is replaced with every erasure, so that nothing in the file can be held against a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.promises._pages import PAGE, Columns, Page
+from holdfast.promises._terms import Terms
+
+_APPLICATION_ID, VERSION = 0x486F4C64, 2
+# Seconds to wait while another process writes.
+_PATIENCE = 120.0
+_LEAST_SECRET = 16
+
+_STATEMENTS = (
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE TABLE objects (hash TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT",
+    """
+CREATE TABLE pages (
+  number INTEGER PRIMARY KEY, first INTEGER NOT NULL, size INTEGER NOT NULL, terms TEXT NOT NULL, note TEXT NOT NULL,
+  hash BLOB NOT NULL, date TEXT NOT NULL, reach BLOB NOT NULL, targets BLOB NOT NULL, verdicts BLOB NOT NULL,
+  radii BLOB NOT NULL, keys TEXT NOT NULL, points BLOB NOT NULL, counterfactuals TEXT NOT NULL, factuals TEXT NOT NULL,
+  salts BLOB NOT NULL, commitments BLOB NOT NULL
+) STRICT
+""",
+    "CREATE TABLE people (hash INTEGER, page INTEGER, PRIMARY KEY (hash, page)) STRICT, WITHOUT ROWID",
+    "CREATE INDEX pages_by_terms ON pages (terms, first, size)",
+    *(
+        f"CREATE TRIGGER {table}_{event.split()[0]} BEFORE {event} ON {table} "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is only ever added to'); END"
+        for table, event in (
+            ("objects", "UPDATE"),
+            ("objects", "DELETE"),
+            ("pages", "UPDATE OF number, first, size, terms, note, hash, commitments"),
+            ("pages", "DELETE"),
+        )
+    ),
+)
+# What an erasure writes over; the rest of a page is the chain's.
+_ERASABLE = (
+    "date", "reach", "targets", "verdicts", "radii", "keys", "points", "counterfactuals", "factuals", "salts",
+)  # fmt: skip
+# What ANALYZE leaves is about speed alone; it is known by its definition, for anything could have such a name.
+_STATISTICS = (
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+)
+_DEFINITIONS = (
+    f"SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND sql NOT IN {_STATISTICS}"
+)
+
+
+@cache
+def _definitions() -> dict[tuple[str, str], str]:
+    """How everything in a ledger is defined, in SQLite's own words."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in _STATEMENTS:
+            connection.execute(statement)
+        return {(kind, name): sql for kind, name, sql in connection.execute(_DEFINITIONS)}
+
+
+class LedgerFile:
+    """An open ledger file, for one thread.
+
+    Parameters
+    ----------
+    path, create
+        As for `Ledger`.
+    secret
+        What turns keys into pseudonyms; None where keys are recorded as they are, or the secret is not at hand.
+    migrated
+        The head of the older file that a new one goes on from.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool,
+        secret: bytes | None = None,
+        migrated: str = "",
+    ) -> None:
+        self.path, self.secret = Path(os.fspath(path)), secret
+        if not create and not self.path.is_file():
+            raise InvalidInputError(f"{path}: expected a ledger, got no such file")
+        if not self.path.absolute().parent.is_dir():
+            raise InvalidInputError(f"{path}: expected a file in an existing folder")
+        if not create and self.path.stat().st_size == 0:
+            raise FileFormatError(f"{path}: expected a ledger, got an empty file")
+        name = secrets.token_hex(16)
+        self._new = {
+            "id": name,
+            "index": secrets.token_hex(32),
+            "migrated": migrated,
+            "pseudonyms": "" if secret is None else _pseudonym(secret, f"ledger {name}"),
+        }
+        self._blank = False
+        with self._complaints():
+            uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+            self.connection = sqlite3.connect(
+                uri, uri=True, timeout=_PATIENCE, isolation_level=None
+            )
+            try:
+                # EXTRA also syncs the folder, so that a commit that was reported survives a power cut; and nothing in
+                # the file may run anything: not a view, not a trigger of someone else's.
+                for setting in (
+                    "synchronous = EXTRA",
+                    "trusted_schema = OFF",
+                    "secure_delete = ON",
+                ):
+                    self.connection.execute(f"PRAGMA {setting}")
+                # The tables are created together with the first promise, so that an `add` that failed leaves no ledger.
+                self._blank = self._is_blank()
+                if not (self._blank and create):
+                    self._check()
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def _check(self) -> None:
+        """Refuse what is no ledger, or one of which the keys are hidden by another secret."""
+        if self._pragma("application_id") != _APPLICATION_ID:
+            raise FileFormatError(f"{self.path}: expected a ledger, got another SQLite database")
+        version = self._pragma("user_version")
+        if version == 1:
+            raise FileFormatError(
+                f"{self.path}: expected a ledger of version {VERSION}, got one of version 1; "
+                "`holdfast ledger migrate OLD NEW` writes it as a new file"
+            )
+        if version != VERSION:
+            raise FileFormatError(
+                f"{self.path}: expected a ledger of version {VERSION}, got version {version}"
+            )
+        for fault in self.foreign():
+            raise FileFormatError(
+                f"{self.path}: expected the tables of a ledger, got another database: {fault}"
+            )
+        about = self.about
+        known = about.get("pseudonyms")
+        if self.secret is not None and known != _pseudonym(
+            self.secret, f"ledger {about.get('id')}"
+        ):
+            raise InvalidInputError(
+                f"secret: expected {'the one that this ledger was begun with' if known else 'none'}, got another: "
+                f"{self.path} has {'other pseudonyms' if known else 'keys as they are'}"
+            )
+
+    def _pragma(self, name: str) -> int:
+        return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _is_blank(self) -> bool:
+        """Whether nothing was ever written."""
+        tables = int(self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        return tables == 0 and self._pragma("user_version") == 0
+
+    def foreign(self) -> list[str]:
+        """What in the file is not defined as a ledger defines it: a view for a table, a trigger, a lost constraint.
+
+        The guards against mistakes may be missing; whoever removed them left everything else in its place.
+        """
+        defined = {(kind, name): sql for kind, name, sql in self.query(_DEFINITIONS)}
+        if self._blank:
+            return []
+        expected = _definitions()
+        missing = [key for key in expected if key not in defined and key[0] != "trigger"]
+        other = [key for key, sql in defined.items() if expected.get(key) != sql]
+        return [
+            *(f"the {kind} {name} is missing" for kind, name in missing),
+            *(f"the {kind} {name} is not what it was created as" for kind, name in other),
+        ]
+
+    def unguarded(self) -> list[str]:
+        """The guards against UPDATE and DELETE that are missing."""
+        defined = {name for _, name, _ in self.query(_DEFINITIONS)}
+        return (
+            []
+            if self._blank
+            else [
+                name for kind, name in _definitions() if kind == "trigger" and name not in defined
+            ]
+        )
+
+    @contextmanager
+    def _complaints(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise InvalidInputError(
+                f"{self.path}: expected a ledger that can be read and written, got: {error}"
+            ) from error
+        except (sqlite3.DatabaseError, UnicodeError) as error:
+            # Damaged definitions are quoted in SQLite's complaint about them, and may be no text at all.
+            raise FileFormatError(f"{self.path}: expected a ledger, got: {error}") from error
+
+    def query(self, statement: str, *arguments: Any) -> list[Any]:
+        """All rows of an answer, none from a file without tables: no lock is held once it is back."""
+        with self._complaints():
+            if self._blank:
+                if self._is_blank():
+                    return []
+                self._blank = False
+                self._check()
+            return self.connection.execute(statement, arguments).fetchall()
+
+    # ------------------------------------------------------------------ what is in it
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What tells this ledger from others; of one that is not written yet, what it will be."""
+        return dict(self.query("SELECT name, value FROM about")) or self._new
+
+    @property
+    def genesis(self) -> bytes:
+        """What the first page's hash builds on; no two ledgers share it."""
+        about = self.about
+        parts = (about.get(name, "") for name in ("id", "migrated", "pseudonyms"))
+        return hashlib.sha256(" ".join(("holdfast-ledger", str(VERSION), *parts)).encode()).digest()
+
+    def end(self) -> tuple[int, int, bytes]:
+        """The number of the last page, that of the last promise, and the hash of the last page: the head."""
+        last = self.query(
+            "SELECT number, first + size - 1, hash FROM pages ORDER BY number DESC LIMIT 1"
+        )
+        return last[0] if last else (0, 0, self.genesis)
+
+    def terms(self) -> list[str]:
+        """The hashes of the terms that promises were made under, the oldest first."""
+        return [
+            *chain(
+                *self.query(
+                    "SELECT terms FROM pages WHERE terms != '' GROUP BY terms ORDER BY min(first)"
+                )
+            )
+        ]
+
+    def fetch(self, name: str) -> bytes:
+        """The content stored under a hash."""
+        rows = self.query("SELECT content FROM objects WHERE hash = ?", name)
+        if not rows:
+            raise FileFormatError(
+                f"{self.path}: expected an object {name[:12]}, which a page refers to, got none"
+            )
+        return bytes(rows[0][0])
+
+    def spans(self, terms: str, last: int) -> NDArray[np.int64]:
+        """(first, size) of every page under some terms that begins up to a promise."""
+        rows = self.query(
+            "SELECT first, size FROM pages WHERE terms = ? AND first <= ? ORDER BY first",
+            terms,
+            last,
+        )
+        return np.array(rows, dtype=np.int64).reshape(-1, 2)
+
+    def pages(self, *numbers: int) -> list[Page]:
+        """Whole pages, by their numbers."""
+        marks = ", ".join("?" * len(numbers))
+        rows = self.query(
+            f"SELECT * FROM pages WHERE number IN ({marks}) ORDER BY number", *numbers
+        )
+        return [Page(*row) for row in rows]
+
+    def pages_of(self, name: str) -> list[Page]:
+        """The pages with promises to someone, by the name that the ledger knows them by, as JSON."""
+        (own,) = self.key_hashes([name])
+        return self.pages(
+            *(page for (page,) in self.query("SELECT page FROM people WHERE hash = ?", own))
+        )
+
+    def name_of(self, key: str) -> str:
+        """What the ledger knows someone by: the key, or its pseudonym where there is a secret."""
+        return key if self.secret is None else _pseudonym(self.secret, key)
+
+    def key_hashes(self, names: Iterable[str]) -> list[int]:
+        """What the index has for each of these names; blanks have no place in it."""
+        key = self.about.get("index", "").encode()[:64]
+        hashes = (
+            hashlib.blake2b(name.encode(), digest_size=8, key=key) for name in names if name.strip()
+        )
+        return [int.from_bytes(one.digest(), "little", signed=True) for one in hashes]
+
+    # ------------------------------------------------------------------ writing
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """All or nothing, one writer at a time."""
+        with self._complaints():
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                    self._blank = self._is_blank()
+                raise
+
+    def append(
+        self, terms: Terms, date: str, said: Columns, *, once: bool = False
+    ) -> tuple[int, int, bytes]:
+        """Write promises: how many, how many there are now, and the head.
+
+        With `once`, those that are recorded already are left out.
+        """
+        with self._writing():
+            if self._is_blank():
+                for statement in _STATEMENTS:
+                    self.connection.execute(statement)
+                self.connection.executemany("INSERT INTO about VALUES (?, ?)", self._new.items())
+                self.connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                self.connection.execute(f"PRAGMA user_version = {VERSION}")
+            self.connection.executemany(
+                "INSERT OR IGNORE INTO objects VALUES (?, ?)", terms.objects().items()
+            )
+            if once:
+                said = said.take(self._unrecorded(terms.hash, date, said))
+            for start in range(0, len(said.keys), PAGE):
+                self._write(Page.of(terms.hash, date, said.take(slice(start, start + PAGE))))
+            _, total, head = self.end()
+        return len(said.keys), total, head
+
+    def _write(self, page: Page) -> None:
+        """The page at the end of the chain, and the index of its people."""
+        number, last, head = self.end()
+        page = page.linked(number + 1, last + 1, head)
+        self.connection.execute(f"INSERT INTO pages VALUES ({', '.join('?' * len(page))})", page)
+        self._index([(page.number, page.keys)])
+
+    def _index(self, pages: Iterable[tuple[int, str]]) -> None:
+        parts = [
+            (own, number) for number, keys in pages for own in self.key_hashes(keys.split("\n"))
+        ]
+        self.connection.executemany("INSERT OR IGNORE INTO people VALUES (?, ?)", sorted(parts))
+
+    def _unrecorded(self, terms: str, date: str, said: Columns) -> NDArray[np.intp]:
+        """The promises of which no other, here or before, has the key, date, terms, class and x'."""
+        asked = "SELECT page FROM people JOIN pages ON page = number WHERE people.hash = ? AND terms = ? AND date = ?"
+        pages = {
+            page
+            for own in set(self.key_hashes(said.keys))
+            for (page,) in self.query(asked, own, terms, date)
+        }
+        known: set[tuple[Any, ...]] = set()
+        for number in pages:
+            (page,) = self.pages(number)
+            recorded = (
+                page.lines("keys"),
+                page.values("targets", "<u2"),
+                page.lines("counterfactuals"),
+            )
+            known.update(zip(*recorded, strict=True))
+        new: dict[tuple[Any, ...], int] = {}
+        for i, promise in enumerate(
+            zip(said.keys, said.targets, said.counterfactuals, strict=True)
+        ):
+            if promise not in known:
+                new.setdefault(promise, i)
+        return np.array(list(new.values()), dtype=np.intp)
+
+    def erase(self, name: str, date: str, why: str) -> list[int]:
+        """Overwrite everything that is said of the promises to someone: their numbers.
+
+        The keys themselves are gone through, not their index, which someone may have tampered with.
+        """
+        with self._writing():
+            asked = "SELECT number FROM pages WHERE instr(char(10) || keys || char(10), char(10) || ? || char(10))"
+            erased: list[int] = []
+            for (number,) in self.query(asked, name):
+                (page,) = self.pages(number)
+                places = np.flatnonzero(page.lines("keys") == name)
+                erased += page.numbers[places].tolist()
+                blank = page.blanked(places)
+                changed = ", ".join(f"{column} = ?" for column in _ERASABLE)
+                values = [getattr(blank, column) for column in _ERASABLE]
+                self.connection.execute(
+                    f"UPDATE pages SET {changed} WHERE number = ?", (*values, number)
+                )
+            if erased:
+                self._write(Page.erasure(erased, date, why))
+                self._reindex()
+        return erased
+
+    def reindex(self) -> None:
+        """Build the index of people again from the pages."""
+        if not self.query("SELECT 1 FROM about LIMIT 1"):
+            return
+        with self._writing():
+            self._reindex()
+
+    def _reindex(self) -> None:
+        """The index by another key: what may be left of the old one in the file can be held against no name."""
+        self.connection.execute("DELETE FROM people")
+        self.connection.execute(
+            "UPDATE about SET value = ? WHERE name = 'index'", (secrets.token_hex(32),)
+        )
+        self._index(self.connection.execute("SELECT number, keys FROM pages WHERE size > 0"))
+
+
+def check_secret(secret: object) -> bytes | None:
+    """A secret as bytes, long enough that nobody tries them all."""
+    content = secret.encode() if isinstance(secret, str) else secret
+    if content is not None and (not isinstance(content, bytes) or len(content) < _LEAST_SECRET):
+        raise InvalidInputError(
+            f"secret: expected text or bytes, at least {_LEAST_SECRET} of them, got something else"
+        )
+    return content
+
+
+def _pseudonym(secret: bytes, key: str) -> str:
+    """HMAC-SHA256 of a key, in hexadecimal digits."""
+    return hmac.new(secret, key.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,317 @@
+"""Reading a ledger: promises a batch at a time, and the overview of them that an audit goes through."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._files import is_parquet, whole_file
+from holdfast._network import Floats
+from holdfast.changes import Changes, PlausibleChanges
+from holdfast.errors import FileFormatError
+from holdfast.promises._ledger_file import LedgerFile
+from holdfast.promises._pages import (
+    ERASED,
+    VERDICTS,
+    Page,
+    as_objects,
+    restored_rows,
+    rows_from_json,
+)
+from holdfast.promises._terms import Terms
+
+# How many promises at most are read at once.
+BATCH = 10_000
+# What is said of a promise in a table of promises.
+FRAME_COLUMNS = (
+    *("number", "key", "date", "model", "terms", "threshold", "target"),
+    *("delta", "norm", "verdict", "radius", "statement", "factual", "counterfactual"),
+)
+_REACH, _REACHES = "SELECT reach FROM pages WHERE terms = ? AND first BETWEEN ? AND ?", 10_000
+_OVERVIEW = "number, first, size, terms, note, hash, date, x'', targets, verdicts, radii, keys"
+
+
+@dataclass(frozen=True, eq=False)
+class Promises:
+    """A batch of promises made under the same terms.
+
+    Attributes
+    ----------
+    terms
+        The model, the feature space, the threshold and Δ.
+    numbers
+        Where each stands in the ledger, from 1.
+    keys, dates
+        Whose it is and when it was made (ISO 8601).
+    targets
+        The class promised, a label of ``terms.classifier.classes``.
+    verdicts
+        "ROBUST", "NOT_ROBUST" or "UNKNOWN" under Δ; None without Δ.
+    radius
+        The certified radius: delta in ``terms.norm``, or the margin or radius of another kind of change; nan where it
+        was not recorded.
+    points
+        x' as the model of that day read it.
+    erased
+        The numbers of promises among these that were erased; nothing else here speaks of them.
+    """
+
+    terms: Terms
+    numbers: NDArray[np.int64]
+    keys: NDArray[Any]
+    dates: NDArray[Any]
+    targets: NDArray[Any]
+    verdicts: NDArray[Any]
+    radius: Floats
+    points: Floats
+    factual_texts: NDArray[Any]
+    counterfactual_texts: NDArray[Any]
+    erased: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, page: Page, terms: Terms, places: NDArray[np.intp]) -> Promises:
+        """Some of the promises of a page."""
+        said = page.columns(terms.space.n_variables)
+        gone = said.verdicts[places] == ERASED
+        erased, places = page.numbers[places[gone]], places[~gone]
+        said = said.take(places)
+        try:
+            keys = as_objects(json.loads(f"[{','.join(said.keys)}]"))
+            targets = as_objects(terms.classifier.classes.tolist())[said.targets]
+            verdicts = as_objects(VERDICTS)[said.verdicts]
+        except (ValueError, IndexError) as error:
+            raise FileFormatError(
+                f"page {page.number}: expected what a ledger writes, got: {error}"
+            ) from error
+        return cls(
+            terms=terms,
+            numbers=page.numbers[places],
+            keys=keys,
+            dates=as_objects([page.date] * len(places)),
+            targets=targets,
+            verdicts=verdicts,
+            radius=said.radii,
+            points=said.points,
+            factual_texts=said.factuals,
+            counterfactual_texts=said.counterfactuals,
+            erased=erased,
+        )
+
+    def __len__(self) -> int:
+        return int(self.numbers.shape[0])
+
+    @cached_property
+    def factuals(self) -> pd.DataFrame:
+        """x in the caller's columns, dtypes and units, indexed by key."""
+        return self._restored(self.factual_texts)
+
+    @cached_property
+    def counterfactuals(self) -> pd.DataFrame:
+        """x' in the caller's columns, dtypes and units, indexed by key."""
+        return self._restored(self.counterfactual_texts)
+
+    def _restored(self, texts: NDArray[Any]) -> pd.DataFrame:
+        space = self.terms.space
+        return restored_rows(space, rows_from_json(space, texts), pd.Index(self.keys, name="key"))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each promise: number, key, date, model, target, Δ, verdict, radius, then x and x' as JSON.
+
+        Of a promise that was erased, the verdict is "ERASED" and nothing else is known but its terms.
+        """
+        terms, n = self.terms, len(self.numbers)
+        said = {
+            "number": self.numbers,
+            "key": self.keys,
+            "date": self.dates,
+            "model": [terms.model_hash] * n,
+            "terms": [terms.hash] * n,
+            "threshold": [terms.threshold] * n,
+            "target": self.targets,
+            "delta": [_delta_text(terms.changes)] * n,
+            "norm": ["" if terms.norm is None else str(terms.norm)] * n,
+            "verdict": self.verdicts,
+            "radius": self.radius,
+            "statement": [terms.statement(verdict) for verdict in self.verdicts],
+            "factual": self._named(self.factual_texts),
+            "counterfactual": self._named(self.counterfactual_texts),
+        }
+        if not self.erased.size:
+            return pd.DataFrame(said)
+        gone = pd.DataFrame(
+            {"number": self.erased, "verdict": "ERASED", "statement": "erased"}, columns=list(said)
+        )
+        gone["model"], gone["terms"] = terms.model_hash, terms.hash
+        return pd.concat([pd.DataFrame(said)] * bool(n) + [gone]).sort_values(
+            "number", ignore_index=True
+        )
+
+    def _named(self, texts: NDArray[Any]) -> list[str]:
+        """Rows as JSON objects, which say what each value is."""
+        names = [str(name) for name in self.terms.space.names]
+        return [json.dumps(dict(zip(names, json.loads(text), strict=True))) for text in texts]
+
+
+def promises_frame(batches: Sequence[Promises]) -> pd.DataFrame:
+    """All of them in one table, which has its columns even if there are none, in the order of the ledger."""
+    if not batches:
+        return pd.DataFrame(columns=list(FRAME_COLUMNS))
+    frames = [batch.to_frame() for batch in batches]
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+
+def _delta_text(changes: Changes | None) -> str:
+    """The radius or radii as JSON; in words where they are many, or of another kind: the terms say them in full."""
+    if changes is None:
+        return ""
+    plain = isinstance(changes, PlausibleChanges) and not changes.per_parameter
+    return json.dumps(changes.to_dict()["delta"]) if plain else changes.words
+
+
+# ---------------------------------------------------------------- what an audit reads
+
+
+class Overview:
+    """What a ledger says of the promises of some pages under the same terms.
+
+    Points and rows are long, and read when they are asked for: a ledger whose promises need not be looked at is gone
+    through in a moment.
+    """
+
+    def __init__(self, file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> None:
+        self._file, self._terms, self._between = (
+            file,
+            terms,
+            (terms.hash, int(spans[0, 0]), int(spans[-1, 0])),
+        )
+        self.pages = [Page(*row) for row in self._columns(_OVERVIEW)]
+        if not np.array_equal([(page.first, page.size) for page in self.pages], spans):
+            raise FileFormatError(
+                f"pages from promise {spans[0, 0]} on: expected a file that is only added to"
+            )
+        self.numbers = np.concatenate([page.numbers for page in self.pages])
+        self.targets = np.concatenate([page.values("targets", "<u2") for page in self.pages])
+        self.radius = np.concatenate([page.values("radii", "<f8") for page in self.pages])
+        verdicts = np.concatenate([page.values("verdicts", "u1") for page in self.pages])
+        self.robust, self.erased = verdicts == VERDICTS.index("ROBUST"), verdicts == ERASED
+        # Where these promises stand among all: a slice where they lie together, which is the quicker way.
+        start, end = int(self.numbers[0]) - 1, int(self.numbers[-1])
+        self.places = slice(start, end) if end - start == len(self) else self.numbers - 1
+
+    def __len__(self) -> int:
+        return int(self.numbers.shape[0])
+
+    def _columns(self, names: str) -> list[Any]:
+        asked = (
+            f"SELECT {names} FROM pages WHERE terms = ? AND first BETWEEN ? AND ? ORDER BY first"
+        )
+        return self._file.query(asked, *self._between)
+
+    def _check(self, present: bool, what: str) -> None:
+        if not present:
+            raise FileFormatError(
+                f"promises {self.numbers[0]} to {self.numbers[-1]}: expected {what} of each, got others: the file is "
+                "damaged, or a promise was erased meanwhile"
+            )
+
+    def points(self, places: NDArray[np.intp]) -> Floats:
+        """x' of some of these promises, as the model of that day read them."""
+        content = b"".join(chain(*self._columns("points")))
+        width = self._terms.space.n_variables
+        self._check(len(content) == 8 * width * len(self), "a point")
+        points = np.frombuffer(content, dtype="<f8").reshape(-1, width)
+        points = points if len(places) == len(points) else points[places]
+        self._check(not np.isnan(points).any(), "a point")
+        return points
+
+    def counterfactuals(self, places: NDArray[np.intp]) -> pd.DataFrame:
+        """x' of some of these promises in raw units: float64, or labels."""
+        lines = as_objects(
+            [line for (text,) in self._columns("counterfactuals") for line in text.split("\n")]
+        )
+        self._check(len(lines) == len(self), "a row")
+        return rows_from_json(self._terms.space, lines[places])
+
+
+def overviews(
+    file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: int = BATCH
+) -> Iterator[Overview]:
+    """The pages with these (first, size), whole pages until there are `batch` promises."""
+    ends = np.cumsum(spans[:, 1])
+    start = 0
+    while start < len(spans):
+        before = ends[start - 1] if start else 0
+        stop = min(int(np.searchsorted(ends, before + batch)) + 1, len(spans))
+        yield Overview(file, terms, spans[start:stop])
+        start = stop
+
+
+def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats:
+    """The largest |u| of each of the model's variables over the promises in the pages with these (first, size)."""
+    largest = np.zeros(terms.space.n_variables)
+    for start in range(0, len(spans), _REACHES):
+        some = spans[start : start + _REACHES, 0].tolist()
+        rows = file.query(_REACH, terms.hash, some[0], some[-1])
+        if any(len(reach) != largest.nbytes for (reach,) in rows):
+            raise FileFormatError(
+                f"pages from promise {some[0]} on: expected a reach over {len(largest)} variables"
+            )
+        values = np.frombuffer(b"".join(chain(*rows)), dtype="<f8").reshape(-1, len(largest))
+        largest = np.maximum(largest, values.max(axis=0))
+    return largest
+
+
+# ---------------------------------------------------------------- the whole ledger as a table
+
+
+def export(
+    batches: Iterable[Promises], path: str | os.PathLike[str], terms: Iterable[Terms]
+) -> int:
+    """Write the table as the file's name says, a batch at a time; returns the number of promises."""
+    place, tables = Path(path), (batch.to_frame() for batch in batches)
+    # Labels of different models may have different types, which one column of a file cannot hold.
+    frames = (table.assign(target=table["target"].map(str, na_action="ignore")) for table in tables)
+    parquet = is_parquet(place)
+    with whole_file(place) as partial:
+        if not parquet:
+            return _write_csv(frames, partial)
+        # There may be a threshold for each class.
+        several = any(isinstance(own.threshold, tuple) for own in terms)
+        return _write_parquet(frames, partial, text={"threshold"} if several else set())
+
+
+def _write_csv(frames: Iterable[pd.DataFrame], path: Path) -> int:
+    pd.DataFrame(columns=list(FRAME_COLUMNS)).to_csv(path, index=False)
+    count = 0
+    for frame in frames:
+        frame.to_csv(path, index=False, header=False, mode="a")
+        count += len(frame)
+    return count
+
+
+def _write_parquet(frames: Iterable[pd.DataFrame], path: Path, text: set[str]) -> int:
+    import pyarrow  # type: ignore[import-untyped]
+    from pyarrow import parquet
+
+    kinds = {"number": pyarrow.int64(), "threshold": pyarrow.float64(), "radius": pyarrow.float64()}
+    kinds |= dict.fromkeys(text, pyarrow.string())
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in FRAME_COLUMNS])
+    count = 0
+    with parquet.ParquetWriter(path, schema) as writer:
+        for frame in frames:
+            frame = frame.assign(**{name: frame[name].map(str) for name in text})
+            writer.write_table(
+                pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            )
+            count += len(frame)
+    return count

@@ -1,0 +1,152 @@
+"""What is promised is checked and certified before it goes into a ledger."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._network import Floats
+from holdfast._scored import Scored
+from holdfast._shown import Shown, Summary
+from holdfast.errors import InvalidInputError
+from holdfast.generators._radii import measured_along, why_no_radius
+from holdfast.importers import Model
+from holdfast.promises._pages import (
+    VERDICTS,
+    Columns,
+    as_objects,
+    encode_json,
+    restored_rows,
+    rows_as_json,
+    rows_from_json,
+)
+from holdfast.promises._terms import Terms
+from holdfast.verify._certify import certify_points
+from holdfast.verify._deciders import decider_for
+from holdfast.verify._radius import radius_of_points
+
+
+@dataclass(frozen=True)
+class Receipt(Shown):
+    """What an `add` wrote.
+
+    Attributes
+    ----------
+    added
+        So many promises were recorded.
+    skipped
+        Rows without an answer, which promise nothing.
+    total, head
+        How many promises the ledger has now, and the hash of the last.
+    repeated
+        With `once`: rows that were recorded already, and were not recorded again.
+    """
+
+    added: int
+    skipped: int
+    total: int
+    head: str
+    repeated: int = 0
+
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        facts = [
+            ("rows without an answer", self.skipped),
+            ("recorded already", self.repeated or None),
+            ("promises in the ledger", self.total),
+            ("head, to be kept elsewhere", self.head),
+        ]
+        return Summary(f"{self.added:,} promises recorded", facts)
+
+
+def certified_columns(
+    terms: Terms,
+    keys: NDArray[Any],
+    factuals: pd.DataFrame,
+    counterfactuals: pd.DataFrame,
+    targets: NDArray[np.intp],
+    radius: bool,
+) -> Columns:
+    """What is to be recorded, row by row, checked and certified.
+
+    An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
+    """
+    space, after = terms.space, rows_as_json(terms.space, counterfactuals)
+    raw = rows_from_json(space, after)
+    points = space.encode(raw)
+    # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
+    if not same_bits(points, space.encode(counterfactuals)):
+        raise InvalidInputError(
+            "counterfactuals: expected rows that survive being written down, got other values"
+        )
+    classifier, asked = terms.classifier, points
+    if isinstance(classifier, Scored):
+        # Such a model reads the row itself, not what a network would see of it.
+        classifier, asked = classifier.about(restored_rows(space, raw))
+    model = Model(classifier).at(terms.threshold)
+    broken = np.flatnonzero(model.classifier.predict_index(asked) != targets)
+    if broken.size:
+        raise InvalidInputError(
+            f"counterfactuals: expected rows with the class that is promised, got another class today for "
+            f"{broken.size} of {len(keys)}, the first with the key {keys[broken[0]]!r}"
+        )
+    # The same row may be promised to many.
+    _, firsts, places = np.unique(
+        np.column_stack([points, targets]), axis=0, return_index=True, return_inverse=True
+    )
+    verdicts, radii = _proven(terms, model, asked[firsts], targets[firsts], radius)
+    return Columns(
+        keys=as_objects([encode_json(key) for key in keys]),
+        targets=targets.astype(np.uint16),
+        verdicts=verdicts[places.ravel()],
+        radii=radii[places.ravel()],
+        points=points,
+        counterfactuals=after,
+        factuals=rows_as_json(space, factuals),
+    )
+
+
+def same_bits(a: Floats, b: Floats) -> bool:
+    """Whether two tables of numbers are the same to the last bit."""
+    return (
+        a.shape == b.shape
+        and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+    )
+
+
+def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
+    """The keys as text, one for each row; nobody is told by a missing value or an empty text."""
+    for key in keys:
+        if (pd.api.types.is_scalar(key) and pd.isna(key)) or not str(key).strip():
+            raise InvalidInputError(f"keys: expected a name or number for every row, got {key!r}")
+    names = np.array([str(key) for key in keys], dtype=object)
+    if names.shape != (n,):
+        raise InvalidInputError(f"keys: expected one for each of the {n} rows, got {len(names)}")
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"keys: expected text that a file can hold, got {error}") from error
+    return names
+
+
+def _proven(
+    terms: Terms, model: Model, points: Floats, targets: NDArray[np.intp], radius: bool
+) -> tuple[NDArray[np.uint8], Floats]:
+    """The verdicts as a page stores them, and the certified radii, nan without a way to compute them."""
+    changes, n = terms.changes, len(points)
+    verdicts, radii = np.full(n, VERDICTS.index(None), dtype=np.uint8), np.full(n, np.nan)
+    if changes is not None:
+        proven = certify_points(decider_for(model, changes), points, targets).verdict
+        verdicts = np.array([VERDICTS.index(str(verdict)) for verdict in proven], dtype=np.uint8)
+    if radius and not why_no_radius(model.classifier, measured_along(changes)):
+        # No change reaches a point with an infinite radius; tables and JSON hold the largest float for it.
+        radii = np.minimum(
+            radius_of_points(model, points, targets, changes).lower, sys.float_info.max
+        )
+    return verdicts, radii

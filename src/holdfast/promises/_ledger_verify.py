@@ -1,0 +1,270 @@
+"""Is the ledger what was written? Every hash is computed again, every row encoded again."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._shown import Shown, Summary
+from holdfast.errors import HoldfastError
+from holdfast.promises._ledger_file import LedgerFile
+from holdfast.promises._pages import ERASED, Columns, Page, rows_from_json
+from holdfast.promises._terms import Terms
+
+# So many pages are read at once.
+_PAGES = 16
+# More are not listed: one removed promise is one fault, a file full of them is a different file.
+_MOST_FAULTS = 20
+
+
+@dataclass(frozen=True)
+class Verification(Shown):
+    """What `Ledger.verify` found.
+
+    Attributes
+    ----------
+    entries, head
+        How many promises were recorded, and the hash at the end of the chain.
+    faults
+        What is wrong, as sentences; empty if nothing is.
+    known_head
+        How many promises there were when the head was noted down; None if none was given or it is not in the chain.
+    warnings
+        What is not as a ledger leaves it although every entry is what was written. So far that is one thing: that the
+        guards against UPDATE and DELETE are missing, which do not go away by themselves.
+    erased
+        How many of the promises were erased, as entries of the chain say.
+    """
+
+    entries: int
+    head: str
+    faults: tuple[str, ...]
+    known_head: int | None = None
+    warnings: tuple[str, ...] = ()
+    erased: int = 0
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing is wrong. Entries cut off at the end show only if a head was given that came after them."""
+        return not self.faults
+
+    @property
+    def _promises(self) -> str:
+        return f"{self.entries:,} promises" + f", {self.erased:,} of them erased" * bool(
+            self.erased
+        )
+
+    def __str__(self) -> str:
+        if self.faults:
+            return f"{self._promises}, NOT intact: {'; '.join(self.faults)}"
+        until = (
+            ""
+            if self.known_head is None
+            else f"; the head noted down is that of entry {self.known_head:,}"
+        )
+        beware = "".join(f"; warning: {warning}" for warning in self.warnings)
+        return f"{self._promises}, chain intact{until}; head {self.head}{beware}"
+
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        facts = [
+            ("head", self.head),
+            ("the head noted down is that of entry", self.known_head),
+            *(("warning", warning) for warning in self.warnings),
+        ]
+        state = "the chain is intact" if self.intact else "NOT intact"
+        return Summary(f"{self._promises}, {state}", facts, notes=self.faults)
+
+
+def verify(file: LedgerFile, head: str | None) -> Verification:
+    """Go through the whole file; see `Ledger.verify`."""
+    faults = file.foreign()
+    if faults:
+        # What such tables say means nothing.
+        return Verification(0, "", tuple(faults))
+    for (answer,) in file.query("PRAGMA integrity_check(5)"):
+        if answer != "ok":
+            faults.append(f"the database is damaged: {answer}")
+    wanted, about = None if head is None else head.strip().lower(), file.about
+    number, last, previous = 0, 0, file.genesis
+    known = 0 if wanted == previous.hex() else None
+    if wanted is not None and about.get("migrated", "").split()[:1] == [wanted]:
+        known = int(about["migrated"].split()[1])
+    (end, total, newest), terms, erased = (
+        file.end(),
+        _read_terms(file, faults),
+        _erased(file, faults),
+    )
+    index, blank = [np.empty((0, 2), dtype=np.int64)], set[int]()
+    for pages in _groups(file, end):
+        for page in pages:
+            if (page.number, page.first) != (number + 1, last + 1):
+                faults.append(
+                    f"page {page.number}: expected page {number + 1}, from promise {last + 1} on"
+                )
+            if page.linked(page.number, page.first, previous).hash != page.hash:
+                faults.append(
+                    f"page {page.number}: it, or the page before it, is not what was written"
+                )
+            number, last, previous = page.number, page.first + page.size - 1, page.hash
+            known = last if previous.hex() == wanted else known
+            own = file.key_hashes(page.keys.split("\n"))
+            index.append(
+                np.unique(
+                    np.array([(one, number) for one in own], dtype=np.int64).reshape(-1, 2), axis=0
+                )
+            )
+        faults += _wrong_rows(pages, terms, erased, blank)
+        if len(faults) > _MOST_FAULTS:
+            faults[_MOST_FAULTS:] = ["and more"]
+            break
+    else:
+        # Promises may have been erased meanwhile: what is missing by now has to be so by an entry of the chain.
+        missing = sorted(blank - _erased(file, []))
+        faults += [
+            f"promise {one}: it is missing, and no entry says that it was erased" for one in missing
+        ]
+        if about == file.about and not _indexed(file, np.concatenate(index), end):
+            faults.append(
+                "the index of keys is not that of the promises; `Ledger.reindex` builds it again"
+            )
+    if wanted is not None and known is None:
+        faults.append(
+            f"no entry has the head that was noted down, {wanted[:12]}: entries after it, or it, are missing"
+        )
+    return Verification(
+        total, newest.hex(), tuple(faults), known, tuple(_warnings(file)), len(blank)
+    )
+
+
+def _warnings(file: LedgerFile) -> list[str]:
+    missing = file.unguarded()
+    if not missing:
+        return []
+    return [
+        f"the guards against UPDATE and DELETE are missing ({', '.join(missing)}), so someone took them away; each "
+        "entry fits the one before it, and only a head noted down earlier shows that they were not all written anew"
+    ]
+
+
+def _groups(file: LedgerFile, end: int) -> Iterator[list[Page]]:
+    """Pages in the order of the chain, up to where it ended at first; those before its beginning too."""
+    asked, start = (
+        f"SELECT * FROM pages WHERE number BETWEEN ? AND ? ORDER BY number LIMIT {_PAGES}",
+        -(2**63),
+    )
+    while start <= end and (rows := file.query(asked, start, end)):
+        yield [Page(*row) for row in rows]
+        start = rows[-1][0] + 1
+
+
+def _read_terms(file: LedgerFile, faults: list[str]) -> dict[str, Terms]:
+    """What promises were made under, which must be what was written and be read as the same."""
+    terms = {}
+    for name in file.terms():
+        try:
+            terms[name] = Terms.read(name, file.fetch)
+            if replace(terms[name]).hash != name:
+                faults.append(
+                    f"terms {name[:12]}: expected what was written, got parts that read otherwise"
+                )
+        except HoldfastError as error:
+            faults.append(str(error))
+    return terms
+
+
+def _erased(file: LedgerFile, faults: list[str]) -> set[int]:
+    """The promises that were erased, as the entries of the chain say."""
+    try:
+        notes = [
+            json.loads(note) for (note,) in file.query("SELECT note FROM pages WHERE size = 0")
+        ]
+        return {number for note in notes for number in note["erased"]}
+    except (ValueError, TypeError, KeyError) as error:
+        faults.append(f"expected entries that say which promises were erased, got: {error!r}")
+        return set()
+
+
+def _wrong_rows(
+    pages: list[Page], terms: dict[str, Terms], erased: set[int], blank: set[int]
+) -> list[str]:
+    """What pages say must be what they were committed to; the promises of which they say nothing become `blank`."""
+    faults, whole = [], defaultdict[str, list[Columns]](list)
+    for page in pages:
+        if page.size == 0:
+            # All but the links of the chain and the note.
+            faults += [f"page {page.number}: an erasure says something of a promise"] * any(
+                page[6:]
+            )
+            continue
+        try:
+            verdicts, committed = (
+                page.values("verdicts", "u1"),
+                page.values("commitments", "u1", 32),
+            )
+            gone, there = np.flatnonzero(verdicts == ERASED), np.flatnonzero(verdicts != ERASED)
+            wrong = (np.frombuffer(page.commit(), dtype="u1").reshape(-1, 32) != committed).any(
+                axis=1
+            )
+            faults += [
+                f"promise {page.numbers[i]}: it is not what was written"
+                for i in there[wrong[there]]
+            ]
+            faults += [
+                f"promise {one}: it was erased, and something stands in its place"
+                for one in erased.intersection(page.numbers[there].tolist())
+            ]
+            if page.blanked(gone) != page:
+                faults.append(
+                    f"page {page.number}: something is left of a promise that is gone, or its reach is wrong"
+                )
+            if page.terms in terms:
+                said = page.columns(terms[page.terms].space.n_variables)
+                whole[page.terms].append(said.take(there))
+        except (HoldfastError, ValueError, UnicodeError) as error:
+            faults.append(f"page {page.number}: it cannot be read: {error}")
+            continue
+        blank.update(page.numbers[gone].tolist())
+    for name, parts in whole.items():
+        faults += _wrong_encodings(
+            terms[name], Columns(*map(np.concatenate, zip(*parts, strict=True))), pages[0]
+        )
+    return faults
+
+
+def _wrong_encodings(terms: Terms, said: Columns, first: Page) -> list[str]:
+    """The point beside a row must be the encoding of that row, bit for bit."""
+    try:
+        points = terms.space.encode(rows_from_json(terms.space, said.counterfactuals))
+        terms.space.encode(rows_from_json(terms.space, said.factuals))
+    except HoldfastError as error:
+        return [f"pages from {first.number} on: a row cannot be read: {error}"]
+    if points.tobytes() == said.points.tobytes():
+        return []
+    other = np.flatnonzero(
+        (points.view("u8") != np.ascontiguousarray(said.points).view("u8")).any(axis=1)
+    )
+    return [
+        f"pages from {first.number} on: the point of {said.keys[i]} is not the encoding of its row"
+        for i in other
+    ]
+
+
+def _indexed(file: LedgerFile, expected: NDArray[np.int64], end: int) -> bool:
+    """Whether the index of keys is that of the promises."""
+    expected = expected[np.lexsort((expected[:, 1], expected[:, 0]))]
+    asked = "SELECT hash, page FROM people WHERE (hash, page) > (?, ?) AND page <= ? ORDER BY hash, page LIMIT 50000"
+    start, after = 0, (-(2**63), -(2**63))
+    largest = file.query("SELECT max(page) FROM people")
+    if largest and (largest[0][0] or 0) > file.end()[0]:
+        return False
+    while rows := file.query(asked, *after, end):
+        if not np.array_equal(expected[start : start + len(rows)], np.array(rows, dtype=np.int64)):
+            return False
+        start, after = start + len(rows), rows[-1]
+    return start == len(expected)

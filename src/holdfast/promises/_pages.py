@@ -1,0 +1,277 @@
+"""A page of a ledger: promises made on one day under the same terms, column by column, and its place in the chain.
+
+Of each promise the chain has a *commitment*, the SHA-256 of a random salt and of everything that the promise says:
+
+    commitment = SHA-256(salt, class, verdict, radius, x' as the model read it, key, x, x', date, terms)
+    hash       = SHA-256(hash of the page before, number, first, size, terms, note, commitments)
+
+So the chain holds without the promises themselves, and says nothing of them to whoever does not have the salt. An
+erasure overwrites everything else that a page says of a promise, the salt too, and is a page of its own, without
+promises, whose note says which promises are gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._network import Floats
+from holdfast.errors import FileFormatError
+from holdfast.features import FeatureSpace
+from holdfast.features._codec import differs
+
+# How many promises at most are in a page, and how many bytes a salt has.
+PAGE, SALT = 2048, 32
+# A verdict is stored as its place among these.
+VERDICTS = ("UNKNOWN", "ROBUST", "NOT_ROBUST", None)
+# What is erased is overwritten with this byte, as a verdict too; texts are overwritten with blanks.
+ERASED = 255
+encode_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+class Columns(NamedTuple):
+    """What promises say, column by column; keys and rows are lines of JSON, classes and verdicts their places."""
+
+    keys: NDArray[Any]
+    targets: NDArray[Any]
+    verdicts: NDArray[Any]
+    radii: NDArray[Any]
+    points: NDArray[Any]
+    counterfactuals: NDArray[Any]
+    factuals: NDArray[Any]
+
+    def take(self, places: slice | NDArray[Any]) -> Columns:
+        """Those of some promises."""
+        return Columns(*(column[places] for column in self))
+
+
+class Page(NamedTuple):
+    """A row of the file; what is long comes last, so that the rest is read without it.
+
+    `reach` has the largest |value| of each of the model's variables over the page's points.
+    """
+
+    number: int
+    first: int
+    size: int
+    terms: str
+    note: str = ""
+    hash: bytes = b""
+    date: str = ""
+    reach: bytes = b""
+    targets: bytes = b""
+    verdicts: bytes = b""
+    radii: bytes = b""
+    keys: str = ""
+    points: bytes = b""
+    counterfactuals: str = ""
+    factuals: str = ""
+    salts: bytes = b""
+    commitments: bytes = b""
+
+    @classmethod
+    def of(cls, terms: str, date: str, said: Columns) -> Page:
+        """Promises on their way into the ledger, which gives the page its place in the chain."""
+        size = len(said.keys)
+        page = cls(
+            number=0,
+            first=0,
+            size=size,
+            terms=terms,
+            date=date,
+            reach=_reach(said.points),
+            targets=said.targets.astype("<u2").tobytes(),
+            verdicts=said.verdicts.tobytes(),
+            radii=said.radii.astype("<f8").tobytes(),
+            keys="\n".join(said.keys),
+            points=said.points.astype("<f8").tobytes(),
+            counterfactuals="\n".join(said.counterfactuals),
+            factuals="\n".join(said.factuals),
+            salts=os.urandom(SALT * size),
+        )
+        return page._replace(commitments=page.commit())
+
+    @classmethod
+    def erasure(cls, numbers: Sequence[int], date: str, why: str) -> Page:
+        """The entry that says which promises were erased, when, and why."""
+        note = encode_json({"erased": list(numbers), "date": date, "why": why})
+        return cls(0, 0, 0, "", note)
+
+    def linked(self, number: int, first: int, previous: bytes) -> Page:
+        """The page at its place in the chain, after the page with this hash."""
+        place = encode_json([number, first, self.size, self.terms, self.note])
+        own = hashlib.sha256(previous + place.encode() + b"\n" + self.commitments)
+        return self._replace(number=number, first=first, hash=own.digest())
+
+    def lines(self, column: str) -> NDArray[Any]:
+        """The lines of a column of text, one for each promise."""
+        return self._checked(as_objects(getattr(self, column).split("\n")), column)
+
+    def values(self, column: str, kind: str, width: int | None = None) -> NDArray[Any]:
+        """The numbers of a column, one for each promise, or a row of so many."""
+        try:
+            each = np.dtype(kind if width is None else (kind, (width,)))
+            return self._checked(np.frombuffer(getattr(self, column), dtype=each), column)
+        except (TypeError, ValueError) as error:
+            raise FileFormatError(
+                f"page {self.number}: expected numbers as its {column}, got: {error}"
+            ) from error
+
+    def _checked(self, values: NDArray[Any], column: str) -> NDArray[Any]:
+        if len(values) != self.size:
+            raise FileFormatError(
+                f"page {self.number}: expected {self.size} {column}, got {len(values)}"
+            )
+        return values
+
+    def columns(self, width: int) -> Columns:
+        """Everything that the page says of its promises, whose points have so many variables."""
+        return Columns(
+            self.lines("keys"),
+            self.values("targets", "<u2"),
+            self.values("verdicts", "u1"),
+            self.values("radii", "<f8"),
+            self.values("points", "<f8", width),
+            self.lines("counterfactuals"),
+            self.lines("factuals"),
+        )
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Where each promise stands in the ledger."""
+        return np.arange(self.first, self.first + self.size, dtype=np.int64)
+
+    def commit(self) -> bytes:
+        """The commitments to what the page says, one after the other."""
+        widths = {
+            "salts": SALT,
+            "targets": 2,
+            "verdicts": 1,
+            "radii": 8,
+            "points": len(self.points) // self.size,
+        }
+        fixed = np.hstack([self.values(column, "u1", width) for column, width in widths.items()])
+        content, width, end = (
+            fixed.tobytes(),
+            fixed.shape[1],
+            f"\n{self.date}\n{self.terms}".encode(),
+        )
+        texts = zip(
+            self.lines("keys"), self.lines("factuals"), self.lines("counterfactuals"), strict=True
+        )
+        return b"".join(
+            hashlib.sha256(
+                content[i * width : (i + 1) * width] + "\n".join(text).encode() + end
+            ).digest()
+            for i, text in enumerate(texts)
+        )
+
+    def blanked(self, places: NDArray[np.intp]) -> Page:
+        """The page without what it says of some promises, its `reach` as the others have it.
+
+        Nothing changes its length: SQLite then writes over what was there and leaves no copy of it.
+        """
+
+        def blank(text: str) -> str:
+            lines = text.split("\n")
+            for i in places.tolist():
+                lines[i] = " " * len(lines[i])
+            return "\n".join(lines)
+
+        def overwritten(content: bytes) -> bytes:
+            rows = np.frombuffer(content, dtype="u1").reshape(self.size, -1).copy()
+            rows[places] = ERASED
+            return rows.tobytes()
+
+        points, verdicts = overwritten(self.points), overwritten(self.verdicts)
+        return self._replace(
+            date=self.date if verdicts.strip(bytes([ERASED])) else " " * len(self.date),
+            reach=_reach(np.frombuffer(points, dtype="<f8").reshape(self.size, -1)),
+            targets=overwritten(self.targets),
+            verdicts=verdicts,
+            radii=overwritten(self.radii),
+            keys=blank(self.keys),
+            points=points,
+            counterfactuals=blank(self.counterfactuals),
+            factuals=blank(self.factuals),
+            salts=overwritten(self.salts),
+        )
+
+
+def _reach(points: Floats) -> bytes:
+    """The largest |value| of each variable over the points that are there."""
+    return bytes(np.fmax.reduce(np.abs(points), axis=0, initial=0.0).astype("<f8").tobytes())
+
+
+# ---------------------------------------------------------------- rows in raw units
+
+
+def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[Any]:
+    """Each row's raw values as a JSON array, in the order of the space's columns.
+
+    Numbers have the fewest decimals that read back as the same float, labels are as they are, so that the row says in
+    the caller's own units what was promised.
+
+    Examples
+    --------
+    >>> people = pd.DataFrame({"income": [1800.0, 2500.5], "children": [0, 2], "job": ["no", "full"]})
+    >>> rows_as_json(FeatureSpace.from_frame(people), people).tolist()
+    ['[1800.0,0,"no"]', '[2500.5,2,"full"]']
+    """
+    numbers = space.numbers(frame)
+    columns: list[list[Any]] = []
+    for i, feature in enumerate(space.features):
+        known, column = ~np.isnan(numbers[:, i]), numbers[:, i]
+        values = as_objects([None] * len(column))
+        if feature.labelled:
+            values[known] = as_objects([feature.categories[int(code)] for code in column[known]])
+        else:
+            whole = feature.precision == "integer"
+            values[known] = (column[known].astype(np.int64) if whole else column[known]).tolist()
+        columns.append(values.tolist())
+    return as_objects([encode_json(row) for row in zip(*columns, strict=True)])
+
+
+def rows_from_json(space: FeatureSpace, lines: Sequence[str] | NDArray[Any]) -> pd.DataFrame:
+    """The raw values as a table that any space with these columns can encode: float64, or labels as they are."""
+    try:
+        rows = json.loads(f"[{','.join(lines)}]")
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(space.features)
+        if len(rows) != len(lines) or len(columns) != len(space.features):
+            raise ValueError(f"{len(rows)} rows of {len(columns)} values")
+        table: dict[Any, Any] = {}
+        for feature, column in zip(space.features, columns, strict=True):
+            table[feature.name] = (
+                as_objects(column) if feature.labelled else np.array(column, dtype=np.float64)
+            )
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"expected rows of {len(space.features)} values as JSON, got: {error}"
+        ) from error
+    return pd.DataFrame(table)
+
+
+def restored_rows(
+    space: FeatureSpace, raw: pd.DataFrame, index: pd.Index | None = None
+) -> pd.DataFrame:
+    """What `rows_from_json` gave in the caller's dtypes."""
+    numbers = space.numbers(raw)
+    restored = space.restore(numbers, index)
+    # The promise is the number that was written: a column that cannot hold it (float32, int8) gives way.
+    for i in np.flatnonzero(differs(space.numbers(restored), numbers).any(axis=0)):
+        restored[space.features[i].name] = raw[space.features[i].name].to_numpy()
+    return restored
+
+
+def as_objects(values: Sequence[Any]) -> NDArray[Any]:
+    """One object for each value, whatever it is."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -1,0 +1,202 @@
+"""What a promise was made under: the model, its columns and units, its decision threshold, and Δ.
+
+Each is stored once, under the hash of its content, as JSON: nothing is executed when it is read back, and an audit
+needs none of the files of that day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import joblib
+
+from holdfast import checker
+from holdfast._classifier import Classifier
+from holdfast._network import Network
+from holdfast._scored import Scored
+from holdfast.changes import Changes, PlausibleChanges, changes_from_dict
+from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.importers._model import as_network
+from holdfast.importers._thresholds import Threshold, at_threshold, check_threshold
+from holdfast.verify._exact import parameters
+
+_FORMAT, _VERSION, _SCORES = "holdfast-terms", 1, "holdfast-scores"
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The model, the feature space, the threshold and Δ of a promise.
+
+    Attributes
+    ----------
+    classifier
+        The model as it was trained. Of one that is no network a file keeps its classes and its name, nothing to run.
+    space
+        The promise's columns and units, and how the model reads them.
+    changes
+        Δ, or another kind of plausible change; None where the promise was made without one.
+    threshold
+        Class 1 from this probability on; 0.5 is a logit of 0.
+    name
+        `model_hash`, where it comes from a file.
+
+    Examples
+    --------
+    >>> from holdfast.generators._reading import own_variables
+    >>> from holdfast.importers import Model
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> terms = Terms(net, own_variables(Model(net), None), PlausibleChanges(0.1))
+    >>> again = Terms.read(terms.hash, terms.objects().__getitem__)
+    >>> again.network == net, again.changes, again.hash == terms.hash
+    (True, PlausibleChanges(delta=0.1, norm=inf, biases=True), True)
+    """
+
+    classifier: Classifier
+    space: FeatureSpace
+    changes: Changes | None
+    threshold: Threshold = 0.5
+    name: str = ""
+
+    def __repr__(self) -> str:
+        return f"Terms(model {self.model_hash[:12]}, space {self.space_hash[:12]}, {self.changes!r}, {self.threshold})"
+
+    @property
+    def network(self) -> Network:
+        """The model where it is a network."""
+        return as_network(self.classifier)
+
+    @cached_property
+    def model_hash(self) -> str:
+        """What the model is known by; see `fingerprint`."""
+        return self.name or fingerprint(self.classifier)
+
+    @cached_property
+    def space_hash(self) -> str:
+        """The hash of the feature space, the same as in a certificate file."""
+        return checker.space_sha256(self.space.to_dict())
+
+    @cached_property
+    def decision(self) -> Classifier:
+        """The model whose logit is >= 0 where this one says class 1: the threshold is in its last bias."""
+        return at_threshold(self.classifier, self.threshold)
+
+    @property
+    def norm(self) -> float | None:
+        """The norm in which a promise's radius is measured; None where it is no distance between parameters."""
+        known = PlausibleChanges(1.0) if self.changes is None else self.changes
+        return known.norm if isinstance(known, PlausibleChanges) else None
+
+    def statement(self, verdict: str | None) -> str:
+        """What a promise with this verdict says of models to come: what is proven, and what was measured."""
+        today = "the model of that day accepts"
+        if self.changes is None or verdict is None:
+            return f"{today}; nothing is said of others"
+        if verdict != "ROBUST":
+            known = "it is not so" if verdict == "NOT_ROBUST" else "it is not known"
+            return f"{today}; {known} that {self.changes.every_model} does"
+        chance = (
+            "" if self.changes.chance is None else f"; measured, not proven: {self.changes.chance}"
+        )
+        # A margin is measured at the row itself: that a model which keeps it accepts is no theorem about models.
+        known = "by its margin" if self.changes.unit == "margin" else "proven"
+        return f"{known}: {self.changes.every_model} accepts{chance}"
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash that stands for all of it in the ledger."""
+        return checker.sha256(self._document())
+
+    def objects(self) -> dict[str, bytes]:
+        """What is to be stored: each part's content under its hash."""
+        parts = (self._model_document(), self.space.to_dict(notes=False), self._document())
+        return {checker.sha256(part): checker.canonical(part).encode() for part in parts}
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "model": self.model_hash,
+            "network": checker.sha256(self._model_document()),
+            "space": self.space_hash,
+            "threshold": self.threshold,
+            "changes": None if self.changes is None else self.changes.to_dict(),
+        }
+
+    def _model_document(self) -> dict[str, Any]:
+        """A network as the checker reads it; of any other model, what it is known by."""
+        if isinstance(self.classifier, Network):
+            return parameters(self.classifier)
+        classes = self.classifier.classes.tolist()
+        return {"format": _SCORES, "version": 1, "classes": classes, "model": self.model_hash}
+
+    @classmethod
+    def read(cls, name: str, fetch: Callable[[str], bytes]) -> Terms:
+        """The terms with this hash; `fetch` gives the content stored under a hash, which is held against it."""
+
+        def read_object(name: str) -> Any:
+            content = fetch(name)
+            if hashlib.sha256(content).hexdigest() != name:
+                raise FileFormatError(
+                    f"object {name[:12]}: expected content with this hash, got other content"
+                )
+            return json.loads(content)
+
+        try:
+            document = read_object(name)
+            if document.get("format") != _FORMAT or document.get("version") != _VERSION:
+                raise FileFormatError(f"terms {name[:12]}: expected {_FORMAT} version {_VERSION}")
+            model, known = read_object(document["network"]), ""
+            classifier: Classifier
+            if model["format"] == _SCORES:
+                why, known = "of this model the ledger has the name alone", model["model"]
+                classifier = Scored(_not_recorded, tuple(model["classes"]), why=why)
+            else:
+                classifier = Network(
+                    model["weights"], model["biases"], model["classes"], model["activations"]
+                )
+            space = FeatureSpace.from_dict(read_object(document["space"]))
+            changes = (
+                None if document["changes"] is None else changes_from_dict(document["changes"])
+            )
+            threshold = document["threshold"]
+            threshold = tuple(threshold) if isinstance(threshold, list) else threshold
+            terms = cls(classifier, space, changes, check_threshold(threshold, classifier), known)
+        except (KeyError, TypeError, AttributeError, ValueError, InvalidInputError) as error:
+            raise FileFormatError(
+                f"terms {name[:12]}: expected what a ledger writes, got: {error}"
+            ) from error
+        # Every part was held against its hash, so the hash of all is known: it need not be computed again.
+        vars(terms)["hash"] = name
+        return terms
+
+
+def fingerprint(classifier: Classifier) -> str:
+    """The hash of a network's parameters, the same as in a certificate file; of any other model that of its content.
+
+    Of a function the content is its name: a service that changes behind it keeps its fingerprint. What cannot be
+    pickled is "unknown".
+    """
+    if isinstance(classifier, Network):
+        known = parameters(classifier)
+        return checker.PlainModel(
+            known["weights"], known["biases"], known["activations"], known["classes"]
+        ).sha256
+    assert isinstance(classifier, Scored)
+    try:
+        content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
+    # Anyone's code may be in it, and raise anything.
+    except Exception:
+        return "unknown"
+    return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
+
+
+def _not_recorded(table: Any) -> Any:
+    raise InvalidInputError(
+        "model: expected one that can be run, got one of which a ledger has the name alone"
+    )

@@ -1,0 +1,161 @@
+"""A counter-model in the format of the model it counters, so that people see the broken promise in their own stack.
+
+    scikit-learn   a copy of the estimator or pipeline with the witness's parameters, as .skops
+    torch          a state dict, as .pt, for the same module to load
+    ONNX           a copy of the graph with the witness's numbers in it, as .onnx
+
+What is written is loaded again and asked for its class before it is handed out. A format in float32 cannot hold a
+witness in float64: its parameters are rounded towards today's, so they stay inside Δ. If after that the class does not
+flip any more, nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from holdfast._classifier import Classifier
+from holdfast._files import whole_file
+from holdfast._given import given_floats
+from holdfast._network import Network
+from holdfast.changes import Changes
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.importers import load_model, load_network
+from holdfast.promises._witness_formats import Format, Parts, format_of
+from holdfast.verify._deciders import decider_for
+from holdfast.verify._shift import Shift
+
+
+class WitnessFileError(HoldfastError):
+    """A witness that cannot be written in the asked format and still break the promise; the message says why."""
+
+
+@dataclass(frozen=True)
+class SavedWitness:
+    """Where the witness went, the network that the file holds, and the class that the file's own stack gives the point.
+
+    `rounded` says that the file's network is not the witness itself, but one next to it: inside Δ too, and with another
+    class than the target too.
+    """
+
+    path: Path
+    network: Network
+    predicted: Any
+    rounded: bool
+
+
+def save_witness(
+    witness: Classifier,
+    like: Any,
+    path: str | PathLike[str],
+    *,
+    point: ArrayLike,
+    target: Any,
+    changes: Changes,
+) -> SavedWitness:
+    """Write `witness` as a model of the same library as `like`, and see it break the promise there.
+
+    Parameters
+    ----------
+    witness
+        What `Certificates.witness` gave.
+    like
+        The model that was certified: a scikit-learn estimator or pipeline, a torch module, or an ONNX model (the object
+        or the path of its file).
+    path
+        Where it goes: .skops for scikit-learn, .pt for torch (a state dict), .onnx for ONNX.
+    point, target, changes
+        The point in the network's variables, the class it was promised, and Δ: what the file's network is held against.
+
+    Raises
+    ------
+    WitnessFileError
+        Rounded to the precision of the format, no network inside Δ that gives the point another class was found.
+    """
+    path = Path(path)
+    if not isinstance(witness, Network):
+        raise InvalidInputError(
+            f"witness: expected a network, got {witness!r}: a model that is known by its scores alone has no "
+            "parameters that could be written down"
+        )
+    form = format_of(like)
+    if path.suffix.lower() != form.suffix:
+        raise InvalidInputError(
+            f"path: expected a name that ends in {form.suffix} for this model, got {path.name!r}"
+        )
+    loaded = load_model(form.model)
+    today = loaded.network
+    if [w.shape for w in today.weights] != [w.shape for w in witness.weights]:
+        raise InvalidInputError(
+            f"witness: expected a network of the model's shape, {today!r}, got {witness!r}"
+        )
+    x = today.check_points(given_floats(point, "point").reshape(1, -1))
+    index = today.class_index(target)
+    label, decider = today.classes[index].item(), decider_for(loaded, changes)
+    with whole_file(path) as partial:
+        for parts in _candidates(form, today, witness):
+            network, predicted = form.replay(parts, partial, x)
+            shift = decider if isinstance(decider, Shift) else None
+            if predicted != label and (
+                changes.contains(today, network)
+                if shift is None
+                else shift.allows(network, x[0], index)
+            ):
+                return SavedWitness(path, network, predicted, rounded=network != witness)
+        raise WitnessFileError(
+            f"{path}: with the numbers that this format can hold, the witness leaves Δ or gives the point its class "
+            "again; it is a counter-model in float64 only (Network.save keeps it)"
+        )
+
+
+def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Parts]:
+    """The model's stored arrays with the witness's numbers: rounded towards today's, then to the nearest."""
+    places = _places(form)
+    ours, theirs = _flat(today), _flat(witness)
+    for inwards in (True, False):
+        parts = {name: array.copy() for name, array in form.parts().items()}
+        for name, array in parts.items():
+            slots = places[name]
+            stored = np.flatnonzero(slots >= 0)
+            wanted, before = theirs[slots[stored]], ours[slots[stored]]
+            rounded = wanted.astype(array.dtype)
+            if inwards:
+                too_far = np.abs(rounded.astype(np.float64) - before) > np.abs(wanted - before)
+                rounded = np.where(
+                    too_far, np.nextafter(rounded, before.astype(array.dtype)), rounded
+                )
+            array.reshape(-1)[stored] = rounded
+        yield parts
+
+
+def _places(form: Format) -> dict[str, Any]:
+    """For each number of each stored array, where the network has it (counted through all layers), or -1.
+
+    Every number is replaced by one of its own, and the importer is asked where each has gone: no need to know how a
+    library stores, transposes or names its weights.
+    """
+    parts = form.parts()
+    total = sum(array.size for array in parts.values())
+    if total >= 2**24:
+        raise InvalidInputError(
+            f"like: expected a model of fewer than {2**24} parameters, got {total}"
+        )
+    marks, start = {}, 1
+    for name, array in parts.items():
+        marks[name] = np.arange(start, start + array.size).astype(array.dtype).reshape(array.shape)
+        start += array.size
+    where = np.full(total + 1, -1)
+    seen = _flat(load_network(form.with_parts(marks)))
+    known = np.flatnonzero((seen >= 1) & (seen <= total) & (seen == np.floor(seen)))
+    where[seen[known].astype(np.intp)] = known
+    return {name: where[array.astype(np.intp).reshape(-1)] for name, array in marks.items()}
+
+
+def _flat(network: Network) -> Any:
+    return np.concatenate([part.ravel() for part in (*network.weights, *network.biases)])

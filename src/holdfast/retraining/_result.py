@@ -1,0 +1,174 @@
+"""`RetrainedModels`: what a number of training runs made of today's model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast._classifier import Classifier
+from holdfast._network import Floats, Network
+from holdfast._shown import Shown, Summary
+from holdfast.changes import parameter_distance
+from holdfast.changes._parameters import p_norm
+from holdfast.errors import InvalidInputError
+from holdfast.importers._model import as_network
+
+# Ends the sentence about parameters that cannot be compared.
+SAME_PREPROCESSING = (
+    "with the same preprocessing, so that their parameters can be compared, got preprocessing that was fitted anew or "
+    "is another; fit the scaler once and keep it, or choose delta with delta_validation"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RetrainedModels(Shown, Sequence[Any]):
+    """Models retrained from one model: a sequence of them, with how they came about.
+
+    Attributes
+    ----------
+    classifier
+        The model they were retrained from: its network, or else its scores.
+    models
+        The retrained models, of the kind that was given to `retrain`.
+    classifiers
+        The same, as their networks or scores.
+    how
+        "incremental", "complete" or "leave_one_out".
+    seeds
+        The seed of each run: it drew the rows and started the training.
+    n_rows
+        How many rows each run learned from.
+    disjoint
+        Whether no two runs learned from the same row.
+    comparable
+        Whether all of them are networks with today's preprocessing. If not, their parameters mean something else, or
+        are not known, and there is no distance to tell.
+    steps
+        How many steps of the optimiser each run took, where that is known.
+    """
+
+    classifier: Classifier
+    models: tuple[Any, ...]
+    classifiers: tuple[Classifier, ...]
+    how: str
+    seeds: tuple[int, ...]
+    n_rows: int
+    disjoint: bool = False
+    comparable: bool = True
+    steps: int | None = None
+
+    def distances(self, norm: float = math.inf, *, per_layer: bool = False) -> Floats:
+        """How far each network lies from today's: (n,), or (n, layers) with one distance for each layer."""
+        today, networks = self.today, self.networks
+        if not self.comparable:
+            raise InvalidInputError(f"retrain: expected models {SAME_PREPROCESSING}")
+        distance: Callable[..., Any] = layer_distances if per_layer else parameter_distance
+        return np.array([distance(today, network, norm) for network in networks])
+
+    @property
+    def today(self) -> Network:
+        """The network they were retrained from; raises where it is none."""
+        return as_network(self.classifier)
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """Their networks; raises where they are none."""
+        return tuple(map(as_network, self.classifiers))
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.models[index]
+
+    def to_frame(self, norm: float = math.inf) -> pd.DataFrame:
+        """One row for each model: its seed, and its distance and that of each layer (layer_1, ...) where known."""
+        frame = pd.DataFrame({"seed": self.seeds}, index=pd.RangeIndex(len(self), name="model"))
+        if self.comparable and len(self):
+            layers = self.distances(norm, per_layer=True)
+            frame["distance"] = self.distances(norm)
+            frame[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
+        return frame
+
+    @property
+    def _apart(self) -> str:
+        """How far they lie from today's, in words."""
+        if self.comparable and len(self):
+            far = self.distances()
+            return f"{far.min():.3g} to {far.max():.3g} from today's"
+        known = all(isinstance(one, Network) for one in self.classifiers)
+        return (
+            "none"
+            if not len(self)
+            else "with preprocessing of their own"
+            if known
+            else "known by their scores"
+        )
+
+    def __repr__(self) -> str:
+        return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {self._apart})"
+
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        facts = [
+            ("how", self.how.replace("_", " ")),
+            ("rows each learned from", self.n_rows),
+            ("no row in two of them", self.disjoint),
+            ("steps of the optimiser", self.steps),
+            ("today", repr(self.classifier)),
+        ]
+        notes = (
+            []
+            if self.comparable
+            else ["They are no networks with today's preprocessing: there is no distance."]
+        )
+        # Seeds are names, not quantities.
+        table = self.to_frame().astype({"seed": str})
+        return Summary(
+            f"{len(self)} retrained models, {self._apart}", facts, table, rows="models", notes=notes
+        )
+
+
+def each_model(retrained: Any) -> Iterator[Any]:
+    """One model after the other, out of a list, a generator or what `retrain` made, or several of these in a list."""
+    # A pipeline, a forest or a torch.nn.Sequential is a model that happens to be iterable.
+    is_model = hasattr(retrained, "predict") or hasattr(retrained, "forward")
+    if (
+        not isinstance(retrained, Iterable)
+        or isinstance(retrained, str | bytes | Mapping)
+        or is_model
+    ):
+        raise InvalidInputError(
+            f"retrained: expected several models, such as retrain makes, got {type(retrained).__name__}"
+        )
+    return _flat(retrained)
+
+
+def _flat(some: Iterable[Any]) -> Iterator[Any]:
+    for one in some:
+        if isinstance(one, RetrainedModels | list | tuple):
+            yield from _flat(one)
+        else:
+            yield one
+
+
+def layer_distances(a: Network, b: Network, norm: float = math.inf) -> Floats:
+    """The p-distance between two networks of the same shape, one number for each layer.
+
+    Examples
+    --------
+    >>> a = Network([[[1.0]], [[2.0]]], [[0.0], [0.0]])
+    >>> b = Network([[[1.5]], [[2.0]]], [[0.0], [0.25]])
+    >>> layer_distances(a, b)
+    array([0.5 , 0.25])
+    """
+    parameter_distance(
+        a, b, norm
+    )  # refuses networks of different shapes before they are taken apart
+    layers = zip(a.weights, a.biases, b.weights, b.biases, strict=True)
+    return np.array([p_norm(np.append(w - v, b - c), norm) for w, b, v, c in layers])

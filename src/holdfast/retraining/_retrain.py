@@ -1,0 +1,302 @@
+"""`retrain`: today's model as later training runs would leave it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, get_args
+
+import joblib
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from holdfast._classifier import Classifier
+from holdfast._given import check_jobs, given_share, whole_number
+from holdfast._network import Network
+from holdfast._progress import progress_bar
+from holdfast._scored import Scored
+from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.features import FeatureSpace
+from holdfast.importers import Model, load_model
+from holdfast.importers._preprocessing import same_preprocessing
+from holdfast.retraining._result import RetrainedModels
+from holdfast.retraining._trainers import (
+    can_train,
+    fine_tune,
+    optimiser_steps,
+    train_anew,
+    train_whole,
+)
+from holdfast.verify._inputs import read_table
+
+How = Literal["incremental", "complete", "leave_one_out"]
+# (model, X, y, seed) -> the retrained model
+Retrain = Callable[[Any, Any, Any, int], Any]
+# A table and its labels.
+Labelled = tuple[Any, NDArray[Any]]
+# With fewer runs one rarely waits.
+_LONG = 20
+
+
+def retrain(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    how: How,
+    X_new: Any = None,
+    y_new: Any = None,
+    share: float = 0.1,
+    disjoint: bool = False,
+    removed: float = 0.01,
+    n: int = 5,
+    seed: int = 0,
+    epochs: int | None = None,
+    space: FeatureSpace | None = None,
+    retrain: Retrain | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> RetrainedModels:
+    """Today's model, retrained `n` times as the next training run might.
+
+    =================  ==========================================================================================
+    ``incremental``    a few gradient steps from today's parameters, on a random share of the new data
+    ``complete``       from scratch with the same settings and another seed, on the old data and the new
+    ``leave_one_out``  from scratch with the same settings and another seed, on the old data without some rows
+    =================  ==========================================================================================
+
+    Parameters
+    ----------
+    model
+        A fitted scikit-learn ``MLPClassifier`` or ``LogisticRegression``, or a pipeline that ends in one. Only that
+        last step is trained; the preprocessing stays as it was fitted, because parameters behind another scaler are
+        not comparable. Any other estimator that scikit-learn can clone, such as boosted trees or a pipeline around
+        them: it is cloned whole and fitted from scratch. Anything else that `load_model` takes, with a function
+        `retrain`.
+    X, y
+        The data that the model learned from, a table and its labels. The table is in the caller's units if the model
+        has preprocessing or a space is given, else in the model's variables; for a model that is no network as it was
+        fitted. For ``incremental`` they may be the new data.
+    how
+        One of the three above.
+    X_new, y_new
+        Data that came since; ``incremental`` learns from it alone.
+    share
+        How much of the new data an incremental run sees.
+    disjoint
+        No row of the new data is seen by two incremental runs, so ``n * share <= 1``. The runs then differ as much from
+        each other as the next one, on data that nobody has seen yet, will differ from them; runs that draw from the
+        same rows again are more alike than that. It is what `delta_calibrated` wants.
+    removed
+        How much of the old data a ``leave_one_out`` run does without.
+    n
+        How many runs.
+    seed
+        Each run has its own seed, drawn from this one: it picks the rows and starts the training. The first runs are
+        the same whatever `n` is, and a larger `share` adds rows to those of a smaller one.
+    epochs
+        Passes over the rows. By default one for ``incremental``, like ``MLPClassifier.partial_fit``, which gives the
+        order of magnitude of the paper's distances; as many as the model's settings say for the other two.
+    space
+        Brings the tables into the model's variables.
+    retrain
+        ``retrain(model, X, y, seed)`` trains and returns a model, for whatever is not scikit-learn: fine-tunes it for
+        ``incremental``, starts from scratch otherwise. It gets the rows that were drawn: encoded by the space if there
+        is one and the model has no preprocessing of its own, else rows of the tables given here. A pipeline that
+        it returns with preprocessing fitted anew serves `delta_validation`, but has no distance from today's; what it
+        returns without any preprocessing is taken to read what the last step of today's pipeline reads.
+    n_jobs
+        How many runs at once, as in joblib; the result is the same.
+    progress
+        Show a progress bar on stderr; by default from twenty runs on if stderr is a terminal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((400, 2))
+    >>> y = (X.sum(axis=1) + rng.normal(0.0, 0.2, 400) > 1.0).astype(int)
+    >>> classifier = LogisticRegression().fit(X[:200], y[:200])
+    >>> updated = retrain(classifier, X[200:], y[200:], how="incremental", share=0.5, n=3)
+    >>> updated
+    RetrainedModels(3 x incremental on 100 rows: 0.01 to 0.01 from today's)
+    >>> retrain(classifier, X[:200], y[:200], X_new=X[200:], y_new=y[200:], how="complete").n_rows
+    400
+    """
+    if how not in get_args(How):
+        raise InvalidInputError(f"how: expected one of {list(get_args(How))}, got {how!r}")
+    loaded = load_model(model)
+    if retrain is None and not can_train(model):
+        raise InvalidInputError(
+            f"retrain: expected a function (model, X, y, seed) for a {type(model).__name__}, got None; "
+            "only models that scikit-learn can clone are retrained without one"
+        )
+    if isinstance(loaded.classifier, Scored) and retrain is None:
+        if how == "incremental" or epochs is not None:
+            asked = f"{how!r}" if epochs is None else f"epochs = {epochs}"
+            raise InvalidInputError(
+                f"how: expected 'complete' or 'leave_one_out' for a {type(model).__name__}, which is fitted from "
+                f"scratch as its settings say, got {asked}; pass retrain=, a function that trains it"
+            )
+        retrain = train_whole
+    encoded = retrain is None or (space is not None and loaded.preprocess is None)
+    read = partial(_read, loaded, space=space, encoded=encoded)
+    table, labels = _training_data(read, how, X, y, X_new, y_new)
+    seeds = run_seeds(seed, n)
+    share, removed = (
+        given_share(share, "share", or_one=True),
+        given_share(removed, "removed", or_one=True),
+    )
+    if disjoint:
+        rows = _disjoint(how, len(labels), share, seed, n)
+    else:
+        rows = [_drawn(how, len(labels), share, removed, one) for one in seeds]
+    epochs = None if epochs is None else whole_number(epochs, "epochs", least=1)
+    if retrain is not None:
+        train = retrain
+    elif how == "incremental":
+        train = partial(fine_tune, epochs=epochs or 1)
+    else:
+        train = partial(train_anew, epochs=epochs)
+    jobs = (
+        joblib.delayed(_run)(train, model, table.take(part, axis=0), labels[part], loaded, one)
+        for part, one in zip(rows, seeds, strict=True)
+    )
+    done = []
+    with progress_bar("retrain", n, wanted=progress, long=_LONG) as advance:
+        for result in joblib.Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")(jobs):
+            done.append(result)
+            advance(1)
+    models, classifiers, comparable = zip(*done, strict=True)
+    by_us = retrain is None and how == "incremental"
+    return RetrainedModels(
+        loaded.classifier, models, classifiers, how, seeds, len(rows[0]), disjoint=disjoint, comparable=all(comparable),
+        steps=optimiser_steps(model, len(rows[0]), epochs or 1) if by_us else None,
+    )  # fmt: skip
+
+
+def run_seeds(seed: int, n: int) -> tuple[int, ...]:
+    """A seed for each of `n` runs; more runs leave those of the first as they are."""
+    n, start = whole_number(n, "n", least=1), whole_number(seed, "seed", least=0)
+    return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
+
+
+def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> NDArray[np.intp]:
+    """Which rows a run learns from."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    if how == "incremental":
+        return order[: max(1, round(share * n_rows))]
+    without = max(1, round(removed * n_rows)) if how == "leave_one_out" else 0
+    return np.sort(order[: max(1, n_rows - without)])
+
+
+def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[NDArray[np.intp]]:
+    """For each run rows that no other run has."""
+    size = math.floor(share * n_rows + 1e-9)
+    if how != "incremental" or n * share > 1.0 + 1e-9 or size < 1:
+        raise InvalidInputError(
+            "disjoint: expected incremental runs with n * share <= 1 and at least a row each, "
+            f"got {how} with n = {n} and share = {share:g} of {n_rows} rows"
+        )
+    return np.split(np.random.default_rng(seed).permutation(n_rows)[: n * size], n)
+
+
+def _run(
+    train: Retrain, model: Any, X: Any, y: Any, today: Model, seed: int
+) -> tuple[Any, Classifier, bool]:
+    """One training run, its network or scores, and whether its parameters can be compared with today's.
+
+    On one thread, so that sums are the same in every process.
+    """
+    with threadpool_limits(1):
+        retrained = train(model, X, y, seed)
+    try:
+        loaded = load_model(retrained)
+    except (InvalidInputError, UnsupportedModelError) as error:
+        raise InvalidInputError(
+            f"retrain: expected the function to return the retrained model, got {type(retrained).__name__}: {error}"
+        ) from error
+    ours, theirs = today.classifier, loaded.classifier
+    if not np.array_equal(theirs.classes, ours.classes) or _shape(theirs) != _shape(ours):
+        raise InvalidInputError(
+            f"retrain: expected a model of the shape and with the classes of today's, {ours!r}, got {theirs!r}"
+        )
+    alike = isinstance(ours, Network) and (
+        loaded.preprocess is None or same_preprocessing(today, loaded)
+    )
+    return retrained, theirs, alike
+
+
+def _shape(classifier: Classifier) -> object:
+    """What two models must share: the shapes of their layers, or the columns that they read."""
+    if isinstance(classifier, Network):
+        return [weight.shape for weight in classifier.weights]
+    return getattr(classifier, "columns", None), getattr(classifier, "width", None)
+
+
+def _training_data(
+    read: Callable[..., Labelled], how: str, X: Any, y: Any, X_new: Any, y_new: Any
+) -> Labelled:
+    """The rows that the runs draw from."""
+    if how == "incremental" and X_new is not None:
+        return read(X_new, y_new, name="X_new")
+    old, labels = read(X, y, name="X")
+    if how != "complete" or X_new is None:
+        return old, labels
+    new, new_labels = read(X_new, y_new, name="X_new")
+    frames = isinstance(old, pd.DataFrame) and isinstance(new, pd.DataFrame)
+    table = pd.concat([old, new]) if frames else np.concatenate([np.asarray(old), np.asarray(new)])
+    return table, np.concatenate([labels, new_labels])
+
+
+def _read(
+    loaded: Model, X: Any, y: Any, *, space: FeatureSpace | None, encoded: bool, name: str
+) -> Labelled:
+    """A table and its labels, checked: in the model's variables if `encoded`, else as the caller has it."""
+    labels_name = name.replace("X", "y")
+    if X is None or y is None:
+        raise InvalidInputError(
+            f"{name if X is None else labels_name}: expected data to train on, got None"
+        )
+    labels = np.asarray(y)
+    scored = isinstance(loaded.classifier, Scored)
+    if scored and space is not None:
+        loaded = loaded.in_space(space)
+    points = _own_table(loaded, X, space) if scored else read_table(loaded, X, space, name).points
+    n = len(points)
+    if labels.shape != (n,):
+        raise InvalidInputError(
+            f"{labels_name}: expected a label for each of the {n} rows of {name}, got shape {labels.shape}"
+        )
+    classes = loaded.classifier.classes.tolist()
+    unknown = sorted(set(labels.tolist()) - set(classes), key=str)
+    if unknown:
+        raise InvalidInputError(
+            f"{labels_name}: expected the model's classes {classes}, got {unknown[0]!r}"
+        )
+    if encoded or scored:
+        return points, labels
+    return X if isinstance(X, pd.DataFrame) else np.asarray(X), labels
+
+
+def _own_table(loaded: Model, X: Any, space: FeatureSpace | None) -> Any:
+    """The table that a model which is no network was fitted on: its own columns, or a space's variables."""
+    scored = loaded.classifier
+    assert isinstance(scored, Scored)
+    if space is not None and scored.decode is None:
+        points = space.encode(X)
+        return (
+            points if scored.columns is None else pd.DataFrame(points, columns=list(scored.columns))
+        )
+    if scored.columns is None or not isinstance(X, pd.DataFrame):
+        return np.asarray(X)
+    missing = [name for name in scored.columns if name not in X.columns]
+    if missing:
+        raise InvalidInputError(
+            f"X: expected the model's column {missing[0]!r}, got {list(X.columns)}"
+        )
+    return X[list(scored.columns)]

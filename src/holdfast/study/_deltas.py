@@ -1,0 +1,140 @@
+"""The deltas of a study: numbers, other kinds of change, either by table, or measured on the models themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from holdfast.calibration import delta_incremental, delta_validation
+from holdfast.changes import Changes, EnsembleShift, PlausibleChanges, changes_from_dict
+from holdfast.errors import InvalidInputError
+from holdfast.study._situation import Situation
+from holdfast.study._specification import digest
+
+# A number or a kind of change for every table, one for each table (or table and model), or a function of the situation.
+One = float | Changes
+Delta = One | Mapping[Any, One] | Callable[[Situation], One]
+# People on whom delta_val is chosen.
+_VALIDATION_PEOPLE = 50
+
+
+def measured_incremental(situation: Situation) -> float:
+    """The paper's delta_inc: the mean distance that fine-tuning on a share of the new data covers."""
+    data = situation.learned
+    return float(
+        delta_incremental(
+            situation.fitted,
+            data.X_new,
+            data.y_new,
+            share=situation.protocol.share,
+            seed=situation.seed,
+            progress=False,
+        )
+    )
+
+
+def measured_validation(situation: Situation) -> float:
+    """The paper's delta_val: the least delta at which recourse survives the models trained anew.
+
+    Validated on rejected people of the new half's test part, whom the study itself does not ask about.
+    """
+    protocol, table = situation.protocol, situation.table
+    n_anew = protocol.retrained.get("complete", 0) + protocol.retrained.get("leave_one_out", 0)
+    if not n_anew:
+        raise InvalidInputError(
+            "deltas: expected models retrained anew for 'val', got none; see retrained"
+        )
+    rejected = situation.rejects(np.setdiff1d(situation.halves.new_test, situation.drawn))
+    people = np.random.default_rng([situation.seed, 1]).permutation(rejected)[:_VALIDATION_PEOPLE]
+    if not people.size:
+        raise InvalidInputError("deltas: expected rejected people to find 'val' on, got none")
+    chosen = delta_validation(
+        situation.models.network, table.X.iloc[people], retrained=situation.models.retrained[:n_anew],
+        candidates=situation.training_table, target=table.target, space=table.space, seed=situation.seed,
+        progress=False,
+    )  # fmt: skip
+    if not chosen.reached:
+        raise InvalidInputError(f"deltas: expected 'val' to exist, got {chosen}")
+    return float(chosen)
+
+
+MEASURED: dict[str, Callable[[Situation], float]] = {
+    "inc": measured_incremental,
+    "val": measured_validation,
+}
+
+
+def read_deltas(deltas: Any) -> dict[str, Delta]:
+    """Deltas by label; a number's label is the number itself.
+
+    Examples
+    --------
+    >>> list(read_deltas([0.01, 0.05]))
+    ['0.01', '0.05']
+    >>> list(read_deltas({"ours": 0.02, "the paper's": "inc"}))
+    ['ours', "the paper's"]
+    """
+    if isinstance(deltas, Mapping):
+        labelled = {str(label): value for label, value in deltas.items()}
+    else:
+        several = (
+            deltas if isinstance(deltas, Iterable) and not isinstance(deltas, str) else [deltas]
+        )
+        labelled = {f"{value:g}" if _is_number(value) else str(value): value for value in several}
+    if not labelled or "" in labelled:
+        raise InvalidInputError(f"deltas: expected at least one, each with a label, got {deltas!r}")
+    return {label: _read_delta(label, value) for label, value in labelled.items()}
+
+
+def _read_delta(label: str, value: Any) -> Delta:
+    if _is_number(value) or isinstance(value, Changes):
+        return _checked(value)
+    if isinstance(value, str) and value in MEASURED:
+        return MEASURED[value]
+    if isinstance(value, Mapping) or callable(value):
+        delta: Delta = value
+        return delta
+    raise InvalidInputError(
+        f"deltas[{label!r}]: expected a number > 0, a kind of change, one of {list(MEASURED)}, a number for each "
+        f"table, or a function of the situation, got {value!r}"
+    )
+
+
+def resolve(delta: Delta, situation: Situation) -> Changes:
+    """The changes that a delta stands for here; what is measured is measured once and kept."""
+    if isinstance(delta, Mapping):
+        name, pair = situation.table.name, (situation.table.name, situation.model_name)
+        if name not in delta and pair not in delta:
+            raise InvalidInputError(
+                f"deltas: expected a number for {name!r} or {pair!r}, got {list(delta)}"
+            )
+        return _checked(delta[pair] if pair in delta else delta[name])
+    if not callable(delta):
+        return _checked(delta)
+    key = digest([situation.identity, delta, situation.drawn])
+    kept = situation.store.read("changes", key)
+    if kept is not None:
+        return changes_from_dict(kept)
+    changes = _checked(delta(situation))
+    # Of an ensemble a file keeps the names alone, so it is asked for again.
+    if not isinstance(changes, EnsembleShift):
+        situation.store.write("changes", key, changes.to_dict())
+    return changes
+
+
+def _checked(value: Any) -> Changes:
+    if isinstance(value, Changes):
+        return value
+    try:
+        changes = PlausibleChanges(value)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"deltas: {error}") from error
+    if isinstance(changes.delta, tuple):
+        raise InvalidInputError(f"deltas: expected one number for all layers, got {changes.words}")
+    return changes
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,209 @@
+"""Kinds of change: what really becomes of a model between a promise and the day it is kept, each as a recipe.
+
+A recipe makes one changed model of today's: (model, data, seed) -> model. Eleven are here; one of your own is a
+`Recipe` with your own function. What trains a model from scratch also starts it from another seed, as a real training
+run does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+from holdfast._network import Network
+from holdfast._scored import Scored
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.importers import Model, load_model, load_network
+from holdfast.retraining._trainers import fine_tune, train_anew
+from holdfast.study._tables import Learned, by_name
+
+Change = Callable[[Any, Learned, int], Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A kind of change.
+
+    Parameters
+    ----------
+    name
+        For people.
+    sentence
+        What happens to the model.
+    change
+        ``change(model, data, seed)`` returns a changed model: anything that `load_model` takes and that reads what
+        `model` reads, a fitted scikit-learn classifier. `data` has `X`, `y`, what the model learned from, and `X_new`,
+        `y_new`, what has come since. Where it raises an error, the kind is left out for this model, and the study says
+        so.
+
+    Examples
+    --------
+    >>> def half(model, data, seed):
+    ...     rows = np.random.default_rng(seed).permutation(len(data.y))[: len(data.y) // 2]
+    ...     return clone(model).fit(data.X[rows], data.y[rows])
+    >>> Recipe("half", "trained on half of the rows", half).name
+    'half'
+    """
+
+    name: str
+    sentence: str
+    change: Change
+
+
+def initialisation(model: Any, data: Learned, seed: int) -> Any:
+    """Trained from scratch from another seed, nothing else."""
+    return train_anew(model, data.X, data.y, seed)
+
+
+def bootstrap(model: Any, data: Learned, seed: int) -> Any:
+    """Trained from scratch on as many rows, drawn with replacement."""
+    rows = np.random.default_rng(seed).integers(len(data.y), size=len(data.y))
+    return train_anew(model, data.X[rows], data.y[rows], seed)
+
+
+def deletion(model: Any, data: Learned, seed: int, share: float = 0.1) -> Any:
+    """Trained from scratch without a share of the rows."""
+    rows = _drawn(len(data.y), 1.0 - share, seed)
+    return train_anew(model, data.X[rows], data.y[rows], seed)
+
+
+def addition(model: Any, data: Learned, seed: int, share: float = 0.5) -> Any:
+    """Trained from scratch with a share of the rows that came since."""
+    rows = _drawn(len(data.y_new), share, seed)
+    X, y = np.concatenate([data.X, data.X_new[rows]]), np.concatenate([data.y, data.y_new[rows]])
+    return train_anew(model, X, y, seed)
+
+
+def label_flips(model: Any, data: Learned, seed: int, share: float = 0.05) -> Any:
+    """Trained from scratch with a share of the labels replaced by another class."""
+    rows, classes, y = _drawn(len(data.y), share, seed), np.unique(data.y), data.y.copy()
+    others = np.random.default_rng(seed).integers(1, classes.size, rows.size)
+    y[rows] = classes[(np.searchsorted(classes, y[rows]) + others) % classes.size]
+    return train_anew(model, data.X, y, seed)
+
+
+# The numbers that training is set up with, as libraries call them, and how many times as large or small they become.
+_SETTINGS = {
+    "alpha": 10.0,
+    "C": 10.0,
+    "l2_regularization": 10.0,
+    "learning_rate_init": 2.0,
+    "learning_rate": 2.0,
+    "max_iter": 2.0,
+    "n_estimators": 2.0,
+    "min_samples_leaf": 2.0,
+}
+
+
+def configuration(model: Any, data: Learned, seed: int) -> Any:
+    """Trained from scratch with other penalties, steps and numbers of passes or trees."""
+    rng, now = np.random.default_rng(seed), model.get_params(deep=False)
+    numbers = {name: now[name] for name in _SETTINGS if isinstance(now.get(name), int | float)}
+    if not numbers:
+        raise UnsupportedModelError(
+            f"expected a model with one of the settings {list(_SETTINGS)}, got {model!r}"
+        )
+    factors = {name: _SETTINGS[name] ** rng.uniform(-1.0, 1.0) for name in numbers}
+    other = {
+        name: max(1, round(value * factors[name]))
+        if isinstance(value, int)
+        else value * factors[name]
+        for name, value in numbers.items()
+    }
+    return train_anew(clone(model).set_params(**other), data.X, data.y, seed)
+
+
+def architecture(model: Any, data: Learned, seed: int) -> Any:
+    """Trained from scratch with layers of half or twice the size, one layer less or one more."""
+    sizes = tuple(np.atleast_1d(model.get_params().get("hidden_layer_sizes", ())).tolist())
+    if not sizes:
+        raise UnsupportedModelError(f"expected a network with hidden_layer_sizes, got {model!r}")
+    half, double = tuple(max(1, size // 2) for size in sizes), tuple(2 * size for size in sizes)
+    several = [half, double, sizes[:-1] or half, (*sizes, sizes[-1])]
+    other = several[int(np.random.default_rng(seed).integers(len(several)))]
+    return train_anew(clone(model).set_params(hidden_layer_sizes=other), data.X, data.y, seed)
+
+
+def noise(model: Any, data: Learned, seed: int, delta: float = 0.01) -> Network:
+    """Every parameter of a network moved by at most delta, at random."""
+    return PlausibleChanges(delta).sample(load_network(model), 1, seed)[0]
+
+
+def fine_tuning(model: Any, data: Learned, seed: int, share: float = 0.1) -> Any:
+    """One more pass from today's parameters, over a share of the rows that came since."""
+    rows = _drawn(len(data.y_new), share, seed)
+    return fine_tune(model, data.X_new[rows], data.y_new[rows], seed, 1)
+
+
+def refitted_scaler(model: Any, data: Learned, seed: int, share: float = 0.5) -> Scored:
+    """Today's model, reading variables that were centred and scaled by rows that came since, not by its own."""
+    rows, today = _drawn(len(data.y_new), share, seed), load_model(model)
+    old, new = StandardScaler().fit(data.X), StandardScaler().fit(data.X_new[rows])
+    return _scored(today, lambda points: old.inverse_transform(new.transform(points)))
+
+
+def moved_threshold(model: Any, data: Learned, seed: int, furthest: float = 0.15) -> Scored:
+    """Today's model, of which another probability than one half is asked."""
+    today = load_model(model)
+    if today.classifier.n_outputs > 1:
+        raise UnsupportedModelError(
+            f"expected two classes to move a threshold between, got {today.classifier!r}"
+        )
+    return _scored(today.at(0.5 + np.random.default_rng(seed).uniform(-furthest, furthest)))
+
+
+def _scored(model: Model, read: Callable[[Any], Any] = lambda points: points) -> Scored:
+    """A model by its scores: its parameters are today's, and what is new lies before or behind them."""
+    return Scored(
+        lambda points: model.logits(read(points)), tuple(model.classifier.classes.tolist())
+    )
+
+
+#: Every way in which a model really changes that a study can try, in the order in which they are shown.
+RECIPES: tuple[Recipe, ...] = (
+    Recipe("initialisation", "trained again from another seed", initialisation),
+    Recipe("bootstrap", "trained again on a bootstrap sample of its rows", bootstrap),
+    Recipe("deletion", "trained again without a tenth of its rows", deletion),
+    Recipe("addition", "trained again with half of the rows that came since", addition),
+    Recipe("label flips", "trained again with 5% of the labels flipped", label_flips),
+    Recipe("configuration", "trained again with other penalties (up to 10 times), steps and passes (2)", configuration),
+    Recipe("architecture", "trained again with half or twice the neurons, a hidden layer less or more", architecture),
+    Recipe("noise", "every parameter moved by at most 0.01", noise),
+    Recipe("fine-tuning", "one more pass over a tenth of the rows that came since", fine_tuning),
+    Recipe("refitted scaler", "its inputs scaled by half of the rows that came since", refitted_scaler),
+    Recipe("moved threshold", "a probability between 35% and 65% asked for instead of 50%", moved_threshold),
+)  # fmt: skip
+
+
+def read_recipes(recipes: Any) -> tuple[Recipe, ...]:
+    """Recipes, names of those above, or functions by name; None: none."""
+    known, chosen = {recipe.name: recipe for recipe in RECIPES}, []
+    for name, value in by_name(recipes or (), "changes_of", "recipes or their names", str | Recipe):
+        recipe = known.get(value, value) if isinstance(value, str) else value
+        if name is not None and callable(recipe):
+            sentence = (
+                (getattr(recipe, "__doc__", None) or name).strip().partition("\n")[0].rstrip(".")
+            )
+            recipe = Recipe(name, sentence, recipe)
+        if not isinstance(recipe, Recipe):
+            raise InvalidInputError(
+                f"changes_of: expected recipes, or names among {', '.join(known)}, got {recipe!r}"
+            )
+        chosen.append(recipe)
+    if len({recipe.name for recipe in chosen}) != len(chosen):
+        raise InvalidInputError(
+            f"changes_of: expected each kind once, got {[recipe.name for recipe in chosen]}"
+        )
+    return tuple(chosen)
+
+
+def _drawn(n: int, share: float, seed: int) -> NDArray[np.intp]:
+    """A share of `n` rows, at random, in their order."""
+    return np.sort(np.random.default_rng(seed).permutation(n)[: max(1, round(share * n))])

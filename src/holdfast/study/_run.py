@@ -1,0 +1,356 @@
+"""`benchmark`: methods on tables, models, deltas and seeds; interrupted and resumed at will."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
+
+from holdfast._given import check_jobs, positive_number, whole_number
+from holdfast._progress import no_bar, progress_bar
+from holdfast.changes import Changes
+from holdfast.errors import InvalidInputError
+from holdfast.generators import NNCE
+from holdfast.study._cells import answer, cell_frame, judge, verdict_shares
+from holdfast.study._deltas import Delta, read_deltas, resolve
+from holdfast.study._methods import StudyMethod, read_methods
+from holdfast.study._recipes import Recipe, read_recipes
+from holdfast.study._result import METRICS, BenchmarkResult, write_result
+from holdfast.study._situation import PAPER_RETRAINED, Protocol, Situation
+from holdfast.study._store import StudyStore
+from holdfast.study._survival import Asked, Survival, fates
+from holdfast.study._tables import read_tables
+
+Advance = Callable[[int], object]
+T = TypeVar("T")
+# What a row has where there is nothing to say.
+_BLANK = {
+    "delta_label": "",
+    "delta": np.nan,
+    "verified_label": "",
+    "verified_delta": np.nan,
+    "error": "",
+}
+
+
+def benchmark(
+    datasets: Any,
+    *,
+    models: BaseEstimator | Mapping[str, BaseEstimator],
+    methods: Any,
+    deltas: Any,
+    seeds: int | Iterable[int] = range(5),
+    inputs: int = 20,
+    target: Any = None,
+    retrained: Mapping[str, int] = PAPER_RETRAINED,
+    changes_of: Any = None,
+    variants: int = 12,
+    out: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    time_limit: float | None = None,
+    protocol: Protocol | None = None,
+    threshold: Any = None,
+) -> BenchmarkResult:
+    """What each method's recourse costs, and whether it survives retraining, on tables of yours or public ones.
+
+    For each table and seed, as in the paper: the rows are split into two halves; a model learns from the first; it is
+    retrained on the second, on both, and on the first without some rows; people whom it rejects are drawn from the
+    first half's test part; each method answers them, at each delta if it minds delta and once if not; all answers are
+    certified at every delta and put to all retrained models.
+
+    Parameters
+    ----------
+    datasets
+        Names that `holdfast.datasets.load` knows; or tables of your own, ``{"loans": (X, y, space)}``.
+    models
+        scikit-learn classifiers by name, or one. Each is cloned and trained on ``space.encode(X)``; a `random_state`
+        that is None becomes the seed.
+    methods
+        Names (``holdfast methods``); or ``{"mine": generator}``, where instead of a generator there may be a function
+        that makes one of the table the model learned from, or a `StudyMethod`.
+    deltas
+        Numbers, and "inc" or "val", the paper's two ways to measure one, for each table, model and seed; or by label
+        ``{"small": 0.01, "paper": "inc"}``, where there may also be another kind of change, ``PlausibleShift(0.8)``, a
+        number for each table, ``{"adult": 0.05, "heloc": 0.03}``, or a function from the `Situation` to any of these.
+    seeds
+        How many, or which.
+    inputs
+        How many rejected people for each table, model and seed.
+    target
+        The class wanted; by default the data set's own, or the last of the labels.
+    retrained
+        How many models for each way to retrain; by default the paper's 5, 5 and 5. ``{}``: none. Models that are no
+        networks are only trained anew.
+    changes_of
+        Kinds of change that the answers are put to as well: names of recipes, `Recipe` values, or functions ``(model,
+        data, seed) -> model`` by name; ``holdfast.study.RECIPES`` has eleven. What survives which of them is then in
+        `BenchmarkResult.survival`.
+    variants
+        How many models of each kind.
+    out
+        A folder. Whatever is finished is kept there at once, under a name that says what it depends on, so that a run
+        that was killed goes on where it was when it is started again; so do runs with more seeds, methods or deltas.
+        At the end results.csv, timings.csv and others are written there.
+    n_jobs
+        How many tables, models and seeds at a time, as in joblib; the results are the same.
+    progress
+        Show a progress bar on stderr; by default if stderr is a terminal.
+    time_limit
+        Seconds for each person. Answers then depend on the machine.
+    protocol
+        The finer points of splitting and drawing; its `inputs` and `retrained` give way to the arguments here.
+    threshold
+        The probability from which on all models say class 1; see `load_model`.
+
+    Returns
+    -------
+    BenchmarkResult
+        `results` has one row for each table, model, seed, method, delta it was asked for and delta it was certified
+        at. A method that raises an error has rows with the error's text, and is tried again by the next run; so has a
+        delta that cannot be measured, such as "val" where no delta tried is enough.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from holdfast.datasets import make_loans
+    >>> from holdfast.features import FeatureSpace
+    >>> loans = make_loans(400)
+    >>> X, y = loans.drop(columns="accepted"), loans["accepted"]
+    >>> tables = {"loans": (X, y, FeatureSpace.from_frame(X, immutable=["age"]))}
+    >>> models = {"logistic": LogisticRegression()}
+    >>> study = benchmark(tables, models=models, methods=["nnce", "rnce"], deltas=[0.1], seeds=2, inputs=5)
+    >>> study.results[["method", "seed", "delta", "coverage", "delta_validity"]]
+      method  seed  delta  coverage  delta_validity
+    0   nnce     0    NaN       1.0             0.6
+    1   rnce     0    0.1       1.0             1.0
+    2   nnce     1    NaN       1.0             0.4
+    3   rnce     1    0.1       1.0             1.0
+    """
+    n_jobs, labelled = check_jobs(n_jobs), read_deltas(deltas)
+    plan = Plan(
+        methods=read_methods(methods, labelled),
+        deltas=labelled,
+        time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
+        recipes=read_recipes(changes_of),
+        variants=whole_number(variants, "variants", least=1),
+    )
+    protocol = replace(protocol or Protocol(), inputs=inputs, retrained=dict(retrained))
+    protocol = protocol if threshold is None else replace(protocol, threshold=threshold)
+    tables, estimators, runs = (
+        read_tables(datasets, target),
+        _read_models(models),
+        _read_seeds(seeds),
+    )
+    store = StudyStore.open(out)
+    for table in tables:
+        # Named here, once, and not again for each model and seed.
+        _ = table.identity
+    situations = [
+        Situation(table, name, estimator, seed, protocol, store)
+        for table in tables
+        for name, estimator in estimators.items()
+        for seed in runs
+    ]
+    outcomes = []
+    alone = n_jobs in (None, 1) or len(situations) == 1
+    parallel = joblib.Parallel(n_jobs=1 if alone else n_jobs, return_as="generator")
+    with progress_bar(
+        "benchmark", len(situations) * plan.steps, wanted=progress, long=2
+    ) as advance:
+        # A bar cannot be moved by another process.
+        within, after = (advance, 0) if alone else (no_bar, plan.steps)
+        for outcome in parallel(
+            joblib.delayed(run_situation)(one, plan, within) for one in situations
+        ):
+            outcomes.append(outcome)
+            advance(after)
+    result = _gather(outcomes, store)
+    if store.folder is not None:
+        write_result(result, store.folder)
+    return result
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done in every situation."""
+
+    methods: tuple[StudyMethod, ...]
+    deltas: Mapping[str, Delta]
+    time_limit: float | None
+    recipes: tuple[Recipe, ...] = ()
+    variants: int = 12
+
+    @property
+    def steps(self) -> int:
+        """How many pieces of work a situation has, for whoever waits."""
+        return len(self.methods) + len(self.recipes)
+
+
+@dataclass
+class SituationOutcome:
+    """What came of one situation."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    details: list[pd.DataFrame] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    survival: list[Survival] = field(default_factory=list)
+    model: dict[str, Any] = field(default_factory=dict)
+    # How many pieces of work of each kind, and whether they were found done.
+    counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
+
+
+class Failure(str):
+    """Why a piece of work came to nothing."""
+
+
+def _attempt(work: Callable[..., T], *arguments: Any) -> T | Failure:
+    """What comes of work that may raise anything, since anyone's estimator or function may: the study goes on."""
+    try:
+        return work(*arguments)
+    except Exception as error:
+        return Failure(f"{type(error).__name__}: {error}")
+
+
+def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -> SituationOutcome:
+    """Every method in one situation, on one thread so that sums are the same in every process."""
+    outcome, where = SituationOutcome(), _BLANK | situation.place
+    with threadpool_limits(1):
+        ready = _attempt(lambda: (situation.models, len(situation.people)))
+        if isinstance(ready, Failure):
+            outcome.rows = [
+                where | {"method": method.name, "inputs": 0, "error": ready}
+                for method in plan.methods
+            ]
+            advance(plan.steps)
+            return outcome
+        models, inputs = ready
+        outcome.counts["models", models.reused] += 1
+        outcome.model = situation.place | {"accuracy": models.accuracy, "inputs": inputs}
+        # A delta that cannot be had leaves the others alone.
+        deltas = {
+            label: _attempt(resolve, delta, situation) for label, delta in plan.deltas.items()
+        }
+        for method in plan.methods:
+            this = where | {"method": method.name, "inputs": inputs}
+            _run_method(situation, method, deltas, plan.time_limit, this, outcome)
+            advance(1)
+        if plan.recipes:
+            # Every answer under every kind of change, beside what the nearest accepted row costs each person.
+            nearest = answer(situation, NNCE(situation.training_table), None, plan.time_limit)
+            for recipe in plan.recipes:
+                part, reused = fates(situation, outcome.asked, recipe, plan.variants, nearest)
+                outcome.survival.append(part)
+                outcome.counts["kinds", reused] += 1
+                advance(1)
+    return outcome
+
+
+def _run_method(
+    situation: Situation,
+    method: StudyMethod,
+    deltas: Mapping[str, Changes | Failure],
+    time_limit: float | None,
+    this: Mapping[str, Any],
+    outcome: SituationOutcome,
+) -> None:
+    """A method's rows: for each delta that it is asked for, one for each delta that its answers are certified at."""
+    generator = _attempt(method.generator, situation)
+    if isinstance(generator, Failure):
+        outcome.rows.append({**this, "error": generator})
+        return
+    for label in method.asked(generator, deltas):
+        changes = None if label is None else deltas[label]
+        asked = {**this, "delta_label": label or "", "delta": getattr(changes, "size", np.nan)}
+        cell = (
+            changes
+            if isinstance(changes, Failure)
+            else _attempt(answer, situation, generator, changes, time_limit)
+        )
+        if isinstance(cell, Failure) or isinstance(changes, Failure):
+            outcome.rows.append(asked | {"error": cell})
+            continue
+        outcome.counts["cells", cell.reused] += 1
+        verdicts: dict[str, list[str | None]] = {}
+        for name, held_to in deltas.items():
+            held = {"verified_label": name, "verified_delta": getattr(held_to, "size", np.nan)}
+            certified = asked | held | {"seconds": cell.seconds}
+            judged = (
+                held_to
+                if isinstance(held_to, Failure)
+                else _attempt(judge, situation, cell, held_to, time_limit)
+            )
+            if isinstance(judged, Failure):
+                outcome.rows.append(certified | {"error": judged})
+                continue
+            verdicts[name], reused = judged
+            outcome.counts["verdicts", reused] += 1
+            outcome.rows.append(certified | cell.summary() | verdict_shares(verdicts[name]))
+        keys = {
+            name: asked[name]
+            for name in ("dataset", "model", "seed", "method", "delta_label", "delta")
+        }
+        outcome.details.append(cell_frame(situation, cell, verdicts).assign(**keys))
+        outcome.asked.append((keys, cell, changes))
+
+
+def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> BenchmarkResult:
+    """All outcomes as frames, always with the same columns."""
+    keys = [
+        "dataset",
+        "model",
+        "seed",
+        "method",
+        "delta_label",
+        "delta",
+        "verified_label",
+        "verified_delta",
+    ]
+    results = pd.DataFrame(
+        [row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"]
+    )
+    first, counts = keys[:6], sum((outcome.counts for outcome in outcomes), Counter())
+    details = [frame for outcome in outcomes for frame in outcome.details]
+    people = pd.concat(details, ignore_index=True) if details else pd.DataFrame(columns=first)
+    return BenchmarkResult(
+        results=results.astype(
+            dict.fromkeys(("delta", "verified_delta", *METRICS), "float64") | {"inputs": "int64"}
+        ),
+        details=people[[*first, *people.columns.difference(first, sort=False)]],
+        models=pd.DataFrame([outcome.model for outcome in outcomes if outcome.model]),
+        out=store.folder,
+        computed={kind: n for (kind, reused), n in counts.items() if not reused},
+        reused={kind: n for (kind, reused), n in counts.items() if reused},
+        survival=Survival.joined([part for outcome in outcomes for part in outcome.survival]),
+    )
+
+
+def _read_models(models: Any) -> dict[str, BaseEstimator]:
+    named = models if isinstance(models, Mapping) else {type(models).__name__: models}
+    for name, estimator in named.items():
+        if not isinstance(estimator, BaseEstimator) or not hasattr(estimator, "fit"):
+            raise InvalidInputError(
+                f"models[{name!r}]: expected a scikit-learn classifier, got {estimator!r}"
+            )
+    if not named:
+        raise InvalidInputError("models: expected at least one, got none")
+    return {str(name): estimator for name, estimator in named.items()}
+
+
+def _read_seeds(seeds: Any) -> list[int]:
+    several = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+    chosen = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else []
+    whole = all(isinstance(seed, int | np.integer) and seed >= 0 for seed in chosen)
+    if not chosen or not whole or len(set(chosen)) != len(chosen):
+        raise InvalidInputError(
+            f"seeds: expected a number of seeds, or different whole numbers >= 0, got {seeds!r}"
+        )
+    return [int(seed) for seed in chosen]

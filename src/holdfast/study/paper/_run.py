@@ -1,0 +1,123 @@
+"""Run the paper's experiments: quality, seconds, radii, accuracies, δ and robustInit; killed and resumed at will."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pandas as pd
+
+from holdfast._given import check_jobs
+from holdfast._progress import progress_bar
+from holdfast.study._run import run_situation
+from holdfast.study._store import StudyStore
+from holdfast.study._tables import some_of
+from holdfast.study.paper._measure import PaperModel, Records
+from holdfast.study.paper._printed import Printed
+from holdfast.study.paper._results import Results
+from holdfast.study.paper._settings import (
+    BASELINE,
+    DELTA_VAL,
+    METHODS,
+    MULTI,
+    NN,
+    TABLES,
+    PaperExtent,
+)
+
+TARGETED = {method.label for method in METHODS if method.targeted}
+
+
+def run_paper(
+    out: Path | None,
+    *,
+    extent: PaperExtent,
+    printed: Printed,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> tuple[Results, list[str]]:
+    """Everything that the page shows, and sentences on what could not be run.
+
+    Parameters
+    ----------
+    out
+        A folder. Each piece of work is kept there as soon as it is done, so that a run that was killed goes on where it
+        was; None keeps nothing.
+    extent
+        How much of everything.
+    printed
+        The paper's figures, for its δ.
+    datasets, methods
+        Names of the paper's tables, or those that `holdfast.datasets` has for them, and labels of methods; None: all.
+    n_jobs
+        How many tables, models and seeds at a time, as in joblib.
+    progress
+        Show a progress bar on stderr; by default if stderr is a terminal.
+    """
+    names = {table.source: table.name for table in TABLES}
+    asked = None if datasets is None else [names.get(name, name) for name in datasets]
+    tables = some_of([table.name for table in TABLES], asked, "datasets")
+    labels = some_of([method.label for method in METHODS], methods, "methods")
+    store = StudyStore.open(out)
+    models = [
+        PaperModel(table, kind, seed, extent, store)
+        for table in TABLES
+        if table.name in tables
+        for seed in range(extent.seeds)
+        for kind in table.training
+    ]
+    work = joblib.delayed(partial(_measured, printed=printed, labels=labels))
+    parallel = joblib.Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")
+    parts: dict[str, Records] = defaultdict(list)
+    missing: dict[str, None] = {}
+    with progress_bar("paper", len(models), wanted=progress, long=2) as advance:
+        for measured, errors in parallel(map(work, models)):
+            for part, records in measured.items():
+                parts[part] += records
+            missing |= dict.fromkeys(errors)
+            advance(1)
+    return Results.of(parts), list(missing)
+
+
+def _measured(
+    model: PaperModel, *, printed: Printed, labels: Sequence[str]
+) -> tuple[dict[str, Records], list[str]]:
+    """Records for each frame of `Results`, the quality cells first, and what went wrong as sentences."""
+    name, kind = model.table.name, model.kind
+    outcome = run_situation(model.situation, model.plan(printed, labels))
+    errors = [
+        f"{name} {kind} {row['method']}: {row['error']}" for row in outcome.rows if row["error"]
+    ]
+    parts = {"calibrated": model.calibrated()}
+    if outcome.details:
+        radii = [model.radii(cell) if kind == NN else None for _, cell, _ in outcome.asked]
+        cells = zip(outcome.details, radii, strict=True)
+        inputs = pd.concat(
+            [frame.assign(radius=radius) for frame, radius in cells], ignore_index=True
+        )
+        verdicts = {f"verdict_{end}": inputs.get(f"verdict_delta_{end}") for end in ("val", "inc")}
+        parts["inputs"] = _with_blocks(inputs.assign(**verdicts))
+        # Once for each method and δ that it was given, and not for each δ that it was certified at.
+        rows = pd.DataFrame([row for row in outcome.rows if not row["error"]])
+        parts["seconds"] = _with_blocks(rows.drop_duplicates(["method", "delta_label"]))
+    if model.seed == 0:
+        parts["accuracy"] = model.accuracies()
+        if kind == NN:
+            parts["distances"] = model.distances()
+        delta = printed.delta_used(kind, name, DELTA_VAL)
+        if kind != MULTI and delta is not None:
+            parts["robust_init"] = model.robust_init(delta)
+    return parts, errors
+
+
+def _with_blocks(frame: pd.DataFrame) -> Records:
+    """Records with the part of the table that each belongs to: that of its δ, or the baselines'."""
+    blocks = frame["delta_label"].where(frame["method"].isin(TARGETED), BASELINE)
+    records: list[Any] = frame.assign(block=blocks).to_dict("records")
+    return records

@@ -1,0 +1,170 @@
+"""The answer of `certify`, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._classifier import Classifier
+from holdfast._given import given_row
+from holdfast._network import Floats, Network
+from holdfast._shown import HEAD, Shown, Summary, draw
+from holdfast.changes import Changes
+from holdfast.errors import InvalidInputError
+from holdfast.importers._model import as_network
+from holdfast.verify._closed_form import ClosedForm
+from holdfast.verify._engine import Engine
+from holdfast.verify._verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Certificates(Shown):
+    """Verdicts on a table of points, in its order and with its index.
+
+    Attributes
+    ----------
+    decider, points, targets
+        The question: the model under its changes, the points in the model's variables and each row's target (an index
+        of the model's classes).
+    sound
+        Where factuals were given: whether every model in Δ keeps the factual's class, for each row.
+    """
+
+    decider: Engine | ClosedForm
+    points: Floats
+    targets: NDArray[np.intp]
+    index: pd.Index
+    outcome: Outcome
+    sound: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return int(self.points.shape[0])
+
+    @property
+    def classifier(self) -> Classifier:
+        """Today's model."""
+        return self.decider.classifier
+
+    @property
+    def network(self) -> Network:
+        """Today's model where it is a network."""
+        return as_network(self.classifier)
+
+    @property
+    def changes(self) -> Changes:
+        """What may become of it."""
+        return self.decider.changes
+
+    @property
+    def verdict(self) -> NDArray[Any]:
+        """One `Verdict` for each row."""
+        members = np.empty(len(VERDICTS), dtype=object)
+        members[:] = VERDICTS
+        return members[self.outcome.verdict]
+
+    @property
+    def robust(self) -> NDArray[np.bool_]:
+        """True where the row is proven to keep its class under every model in Δ."""
+        return np.asarray(self.outcome.verdict == ROBUST)
+
+    @property
+    def margin_lower(self) -> Floats:
+        """A number that the margin of no model in Δ falls below."""
+        return self.outcome.lower
+
+    @property
+    def margin_upper(self) -> Floats:
+        """A number that the margin of some model in Δ does not exceed."""
+        return self.outcome.upper
+
+    @property
+    def decided_by(self) -> NDArray[Any]:
+        """Which stage of the cascade settled each row."""
+        return np.array(STAGES, dtype=object)[self.outcome.stage]
+
+    def witness(self, row: int) -> Any:
+        """A model inside Δ that gives the row (counted from 0) another class; None where the row is not NOT_ROBUST.
+
+        It has been replayed through its own forward pass.
+        """
+        row = given_row(row, len(self))
+        if self.outcome.verdict[row] != NOT_ROBUST:
+            return None
+        return self.decider.witness(self.outcome, row, self.points[row], int(self.targets[row]))
+
+    def proof(self, row: int, max_cases: int = 5000) -> list[dict[str, Any]]:
+        """What the row's ROBUST verdict stands on, as `holdfast.checker` reads it: a part for each rival."""
+        row = given_row(row, len(self))
+        if self.outcome.verdict[row] != ROBUST:
+            raise InvalidInputError(
+                f"proof: expected a robust row, got row {row}, which is {self.verdict[row].name}"
+            )
+        return self.decider.proof(
+            self.outcome, row, self.points[row], int(self.targets[row]), max_cases
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each point, with the caller's index."""
+        frame = self.outcome.to_frame(self.index)
+        if self.sound is not None:
+            frame["sound"] = self.sound
+        return frame
+
+    def counts(self) -> dict[Verdict, int]:
+        """How many rows got each verdict."""
+        rows = np.bincount(self.outcome.verdict, minlength=3)
+        return {verdict: int(rows[VERDICTS.index(verdict)]) for verdict in Verdict}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Each point today and in the worst case over Δ, the most fragile first.
+
+        A line for each point, from the probability that today's model gives its target down to the least over Δ: at
+        least that where it is proven to survive, at most that where a counter-model was found. Of very many points a
+        thousand are drawn, at even distances in that order.
+        """
+        picture: Axes = draw(self, ax)
+        return picture
+
+    @property
+    def stages(self) -> dict[str, int]:
+        """How many rows each stage of the cascade settled, the commonest first."""
+        rows = np.bincount(self.outcome.stage, minlength=len(STAGES))
+        return {STAGES[i]: int(rows[i]) for i in np.argsort(-rows, kind="stable") if rows[i]}
+
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{count} {verdict.name}" for verdict, count in self.counts().items())
+        stages = ", ".join(f"{count} by {stage}" for stage, count in self.stages.items())
+        return f"Certificates({len(self)} rows: {verdicts}; {stages})"
+
+    def overview(self) -> Summary:
+        """What a notebook shows."""
+        counts = self.counts()
+        head = self.outcome.to_frame(self.index[:HEAD], slice(HEAD))
+        head["verdict"] = [Verdict(name).words for name in head["verdict"]]
+        if self.sound is not None:
+            head["sound"] = self.sound[:HEAD]
+        robust = f"{counts[Verdict.ROBUST]:,} of {len(self):,} points"
+        return Summary(
+            f"{robust} provably survive {self.changes.every_model}",
+            [
+                *(
+                    (verdict.words, counts[verdict])
+                    for verdict in (Verdict.NOT_ROBUST, Verdict.UNKNOWN)
+                ),
+                (
+                    "settled by",
+                    ", ".join(f"{stage}: {count:,}" for stage, count in self.stages.items()),
+                ),
+                ("model", repr(self.classifier)),
+            ],
+            head.drop(columns="robust"),
+            total=len(self),
+            rows="points",
+        )

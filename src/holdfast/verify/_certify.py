@@ -1,0 +1,238 @@
+"""The exact Δ-robustness test, for a whole table at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._arrays import check_device
+from holdfast._deadline import NO_LIMIT, Deadline
+from holdfast._given import positive_number
+from holdfast._network import Floats
+from holdfast._progress import progress_bar
+from holdfast._scored import Scored
+from holdfast.bounds._layers import Margin
+from holdfast.changes import Changes
+from holdfast.errors import InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.importers import Model, load_model
+from holdfast.verify._certificates import Certificates
+from holdfast.verify._closed_form import ClosedForm
+from holdfast.verify._deciders import Decider, decider_for, toward
+from holdfast.verify._engine import Engine
+from holdfast.verify._inputs import Space, Table, check_changes, read_table, read_targets
+from holdfast.verify._verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Stage
+
+# A table shorter than this is done before a progress bar could be read.
+_LONG_TABLE = 200_000
+_SEPARATE_TOL = 1e-7
+
+
+def certify(
+    model: object,
+    X: Any,
+    target: Any,
+    changes: Changes,
+    *,
+    space: Space | None = None,
+    factuals: Any = None,
+    time_limit: float | None = None,
+    method: str = "joint",
+    progress: bool | None = None,
+    device: str | None = None,
+    threshold: Any = None,
+) -> Certificates:
+    """Decide for each row whether every model in Δ gives it the target class.
+
+    Parameters
+    ----------
+    model
+        Anything `load_network` takes; with a scikit-learn pipeline, X goes through its earlier steps first. Under a
+        `PlausibleShift` or an `EnsembleShift`, anything `load_model` takes.
+    X
+        The points: an array in the model's variables, or a DataFrame in the caller's units.
+    target
+        The class that the points must keep: one label, or one for each row.
+    changes
+        Δ: `PlausibleChanges`, or another kind of plausible change.
+    space
+        How raw units become the model's variables, where the model does not bring its own preprocessing.
+    factuals
+        The points that recourse started from, row by row: `sound` then says whether Δ keeps their class too.
+    time_limit
+        Seconds of processor time after which the rows still open are left UNKNOWN.
+    method
+        "joint" (exact: the least difference of two logits), "separate" (the paper's test for several classes: the
+        target's least logit against each rival's greatest; weaker, for comparison), or "interval" (propagation alone:
+        fast, sound, and UNKNOWN where it proves nothing).
+    progress
+        Show a progress bar on stderr; by default on long tables if stderr is a terminal.
+    device
+        Where torch should work, such as "cuda"; by default numpy works, or where X is a tensor on a device, that.
+    threshold
+        The probability from which on the model's user says class 1, or one for each of several classes; see
+        `load_model`. By default as the model itself predicts.
+
+    Examples
+    --------
+    >>> from holdfast import Network, PlausibleChanges
+    >>> net = Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> certs = certify(net, [[0.7, 0.7], [0.7, 0.9]], 1, PlausibleChanges(0.1, biases=False))
+    >>> [str(verdict) for verdict in certs.verdict]
+    ['NOT_ROBUST', 'ROBUST']
+    >>> certs.witness(0).predict([[0.7, 0.7]])
+    array([0])
+    """
+    prepared = prepare(
+        model, changes, space=space, device=check_device(device, X), threshold=threshold
+    )
+    return prepared.certify(
+        X, target, factuals=factuals, time_limit=time_limit, method=method, progress=progress
+    )
+
+
+def prepare(
+    model: object,
+    changes: Changes,
+    *,
+    space: Space | None = None,
+    device: str | None = None,
+    threshold: Any = None,
+) -> Prepared:
+    """A model and Δ, read once: for services that certify point by point.
+
+    Parameters
+    ----------
+    model, changes, space, device, threshold
+        As for `certify`.
+
+    Examples
+    --------
+    >>> from holdfast import Network, PlausibleChanges
+    >>> prepared = prepare(Network([[[-1.0, 1.0]]], [[0.0]]), PlausibleChanges(0.1, biases=False))
+    >>> bool(prepared.certify([[0.7, 0.9]], 1).robust[0])
+    True
+    """
+    check_changes(changes)
+    device = check_device(device, None)
+    loaded = load_model(model, threshold)
+    loaded = (
+        loaded if space is None or not isinstance(space, FeatureSpace) else loaded.in_space(space)
+    )
+    return Prepared(loaded, decider_for(loaded, changes, device), space)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `prepare` made of a model and Δ."""
+
+    model: Model
+    decider: Decider
+    space: Space | None
+
+    def certify(
+        self,
+        X: Any,
+        target: Any,
+        *,
+        factuals: Any = None,
+        time_limit: float | None = None,
+        method: str = "joint",
+        progress: bool | None = False,
+    ) -> Certificates:
+        """Decide for each row whether every model in Δ gives it the target class; as `certify`."""
+        deadline = Deadline.after(
+            None if time_limit is None else positive_number(time_limit, "time_limit")
+        )
+        table, decider = self._read(X, "X")
+        n = table.points.shape[0]
+        targets = read_targets(decider.classifier, target, n)
+        with progress_bar("certify", n, wanted=progress, long=_LONG_TABLE) as advance:
+            certificates = certify_points(
+                decider,
+                table.points,
+                targets,
+                index=table.index,
+                deadline=deadline,
+                method=method,
+                advance=advance,
+            )
+        if factuals is None:
+            return certificates
+        table, decider = self._read(factuals, "factuals")
+        before = table.points
+        if before.shape[0] != n:
+            raise InvalidInputError(
+                f"factuals: expected one for each of the {n} rows, got {before.shape[0]}"
+            )
+        classes = decider.classifier.predict_index(before)
+        sound = certify_points(decider, before, classes, deadline=deadline, method=method).robust
+        return replace(certificates, sound=sound)
+
+    def _read(self, X: Any, name: str) -> tuple[Table, Decider]:
+        """The table, and who decides about it: a model that reads the caller's table is asked about these very rows."""
+        table = read_table(self.model, X, self.space, name=name)
+        scored = isinstance(table.model.classifier, Scored)
+        return table, decider_for(table.model, self.decider.changes) if scored else self.decider
+
+
+def certify_points(
+    decider: Decider,
+    points: Floats,
+    targets: NDArray[np.intp],
+    *,
+    index: pd.Index | None = None,
+    deadline: Deadline = NO_LIMIT,
+    method: str = "joint",
+    advance: Callable[[int], object] = lambda _: None,
+) -> Certificates:
+    """`certify` for whoever has a decider, points and class indices already."""
+    if method not in ("joint", "separate", "interval"):
+        raise InvalidInputError(
+            f"method: expected 'joint', 'separate' or 'interval', got {method!r}"
+        )
+    decider = toward(decider, targets)
+    if method == "separate":
+        outcome = _separate(decider, points, targets, deadline)
+    else:
+        until = Stage.BALL if method == "interval" else Stage.EXACT
+        outcome = decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
+    return Certificates(
+        decider, points, targets, pd.RangeIndex(len(points)) if index is None else index, outcome
+    )
+
+
+def _separate(
+    engine: Engine | ClosedForm, points: Floats, targets: NDArray[np.intp], deadline: Deadline
+) -> Outcome:
+    """The paper's test: both logits share the hidden layers, so the two ends need not be reached by one model.
+
+    ROBUST where it passes; elsewhere NOT_ROBUST if there is a counter-model, otherwise UNKNOWN.
+    """
+    if not isinstance(engine, Engine):
+        raise InvalidInputError(
+            f"method: 'separate' is the paper's test for networks and boxes, got {engine.changes!r}"
+        )
+    if engine.ball:
+        raise InvalidInputError(
+            f"method: 'separate' is the paper's test for norm inf, got norm {engine.changes.norm}"
+        )
+    outcome = engine.settle(points, targets, deadline=deadline)
+    if engine.network.n_outputs == 1:
+        return outcome
+    network, n = engine.network, points.shape[0]
+    within = partial(engine.least, points, tol=_SEPARATE_TOL, exact=True, deadline=deadline)
+    least = np.stack([within(Margin.of(network, k, -1))[0] for k in range(network.n_outputs)])
+    most = np.stack([-within(Margin.of(network, -1, k))[0] for k in range(network.n_outputs)])
+    differences = least[targets, np.arange(n)] - most
+    differences[targets, np.arange(n)] = np.inf
+    outcome.lower = differences.min(axis=0)
+    outcome.mark(outcome.verdict != NOT_ROBUST, UNKNOWN, Stage.NONE)
+    outcome.mark(outcome.lower > 0.0, ROBUST, Stage.SEPARATE)
+    return outcome

@@ -1,0 +1,154 @@
+"""The kinds of change whose worst margin is a closed form: a shift of the margin, an ellipsoid of parameters.
+
+A decider answers for one model and one value of `changes=` what the engine answers for networks and boxes: which points
+hold, how far they hold, and a model that breaks them. What rounding leaves open is settled in fractions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._classifier import Classifier
+from holdfast._deadline import NO_LIMIT, Deadline
+from holdfast._network import Floats, Network
+from holdfast.bounds._layers import forward_error, margins_for
+from holdfast.changes import Changes, PlausibleChanges
+from holdfast.errors import HoldfastError
+from holdfast.importers import Model
+from holdfast.verify._engine import Engine, by_target
+from holdfast.verify._verdict import NOT_ROBUST, ROBUST, Outcome, Stage
+from holdfast.verify._witness import exact_margin
+
+
+class ClosedForm(ABC):
+    """One model under one value of `changes=`."""
+
+    classifier: Classifier
+    changes: Changes
+    # Where the classifier comes from, with its threshold.
+    model: Model | None = None
+
+    @abstractmethod
+    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+        """Bounds of the worst margin of each point, from below and from above, (n,) each."""
+
+    @abstractmethod
+    def holds(self, point: Floats, target: int) -> bool:
+        """Whether no model breaks the point, in exact arithmetic."""
+
+    @abstractmethod
+    def counter_model(self, point: Floats, target: int) -> Classifier | None:
+        """A model that breaks the point, replayed; None where rounding is in the way."""
+
+    @abstractmethod
+    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+        """The size up to which each point holds: bounds from below and from above, (n,) each."""
+
+    @abstractmethod
+    def critics(self, point: Floats, target: int) -> list[Network]:
+        """Networks that have to accept whatever is promised, the worst for this point among them."""
+
+    def settle(
+        self,
+        points: Floats,
+        target: int | NDArray[np.intp],
+        *,
+        deadline: Deadline = NO_LIMIT,
+        until: Stage = Stage.EXACT,
+        keep: bool = True,
+        advance: Callable[[int], object] = lambda _: None,
+    ) -> Outcome:
+        """As `Engine.settle`."""
+        outcome = Outcome.empty(points.shape[0])
+        for one, rows in by_target(target, points.shape[0]) if len(points) else ():
+            lower, upper = self.worst(points[rows], one)
+            outcome.lower[rows], outcome.upper[rows] = lower, upper
+            outcome.mark(rows[lower > 0.0], ROBUST, Stage.CLOSED_FORM)
+            outcome.mark(rows[upper < 0.0], NOT_ROBUST, Stage.CLOSED_FORM)
+            # Fractions judge a margin of exactly 0 too, which depends on who wins a tie, and what overflowed.
+            for row in (
+                rows[~(lower > 0.0) & ~(upper < 0.0)].tolist() if until is Stage.EXACT else ()
+            ):
+                if deadline.over:
+                    break
+                if self.holds(points[row], one):
+                    outcome.mark(row, ROBUST, Stage.EXACT)
+                elif self.counter_model(points[row], one) is not None:
+                    outcome.mark(row, NOT_ROBUST, Stage.EXACT)
+            advance(rows.size)
+        return outcome
+
+    def witness(self, outcome: Outcome, row: int, point: Floats, target: int) -> Classifier:
+        """The counter-model of a row that is NOT_ROBUST."""
+        counter = self.counter_model(point, target)
+        if counter is None:
+            raise HoldfastError(
+                f"row {row}: the counter-model did not replay; please report this as a bug"
+            )
+        return counter
+
+    def proof(
+        self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int
+    ) -> list[dict[str, Any]]:
+        """Nothing beyond the point: the checker computes the closed form itself, in fractions."""
+        return []
+
+
+class Margins:
+    """The margins of a network with what rounding may have done to them; of any other model as it computes them."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+        # Of the engine only today's margins are asked, so that the radius does not matter.
+        network = isinstance(classifier, Network)
+        self.engine = Engine(classifier, PlausibleChanges(1e-300)) if network else None  # type: ignore[arg-type]
+
+    def each(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+        """The margin over each rival, (n, k), and how far rounding may have carried any of them, (n,)."""
+        if self.engine is None:
+            logits = self.classifier.logits(points)
+            values = (
+                logits[:, [target]] - np.delete(logits, target, axis=1)
+                if logits.shape[1] > 1
+                else logits
+            )
+            error = np.finfo(np.float64).eps * np.abs(logits).max(axis=1)
+            return values if logits.shape[1] > 1 or target == 1 else -values, error
+        self.engine.check_scale(points)
+        prepared = self.engine.prepared(target)
+        error = forward_error(prepared.norms, np.abs(points).max(axis=1))
+        return np.asarray(prepared.today(points)), np.asarray(error) + np.zeros(points.shape[0])
+
+    def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:
+        """The margin over each rival as a fraction, and whether a tie with it is lost."""
+        if isinstance(self.classifier, Network):
+            rivals = margins_for(self.classifier, target)
+            return [
+                (exact_margin(self.classifier, margin, point), margin.strict) for margin in rivals
+            ]
+        logits = [Fraction(logit) for logit in self.classifier.logits(point[None, :])[0].tolist()]
+        if len(logits) == 1:
+            return [(logits[0] if target == 1 else -logits[0], target != self.classifier.tie)]
+        return [
+            (logits[target] - logit, rival < target)
+            for rival, logit in enumerate(logits)
+            if rival != target
+        ]
+
+
+def accepted(margins: Iterable[tuple[Fraction, bool]]) -> bool:
+    """Whether a model with these margins, and ties lost or won, gives the target class."""
+    return all(margin > 0 or (margin == 0 and not lost) for margin, lost in margins)
+
+
+def upper_end(radius: Floats) -> Floats:
+    """A hair above, where a counter-model exists; 0 where it is negative: the class is lost today already."""
+    return np.where(
+        radius < 0.0, 0.0, np.nextafter(np.nan_to_num(radius, nan=np.inf, posinf=np.inf), np.inf)
+    )

@@ -1,0 +1,87 @@
+"""Who decides: a row for each kind of change; where the threshold may move too, at the hardest one.
+
+two classes, class 1 from the probability t on, t in [low, high]:    for class 1 the hardest is high, for class 0 low
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from holdfast._classifier import Classifier
+from holdfast.changes import Changes, Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift
+from holdfast.errors import InvalidInputError
+from holdfast.importers import Model
+from holdfast.importers._model import as_network
+from holdfast.importers._thresholds import HALF
+from holdfast.verify._closed_form import ClosedForm
+from holdfast.verify._ellipsoid import InEllipsoid
+from holdfast.verify._engine import Engine
+from holdfast.verify._shift import Shift
+
+_CLOSED_FORMS: dict[type[Changes], Callable[[Model, Any], ClosedForm]] = {
+    PlausibleShift: Shift,
+    EnsembleShift: Shift,
+    Ellipsoid: InEllipsoid,
+}
+
+
+@dataclass(frozen=True)
+class MovingThreshold:
+    """A model under changes that let its threshold move too."""
+
+    model: Model
+    changes: Changes
+    device: str | None
+
+    @property
+    def classifier(self) -> Classifier:
+        """Today's model, at today's threshold."""
+        return self.model.classifier
+
+
+Decider = Engine | ClosedForm | MovingThreshold
+
+
+def decider_for(model: Model, changes: Changes, device: str | None = None) -> Decider:
+    """Who decides about this model under these changes; raises where the two do not go together."""
+    if changes.threshold is not None:
+        if model.classifier.n_outputs > 1:
+            raise InvalidInputError(
+                "threshold: expected a model of two classes for one that may move, got several"
+            )
+        return MovingThreshold(model, changes, device)
+    decider: Engine | ClosedForm
+    if isinstance(changes, PlausibleChanges):
+        decider = Engine(as_network(model.classifier), changes, device)
+    else:
+        decider = _CLOSED_FORMS[type(changes)](model, changes)
+    decider.model = model
+    return decider
+
+
+def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
+    """Who decides about these classes: where the threshold may move, at the hardest one."""
+    if not isinstance(decider, MovingThreshold):
+        return decider
+    model, changes, wanted = decider.model, decider.changes, np.unique(np.asarray(targets))
+    if wanted.size != 1:
+        raise InvalidInputError(
+            "target: expected one class for all rows where the threshold may move, got several"
+        )
+    own = model.threshold or HALF
+    assert isinstance(own, float)
+    assert changes.threshold is not None
+    low, high = changes.threshold
+    hardest = max(own, high) if int(wanted[0]) == 1 else min(own, low)
+    # All three are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
+    trained = replace(model, classifier=model.trained, threshold=None, as_trained=None)
+    settled = decider_for(trained.at(hardest), changes.moving(None), decider.device)
+    assert not isinstance(settled, MovingThreshold)
+    # What is stated is about all of the thresholds.
+    settled.changes = changes
+    return settled

@@ -1,0 +1,55 @@
+"""How far the wanted class lies above its strongest rival, in logits: today, at a point, and which way it grows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast._classifier import Classifier
+from holdfast._network import Floats, Network
+
+Rows = NDArray[np.intp]
+
+
+def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Floats:
+    """How far each row's target lies above its strongest rival, (n,); `targets` is one class for all, or one a row.
+
+    Examples
+    --------
+    >>> net = Network([[[1.0], [0.0], [-1.0]]], [[0.0, 0.0, 0.0]])
+    >>> least_margins(net, 0, np.array([[0.5], [2.0]])), least_margins(net, [0, 2], np.array([[0.5], [2.0]]))
+    (array([0.5, 2. ]), array([ 0.5, -4. ]))
+    """
+    return _rivals(network, _one_each(targets, points), points)[0]
+
+
+def margin_slopes(network: Network, targets: ArrayLike, points: Floats) -> tuple[Floats, Floats]:
+    """The margins, (n,), and their gradients with respect to the points, (n, d)."""
+    wanted = _one_each(targets, points)
+    values, rivals = _rivals(network, wanted, points)
+    if network.n_outputs == 1:
+        return values, network.input_gradient(points) * np.where(wanted == 1, 1.0, -1.0)[:, None]
+    return values, network.input_gradient(points, wanted, minus=rivals)
+
+
+def rounding_of_margins(network: Network, points: Floats) -> Floats:
+    """How much a margin may change with the order of its sums, as in a table of another length, (n,)."""
+    sizes, terms = np.abs(points), 2
+    for weight, bias in zip(network.weights, network.biases, strict=True):
+        sizes, terms = sizes @ np.abs(weight).T + np.abs(bias), terms + weight.shape[1] + 1
+    return np.asarray(2.0 * terms * np.finfo(np.float64).eps * sizes.max(axis=1))
+
+
+def _one_each(targets: ArrayLike, points: Floats) -> Rows:
+    return np.broadcast_to(np.asarray(targets, dtype=np.intp), (points.shape[0],))
+
+
+def _rivals(network: Classifier, targets: Rows, points: Floats) -> tuple[Floats, Rows]:
+    logits = network.logits(points)
+    if network.n_outputs == 1:
+        return np.where(targets == 1, logits[:, 0], -logits[:, 0]), 1 - targets
+    rows = np.arange(points.shape[0])
+    own = logits[rows, targets]
+    logits[rows, targets] = -np.inf
+    rivals = logits.argmax(axis=1)
+    return own - logits[rows, rivals], rivals

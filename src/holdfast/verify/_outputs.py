@@ -1,0 +1,96 @@
+"""The range of each logit over Δ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._given import positive_number
+from holdfast._network import Floats
+from holdfast.bounds._layers import Margin
+from holdfast.changes import PlausibleChanges
+from holdfast.errors import InvalidInputError
+from holdfast.verify._engine import Engine
+from holdfast.verify._inputs import Space, check_changes, read_table
+
+
+@dataclass(frozen=True)
+class OutputBounds:
+    """`lower <= logit <= upper` for every model in Δ, (n, outputs) each; `met` where both are as tight as was asked."""
+
+    lower: Floats
+    upper: Floats
+    met: NDArray[np.bool_]
+
+    def probabilities(self) -> tuple[Floats, Floats]:
+        """Sound bounds on the probabilities, (n, classes) each: sigmoid for one logit, softmax for several.
+
+        A class is least probable when its own logit is least and every other greatest; each logit's range is taken on
+        its own, so for several classes the bounds are sound but may not be attained together.
+        """
+        if self.lower.shape[1] == 1:
+            low, high = _sigmoid(self.lower[:, 0]), _sigmoid(self.upper[:, 0])
+            return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
+        return _softmax_end(self.lower, self.upper), _softmax_end(self.upper, self.lower)
+
+
+def output_bounds(
+    model: object,
+    X: Any,
+    changes: PlausibleChanges,
+    method: str = "exact",
+    *,
+    space: Space | None = None,
+    tol: float = 1e-7,
+) -> OutputBounds:
+    """The least and the greatest value of each logit over Δ.
+
+    Parameters
+    ----------
+    model, X, changes, space
+        As for `certify`.
+    method
+        "exact": tight to within `tol` for norm inf, and `met` says where rounding or the budget of the search were in
+        the way. "interval": propagation alone, sound and fast, exact up to one hidden layer. For other norms both are
+        the sound bound of the p-ball, exact without hidden layers.
+    tol
+        How far an exact bound may lie outside the true range.
+
+    Examples
+    --------
+    >>> from holdfast import Network
+    >>> net = Network([[[1.0, 0.0], [0.0, 1.0]], [[1.0, -1.0]]], [[0.0, 0.0], [0.0]])
+    >>> bounds = output_bounds(net, [[1.0, 2.0]], PlausibleChanges(0.05, biases=False))
+    >>> bounds.lower.round(4), bounds.upper.round(4)
+    (array([[-1.45]]), array([[-0.55]]))
+    """
+    if method not in ("exact", "interval"):
+        raise InvalidInputError(f"method: expected 'exact' or 'interval', got {method!r}")
+    check_changes(changes)
+    table = read_table(model, X, space)
+    engine = Engine(table.network, changes)
+    engine.check_scale(table.points)
+    tol, network = positive_number(tol, "tol"), table.network
+    columns = []
+    for k in range(network.n_outputs):
+        (low, low_met), (high, high_met) = (
+            engine.least(table.points, Margin.of(network, *ends), tol, exact=method == "exact")
+            for ends in ((k, -1), (-1, k))
+        )
+        columns.append((low, -high, np.maximum(low_met - low, high_met - high) <= tol))
+    return OutputBounds(*(np.stack(parts, axis=1) for parts in zip(*columns, strict=True)))
+
+
+def _sigmoid(logits: Floats) -> Floats:
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))
+
+
+def _softmax_end(own: Floats, others: Floats) -> Floats:
+    """The probability of each class with its own logit at one end and every other at the other."""
+    shift = np.maximum(own.max(axis=1), others.max(axis=1))[:, None]
+    mine, theirs = np.exp(own - shift), np.exp(others - shift)
+    rest = theirs.sum(axis=1, keepdims=True) - theirs
+    return np.asarray(mine / (mine + rest))

@@ -1,0 +1,186 @@
+"""Who decides under a shift of the margin: below today's, or below the mean of some models."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from holdfast._classifier import Classifier
+from holdfast._network import Floats, Network
+from holdfast._scored import Scored
+from holdfast.changes import EnsembleShift, PlausibleShift
+from holdfast.changes._parameters import move_within
+from holdfast.errors import InvalidInputError
+from holdfast.importers import Model, load_model
+from holdfast.importers._model import as_network
+from holdfast.importers._preprocessing import same_preprocessing
+from holdfast.verify._closed_form import ClosedForm, Margins, accepted, upper_end
+from holdfast.verify._search import WITNESS_SAFETY
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+class Shift(ClosedForm):
+    """Margins may fall by so much: below today's, or below the mean of some models.
+
+    Of a model in the set nothing is known but its margin at the point, so one that has its least margin over any rival
+    is in it too: at a margin of exactly 0 the target is kept only if it wins every tie.
+    """
+
+    def __init__(self, model: Model, changes: PlausibleShift | EnsembleShift) -> None:
+        self.classifier, self.changes = model.classifier, changes
+        self.today = Margins(model.classifier)
+        self.center = [self.today]
+        if isinstance(changes, EnsembleShift):
+            if not changes.models:
+                raise InvalidInputError(
+                    "models: expected the retrained models, got only their names from a file"
+                )
+            models = (load_model(one, model.threshold) for one in changes.models)
+            self.center = [Margins(_beside(model, one)) for one in models]
+
+    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+        """The margin less the shift; no more than today's."""
+        ends = [_ends(self.center, points, target, self.changes.size)]
+        if self.center != [self.today]:
+            ends.append(_ends([self.today], points, target, 0.0))
+        return np.min([low for low, _ in ends], axis=0), np.min([high for _, high in ends], axis=0)
+
+    def _least(self, point: Floats, target: int) -> tuple[Fraction, bool]:
+        """The least margin that is allowed, exactly, and whether a tie with some rival is lost."""
+        each = [one.exactly(point, target) for one in self.center]
+        least = min(
+            sum((margin for margin, _ in rival), Fraction(0)) for rival in zip(*each, strict=True)
+        )
+        return least / len(each) - Fraction(self.changes.size), any(lost for _, lost in each[0])
+
+    def holds(self, point: Floats, target: int) -> bool:
+        """The least margin that is allowed, and today's own."""
+        return accepted([self._least(point, target), *self.today.exactly(point, target)])
+
+    def counter_model(self, point: Floats, target: int) -> Classifier | None:
+        """Today's model; today's with its scores lowered to the least that is allowed; or nothing but that margin."""
+        least, _ = self._least(point, target)
+        fall = min(
+            min(margin for margin, _ in self.today.exactly(point, target)) - least,
+            Fraction(sys.float_info.max),
+        )
+        amounts = [float(fall), float(np.nextafter(float(fall), -np.inf))]
+        lowest = (
+            -float(np.nextafter(-float(least), -np.inf)) if least > float(least) else float(least)
+        )
+        lowered = (_moved(self.classifier, target, -amount) for amount in amounts)
+        for other in (
+            self.classifier,
+            *lowered,
+            _moved(self.classifier, target, lowest, scores=0.0),
+        ):
+            kept = accepted(Margins(other).exactly(point, target)) or not self.allows(
+                other, point, target
+            )
+            if not kept and int(other.predict_index(point[None, :])[0]) != target:
+                return other
+        return None
+
+    def allows(self, other: Classifier, point: Floats, target: int) -> bool:
+        """Whether `other` is what today's model may become at this point: its margin is not too far below."""
+        new = min(margin for margin, _ in Margins(other).exactly(point, target))
+        return other == self.classifier or new >= self._least(point, target)[0]
+
+    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+        """The margin itself; none where today's model rejects."""
+        lower, upper = _ends(self.center, points, target, 0.0)
+        if self.center != [self.today]:
+            today = _ends([self.today], points, target, 0.0)
+            lower, upper = (
+                np.where(today[0] > 0.0, lower, 0.0),
+                np.where(today[1] < 0.0, -1.0, upper),
+            )
+        return np.maximum(lower, 0.0), upper_end(upper)
+
+    def critics(self, point: Floats, target: int) -> list[Network]:
+        """The same whatever the point: the model, or the sum of models, with its scores lowered; and today's."""
+        if self.center == [self.today]:
+            return [as_network(_moved(self._sum, target, -self.changes.size))]
+        amount = float(np.nextafter(len(self.center) * self.changes.size, 0.0))
+        return [as_network(_moved(self._sum, target, -amount)), as_network(self.classifier)]
+
+    @cached_property
+    def _sum(self) -> Network:
+        """The model, or one whose logits are the sums of the models'."""
+        networks = [one.classifier for one in self.center if isinstance(one.classifier, Network)]
+        if (
+            len(networks) < len(self.center)
+            or len({(len(net.hidden), net.activations) for net in networks}) > 1
+        ):
+            raise InvalidInputError(
+                "models: expected networks with the same number of layers, for a generator that computes with them, "
+                f"got {[one.classifier for one in self.center]}; RNCE takes any"
+            )
+        return networks[0] if len(networks) == 1 else _wide(networks)
+
+
+def _ends(
+    models: list[Margins], points: Floats, target: int, shift: float
+) -> tuple[Floats, Floats]:
+    """Bounds of the least of the mean margins, less the shift, (n,) each."""
+    values, errors = zip(*(one.each(points, target) for one in models), strict=True)
+    sizes = np.sum(np.abs(values), axis=0).max(axis=1)
+    value = np.sum(values, axis=0).min(axis=1) / len(models) - shift
+    # The sum, the division, the difference, and a witness's own forward pass round too.
+    spare = WITNESS_SAFETY * (
+        np.sum(errors, axis=0) + (len(models) + 4.0) * _EPSILON * (sizes + shift)
+    )
+    return np.asarray(value - spare), np.asarray(value + spare)
+
+
+def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.0) -> Classifier:
+    """The model with every margin of the target moved by `by`; with `scores` 0 that is all it has left."""
+    signs = np.zeros(classifier.n_outputs)
+    signs[0 if classifier.n_outputs == 1 else target] = (
+        1.0 if classifier.n_outputs > 1 or target == 1 else -1.0
+    )
+    if isinstance(classifier, Network):
+        # Never by more than that, whatever rounding does.
+        last = move_within(scores * classifier.biases[-1], signs * by, abs(by))
+        weights = [*classifier.weights[:-1], scores * classifier.weights[-1]]
+        return classifier.with_parameters(weights, [*classifier.biases[:-1], last])
+    assert isinstance(classifier, Scored)
+    return classifier.moved((signs * by).tolist(), scores)
+
+
+def _beside(today: Model, one: Model) -> Classifier:
+    """A model as a classifier of what today's reads; raises where it is none."""
+    ours, theirs = today.classifier, one.classifier
+    if theirs.classes.astype(str).tolist() != ours.classes.astype(str).tolist():
+        raise InvalidInputError(
+            f"models: expected the classes {ours.classes.tolist()}, got {theirs.classes.tolist()}"
+        )
+    alike = one.preprocess is None or same_preprocessing(today, one)
+    if not (isinstance(ours, Network) and isinstance(theirs, Network) and alike):
+        return one.beside(today)
+    if theirs.n_features != ours.n_features:
+        raise InvalidInputError(
+            f"models: expected models of {ours.n_features} variables, got {theirs.n_features}"
+        )
+    return theirs
+
+
+def _wide(networks: list[Network]) -> Network:
+    """One network whose logits are the sums of theirs, exactly: all layers side by side, then an adding one."""
+    first, k = networks[0], networks[0].n_outputs
+    weights = [np.vstack([net.weights[0] for net in networks])]
+    weights += [
+        block_diag(*(net.weights[i] for net in networks)) for i in range(1, len(first.weights))
+    ]
+    biases = [
+        np.concatenate([net.biases[i] for net in networks]) for i in range(len(first.weights))
+    ]
+    adding = np.tile(np.eye(k), len(networks))
+    return Network(
+        [*weights, adding], [*biases, np.zeros(k)], first.classes, [*first.activations, "identity"]
+    )

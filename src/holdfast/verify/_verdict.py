@@ -1,0 +1,153 @@
+"""What the test answers: a verdict for each row, the bounds behind it, its proof, or a counter-model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from holdfast._network import Floats, Network
+from holdfast.bounds._layers import Margin
+from holdfast.verify._search import Leaves
+
+Rows = NDArray[np.intp]
+
+
+class Verdict(StrEnum):
+    """The three answers; they compare equal to their names, and `meaning` is a sentence for people."""
+
+    ROBUST = "ROBUST"
+    NOT_ROBUST = "NOT_ROBUST"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def meaning(self) -> str:
+        """What the verdict says."""
+        return {
+            Verdict.ROBUST: "every plausible model keeps the class",
+            Verdict.NOT_ROBUST: "a plausible model changes the class, and here it is",
+            Verdict.UNKNOWN: "neither a proof nor a counter-model was found",
+        }[self]
+
+    @property
+    def words(self) -> str:
+        """The verdict in two words, for tables and pictures."""
+        return {
+            Verdict.ROBUST: "provably survives",
+            Verdict.NOT_ROBUST: "can be broken",
+            Verdict.UNKNOWN: "undecided",
+        }[self]
+
+
+class Stage(IntEnum):
+    """Which step decided a row, from the cheapest on; `engine.TABLE` says what each of them does."""
+
+    NONE = 0
+    FORWARD = 1
+    CLOSED_FORM = 2
+    INTERVAL = 3
+    BALL = 4
+    ATTACK = 5
+    LINEAR = 6
+    BRANCH = 7
+    EXACT = 8
+    SEPARATE = 9
+
+
+STAGES = (
+    "undecided",
+    "forward pass",
+    "closed form",
+    "interval",
+    "ball bound",
+    "attack",
+    "linear bound",
+    "branch and bound",
+    "exact",
+    "separate ranges",
+)
+UNKNOWN, ROBUST, NOT_ROBUST = 0, 1, 2
+VERDICTS = (Verdict.UNKNOWN, Verdict.ROBUST, Verdict.NOT_ROBUST)
+# Closed branches that a table keeps for its certificates, in bytes; beyond it they are searched for again.
+_KEPT = 2**28
+
+
+@dataclass
+class Outcome:
+    """The working table, one entry for each row, and what stands behind the verdicts.
+
+    Sides or networks break a row, closed branches or trees prove it.
+    """
+
+    verdict: NDArray[np.int8]
+    lower: Floats
+    upper: Floats
+    stage: NDArray[np.int8]
+    sides: list[tuple[Rows, Margin, NDArray[Any]]] = field(default_factory=list)
+    networks: dict[int, tuple[Margin, Network]] = field(default_factory=dict)
+    leaves: list[tuple[Margin, Leaves]] = field(default_factory=list)
+    trees: dict[tuple[int, int, int], dict[str, Any]] = field(default_factory=dict)
+    room: int = _KEPT
+
+    @classmethod
+    def empty(cls, n: int) -> Outcome:
+        """Nothing known yet."""
+        return cls(
+            np.zeros(n, np.int8), np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, np.int8)
+        )
+
+    def mark(self, rows: Any, verdict: int, stage: Stage) -> None:
+        """Write down who decided some rows, and how."""
+        self.verdict[rows], self.stage[rows] = verdict, stage
+
+    def add_sides(self, rows: Rows, margin: Margin, sides: NDArray[Any]) -> None:
+        """Keep the sides that break `margin` in these rows, a byte for each neuron where all are corners."""
+        if rows.size:
+            self.sides.append(
+                (rows, margin, sides.astype(np.int8) if (np.abs(sides) == 1.0).all() else sides)
+            )
+
+    def add_leaves(self, margin: Margin, leaves: Leaves) -> None:
+        """Keep closed branches while there is room."""
+        self.room -= leaves.lower.nbytes + leaves.upper.nbytes + leaves.decided.nbytes
+        if self.room > 0:
+            self.leaves.append((margin, leaves))
+
+    def breaker(self, row: int) -> tuple[Margin, Floats | Network] | None:
+        """The margin that breaks in this row, and what breaks it: a network, or the sides of one."""
+        if row in self.networks:
+            return self.networks[row]
+        for rows, margin, sides in self.sides:
+            place = np.flatnonzero(rows == row)
+            if place.size:
+                return margin, sides[place[0]].astype(np.float64)
+        return None
+
+    def branches(
+        self, row: int, margin: Margin
+    ) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """The closed branches of a row: what was decided, the multipliers of L and of U."""
+        return [
+            (leaves.decided[i], leaves.lower[i], leaves.upper[i])
+            for other, leaves in self.leaves
+            if (other.above, other.below) == (margin.above, margin.below)
+            for i in np.flatnonzero(leaves.row == row)
+        ]
+
+    def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
+        """The table for people, or some rows of it, whose index that is."""
+        names = np.array([verdict.name for verdict in VERDICTS], dtype=object)
+        return pd.DataFrame(
+            {
+                "verdict": names[self.verdict[rows]],
+                "robust": self.verdict[rows] == ROBUST,
+                "margin_lower": self.lower[rows],
+                "margin_upper": self.upper[rows],
+                "decided_by": np.array(STAGES, dtype=object)[self.stage[rows]],
+            },
+            index=index,
+        )

@@ -1,0 +1,76 @@
+"""From an adversary's choices to a concrete counter-model inside Δ, to the last bit.
+
+The adversary chose for each hidden neuron a side t in [-1, 1]: its parameters move by that share of their radii, down
+where t < 0 if what they multiply is positive, up if it is negative. Rounding goes towards today's parameters, so the
+result never leaves Δ.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from holdfast._network import Floats, Network
+from holdfast.bounds._layers import Margin
+from holdfast.changes._parameters import LayerRadius, Radius, down_up, move_within
+
+
+def build_witness(
+    network: Network,
+    radii: list[LayerRadius],
+    margin: Margin,
+    x: Floats,
+    sides: Floats,
+    signs: Floats | None = None,
+) -> Network:
+    """The network whose hidden neurons sit on `sides` (layers side by side), and whose output row is at its worst.
+
+    `signs` says which way a variable counts, where x itself, being 0, does not.
+    """
+    weights, biases = [], []
+    values, signs = x, np.where(x < 0.0, -1.0, 1.0) if signs is None else signs
+    layers = np.split(sides, np.cumsum(network.hidden)) if network.hidden else [sides]
+    for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
+        weights.append(_moved(weight, layers[i][:, None] * signs, radii[i].weight))
+        biases.append(_moved(bias, layers[i], radii[i].bias))
+        values = weights[-1] @ values + biases[-1]
+        values = np.maximum(values, 0.0) if network.activations[i] == "relu" else values
+        signs = np.where(values < 0.0, -1.0, 1.0)
+    step = -margin.signs(network.n_outputs)
+    weights.append(_moved(network.weights[-1], step[:, None] * signs, radii[-1].weight))
+    biases.append(_moved(network.biases[-1], step, radii[-1].bias))
+    return network.with_parameters(weights, biases)
+
+
+def _moved(parameters: Floats, share: Floats, radius: Radius) -> Floats:
+    down, up = down_up(radius)
+    return move_within(parameters, share * np.where(share < 0.0, down, up), radius)
+
+
+def exact_margin(network: Network, margin: Margin, x: Floats) -> Fraction:
+    """The margin of a network at x in exact arithmetic."""
+    values = [Fraction(value) for value in x.tolist()]
+    for weight, bias, activation in zip(
+        network.weights, network.biases, (*network.activations, ""), strict=True
+    ):
+        rows = zip(weight.tolist(), bias.tolist(), strict=True)
+        values = [
+            sum((Fraction(w) * v for w, v in zip(row, values, strict=True) if w), Fraction(b))
+            for row, b in rows
+        ]
+        values = [max(value, Fraction(0)) for value in values] if activation == "relu" else values
+    ends = [
+        values[output] if output >= 0 else Fraction(0) for output in (margin.above, margin.below)
+    ]
+    return ends[0] - ends[1]
+
+
+def flips(witness: Network, margin: Margin, x: Floats) -> bool:
+    """Whether the witness really breaks the margin at x: in exact arithmetic, and in its own forward pass."""
+    predicted = int(witness.predict_index(x[None, :])[0])
+    kept = margin.above if witness.n_outputs > 1 else int(margin.above == 0)
+    if predicted == kept:
+        return False
+    exact = exact_margin(witness, margin, x)
+    return exact <= 0 if margin.strict else exact < 0
