@@ -54,7 +54,7 @@ def test_a_line_search_keeps_to_the_time_limit(certified, monkeypatch):
         return certify_points(*arguments, method="joint", **options)
 
     for module in ("base", "recourse", "rnce"):
-        monkeypatch.setattr(f"holdfast.generators.{module}.certify_points", slow)
+        monkeypatch.setattr(f"holdfast.generators._{module}.certify_points", slow)
     network = hf.Network([[[-1.0, 1.0], [0.5, 1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [-0.5]])
     others = np.random.default_rng(0).uniform(0.0, 1.0, (50, 2))
     generator = hf.RNCE(others, certified_candidates=certified, line_search=True)

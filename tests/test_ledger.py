@@ -207,7 +207,7 @@ def byte(column, place, value):
 
     def change(page):
         content = bytearray(getattr(page, column))
-        content[place] = value
+        content[place] = value if content[place] != value else value ^ 1
         return page._replace(**{column: bytes(content)})
 
     return change
