@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
@@ -43,12 +44,12 @@ class Summary:
     notes: Iterable[str] = ()
 
 
-class Shown:
+class Shown(ABC):
     """A result that a notebook can show."""
 
+    @abstractmethod
     def overview(self) -> Summary:
         """What there is to say at a glance."""
-        raise NotImplementedError
 
     def _repr_html_(self) -> str:
         return html(self)
@@ -57,10 +58,10 @@ class Shown:
 @singledispatch
 def html(result: object) -> str:
     """A result as a notebook shows it."""
-    raise NotImplementedError(f"expected a result that can be shown, got {type(result).__name__}")
+    raise TypeError(f"expected a result that can be shown, got {type(result).__name__}")
 
 
 @singledispatch
 def draw(result: object, *given: Any, **options: Any) -> Any:
     """The picture of a result."""
-    raise NotImplementedError(f"expected a result that can be drawn, got {type(result).__name__}")
+    raise TypeError(f"expected a result that can be drawn, got {type(result).__name__}")

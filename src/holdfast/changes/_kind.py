@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
@@ -67,7 +67,7 @@ class Chance:
         return f"{sure} the next model breaks at most {self.share} of such promises {evidence}"
 
 
-class Changes(Shown, ABC):
+class Changes(Shown):
     """What may become of today's model: a frozen value that goes wherever `changes=` is asked for."""
 
     kind: ClassVar[str]

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._deadline import Deadline
+from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Network
 from holdfast.bounds import _balls as balls
 from holdfast.importers._model import as_network
@@ -27,7 +27,6 @@ from holdfast.verify._witness import build_witness
 # Margins nearer to zero than so many rounding errors are left to fractions by `certify`, which takes its time.
 _HAIRLINE = 2e3
 _RESPONSES = 4
-_NO_LIMIT = Deadline.after(None)
 
 
 class Judge(ABC):
@@ -40,7 +39,7 @@ class Judge(ABC):
     demand: float = 0.0
 
     @abstractmethod
-    def accepts(self, points: Floats, deadline: Deadline = _NO_LIMIT) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> NDArray[np.bool_]:
         """Which points pass, proven."""
 
     @abstractmethod
@@ -106,7 +105,7 @@ class Today(Judge):
     target: int
     demand: float = 0.0
 
-    def accepts(self, points: Floats, deadline: Deadline = _NO_LIMIT) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> NDArray[np.bool_]:
         """Which points have the class and the margin."""
         return self._exceeds(points, np.zeros(points.shape[0]))
 
@@ -148,7 +147,7 @@ class ClosedFormJudge(Judge):
     target: int
     decider: ClosedForm
 
-    def accepts(self, points: Floats, deadline: Deadline = _NO_LIMIT) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> NDArray[np.bool_]:
         """Which points hold."""
         return np.asarray(self.decider.settle(points, self.target).verdict == ROBUST)
 
@@ -169,7 +168,7 @@ class EveryModel(Judge):
     target: int
     engine: Engine
 
-    def accepts(self, points: Floats, deadline: Deadline = _NO_LIMIT) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> NDArray[np.bool_]:
         """Which points are proven Δ-robust."""
         if deadline.over:
             return np.zeros(points.shape[0], dtype=np.bool_)

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast._classifier import Classifier
-from holdfast._deadline import Deadline
+from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import given_floats, given_row
 from holdfast._network import Floats, Network
 from holdfast._scored import Tally
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
 _MANY = 3
-_NO_LIMIT = Deadline.after(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +171,7 @@ class Recourse(Shown):
         points: Floats,
         frame: pd.DataFrame,
         reason: Sequence[str],
-        deadline: Deadline = _NO_LIMIT,
+        deadline: Deadline = NO_LIMIT,
         lower_bound: Floats | None = None,
         optimality_gap: Floats | None = None,
     ) -> Recourse:
