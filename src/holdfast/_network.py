@@ -19,11 +19,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast._classifier import Bools as Bools
 from holdfast._classifier import Classifier
 from holdfast._classifier import Floats as Floats
+from holdfast._classifier import Ints as Ints
 from holdfast._given import given_floats
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
+
+__all__ = ["Bools", "Floats", "Ints", "Network"]
 
 # Rows that keep a layer of some tens of neurons inside a core's own cache: up to 2.7 times faster than one big product.
 CHUNK = 1024
@@ -228,7 +232,7 @@ class Network(Shown, Classifier):
             gradient = gradient - self.weights[-1][rivals]
         for weight, mask in zip(self.weights[-2::-1], active[::-1], strict=True):
             gradient = (gradient * mask) @ weight
-        return np.asarray(gradient)
+        return gradient
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the network to a file of plain arrays (a zip of .npy parts, no pickle)."""

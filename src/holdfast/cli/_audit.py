@@ -17,13 +17,9 @@ from holdfast.cli._ledger import LedgerFile
 from holdfast.cli._options import BROKEN, FILE, Deciding, Out, TrustPickle, command, existing_file
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.cli._tables import read_schema
-from holdfast.importers import Model
-from holdfast.importers._files import read_model
+from holdfast.importers import Model, read_model
+from holdfast.promises import Audit, Expiry, Group, KeptShare, Ledger, Status, promise_expiry
 from holdfast.promises._audit import audit as audit_ledger
-from holdfast.promises._audit_result import Audit, Group, Status
-from holdfast.promises._expiry import Expiry, promise_expiry
-from holdfast.promises._kept_share import KeptShare
-from holdfast.promises._ledger import Ledger
 
 
 @command

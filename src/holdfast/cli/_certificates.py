@@ -12,7 +12,7 @@ from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
 from holdfast.cli._options import command
-from holdfast.promises._certificate import write_certificates, write_parameters
+from holdfast.promises import write_certificates, write_parameters
 
 
 @command

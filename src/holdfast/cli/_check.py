@@ -17,7 +17,7 @@ from holdfast.cli._screens import complain, say
 from holdfast.cli._tables import read_schema
 from holdfast.errors import FileFormatError
 from holdfast.features._serial import FORMAT
-from holdfast.importers._files import read_model
+from holdfast.importers import read_model
 from holdfast.importers._model import as_network
 from holdfast.promises._certificate import certificate_texts
 from holdfast.verify._exact import checker_model

@@ -16,7 +16,7 @@ from holdfast.datasets import load, names
 from holdfast.datasets._catalogue import Facts
 from holdfast.datasets._places import DATA, find, find_given
 from holdfast.errors import InvalidInputError
-from holdfast.features._kinds import Direction
+from holdfast.features import Direction
 
 _MOVES = {
     Direction.FREE: "either way",

@@ -16,7 +16,7 @@ from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
 from holdfast.cli._options import BROKEN, FILE, command
 from holdfast.cli._screens import complain, say, show_table
-from holdfast.promises._ledger import Ledger
+from holdfast.promises import Ledger
 from holdfast.promises._ledger_read import overviews
 from holdfast.promises._migrate import migrate as migrate_ledger
 

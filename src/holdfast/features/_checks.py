@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast.features._codec import Rows, differs
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction
 from holdfast.features._rules import RuleTerms
 
-Broken = tuple[NDArray[np.bool_], Callable[[int], str]]
+Broken = tuple[Bools, Callable[[int], str]]
 
 
 def broken_constraints(

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
+from holdfast.features import Feature, Kind
 from holdfast.features._codec import differs
 from holdfast.features._describe import readable, unit_after
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Kind
 from holdfast.features._notes import Notes
 
 if TYPE_CHECKING:
@@ -100,7 +98,7 @@ def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
     return pd.DataFrame(columns, index=recourse.factuals.index[:n])
 
 
-def answer_numbers(recourse: Recourse, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
+def answer_numbers(recourse: Recourse, rows: Ints) -> tuple[Floats, Floats]:
     """Factuals and answers of these rows, a number for each column."""
     names, space = list(recourse.space.names), recourse.space
     return (

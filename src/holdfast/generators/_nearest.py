@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from holdfast._given import whole_number
-from holdfast.features._kinds import Direction
+from holdfast.features import Direction
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._candidates import accepted_candidates, check_candidates, read_candidates
 from holdfast.generators._walk import walk

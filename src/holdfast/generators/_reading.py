@@ -13,10 +13,8 @@ from holdfast._given import check_jobs, positive_number, whole_number
 from holdfast._network import Network
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
+from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._columns import Storage
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Kind
 from holdfast.generators._base import Generator, Task
 from holdfast.importers import Model, load_model
 from holdfast.verify._deciders import decider_for

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._classifier import Classifier
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast._progress import no_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -257,7 +256,7 @@ class RNCE(Generator):
 
 def _are_robust(
     decider: Decider | None, candidates: Candidates, target: int, deadline: Deadline
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Which candidates every model in Δ accepts, as far as time allows to say."""
     if decider is None or not len(candidates) or deadline.over:
         return np.full(len(candidates), decider is None)

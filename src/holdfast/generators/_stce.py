@@ -9,11 +9,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast.errors import InvalidInputError
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._candidates import accepted_candidates, check_candidates, read_candidates
@@ -55,9 +54,9 @@ class Stability:
     def at_most(self, points: Floats) -> Floats:
         """An upper bound that asks for no neighbours: m - gamma |m - m(x)| is greatest at m = 1, or at m(x)."""
         own = self._probability(self.classifier.logits(points))
-        return np.asarray(1.0 - min(self.gamma, 1.0) * (1.0 - own))
+        return 1.0 - min(self.gamma, 1.0) * (1.0 - own)
 
-    def reaches(self, points: Floats, tau: float) -> NDArray[np.bool_]:
+    def reaches(self, points: Floats, tau: float) -> Bools:
         """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
         k, enough = self.noise.shape[0], np.zeros(points.shape[0], dtype=np.bool_)
         hopeful = np.flatnonzero(self.at_most(points) >= tau)
@@ -200,11 +199,11 @@ def stable_until_first(
     stability: Stability,
     tau: float,
     task: Task,
-    fine: NDArray[np.bool_],
-    rows: NDArray[np.intp],
+    fine: Bools,
+    rows: Ints,
     points: Floats,
-    begin: NDArray[np.intp],
-) -> NDArray[np.bool_]:
+    begin: Ints,
+) -> Bools:
     """Which points are stable, for each person at least up to the first: what comes after it is not asked."""
     stable, hopeful = np.zeros(fine.size, dtype=np.bool_), fine.copy()
     hopeful[fine] = stability.at_most(points[fine]) >= tau

@@ -17,8 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from holdfast._network import Floats, Network
-from holdfast.features import FeatureSpace
-from holdfast.features._feature import Feature
+from holdfast.features import Feature, FeatureSpace
 from holdfast.features._scaling import Scaling
 from holdfast.importers._model import as_network
 from holdfast.importers._thresholds import Threshold, at_threshold

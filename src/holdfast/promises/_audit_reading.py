@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from holdfast._network import Bools
 from holdfast._scored import Scored
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
-from holdfast.features._feature import Feature
+from holdfast.features import Feature, FeatureSpace
 from holdfast.generators._reading import find_space, own_columns
 from holdfast.importers import Model
 from holdfast.verify._inputs import check_reading, variable_places
 
-Mask = NDArray[np.bool_]
+Mask = Bools
 
 
 def reading_of(
@@ -120,7 +119,7 @@ def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) ->
             accepted[part] = True
         elif len(part) > 1:
             open_parts += np.array_split(part, 2)
-    return np.asarray(accepted[kinds])
+    return accepted[kinds]
 
 
 def _takes(loaded: Model, frame: pd.DataFrame) -> bool:

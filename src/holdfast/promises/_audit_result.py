@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.errors import FileFormatError
 from holdfast.importers._thresholds import Threshold
@@ -174,7 +174,7 @@ class Audit(Shown):
         dates[self.codes == ERASED] = None
         return dates
 
-    def _keys(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def _keys(self, rows: Ints) -> NDArray[Any]:
         """Whose promise some are, given in rising order; a million keys take a moment, so each page is read once."""
         keys, ends = np.empty(len(rows), dtype=object), np.cumsum([page[1] for page in self.pages])
         places = np.searchsorted(ends, rows, side="right")
@@ -202,7 +202,7 @@ class Audit(Shown):
         return as_objects(STATUSES)[self.codes]
 
     @property
-    def broken(self) -> NDArray[np.bool_]:
+    def broken(self) -> Bools:
         """Which promises the new model does not keep: BROKEN or UNREADABLE."""
         return np.asarray((self.codes == BROKEN) | (self.codes == UNREADABLE))
 
@@ -227,7 +227,7 @@ class Audit(Shown):
         """Whose promise is not kept: one row for each such promise."""
         return self._frame(np.flatnonzero(self.broken))
 
-    def _frame(self, rows: NDArray[np.intp]) -> pd.DataFrame:
+    def _frame(self, rows: Ints) -> pd.DataFrame:
         return pd.DataFrame(
             {
                 "key": self._keys(rows),

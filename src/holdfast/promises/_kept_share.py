@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast._scored import Scored
 from holdfast.changes import Changes, EnsembleShift, PlausibleShift
 from holdfast.errors import InvalidInputError
@@ -32,9 +32,9 @@ from holdfast.generators._reading import own_columns
 from holdfast.importers import Model, load_model
 from holdfast.importers._thresholds import HALF
 from holdfast.promises._ledger import Ledger
-from holdfast.verify._certify import certify
+from holdfast.verify import certify
 
-Mask = NDArray[np.bool_]
+Mask = Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class KeptShare:
 
     share: Floats
     at_least: Floats
-    windows: NDArray[np.intp]
+    windows: Ints
     promises: int
     confidence: float
 

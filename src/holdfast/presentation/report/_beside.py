@@ -16,10 +16,9 @@ from scipy.special import softmax
 
 from holdfast._network import Floats, Network
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
+from holdfast.features import Feature, FeatureSpace
 from holdfast.features import _describe as describe
 from holdfast.features._describe import NOT_STATED
-from holdfast.features._feature import Feature
 from holdfast.generators import Recourse
 from holdfast.generators._moves import answer_numbers
 from holdfast.generators._reasons import against

@@ -7,10 +7,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Ints, Network
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
@@ -43,7 +42,7 @@ class CostlyChange(NamedTuple):
 
 
 def closest_counter_models(
-    recourse: Recourse, radii: Radii, *, rows: NDArray[np.intp], advance: Callable[[int], object]
+    recourse: Recourse, radii: Radii, *, rows: Ints, advance: Callable[[int], object]
 ) -> dict[int, CounterModel]:
     """The counter-models of these rows, each replayed through its own forward pass.
 

@@ -18,14 +18,11 @@ from holdfast._dates import iso_date
 from holdfast._given import whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
-from holdfast.calibration._result import ChosenDelta
+from holdfast.calibration import ChosenDelta
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Direction
-from holdfast.generators import Recourse
-from holdfast.generators._base import ReasonKind
+from holdfast.features import Direction, Feature, FeatureSpace
+from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._moves import Move
 from holdfast.generators._radii import Radii, least_radius, radii_of
 from holdfast.metrics._rows import valid_rows

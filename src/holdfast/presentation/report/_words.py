@@ -11,10 +11,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast import _numbers as numbers
-from holdfast._network import Network
+from holdfast._network import Bools, Network
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import differs
@@ -123,7 +122,7 @@ def promise_of(
     method: Figures,
     radii: Radii,
     calibrated: Calibrated | None,
-    needed: NDArray[np.bool_],
+    needed: Bools,
     outcome: str | None = None,
     refits: Refits | None = None,
 ) -> tuple[str, ...]:
@@ -208,9 +207,7 @@ def promise_of(
     return tuple(sentences)
 
 
-def limits_of(
-    recourse: Recourse, method: Figures, radii: Radii, needed: NDArray[np.bool_]
-) -> list[str]:
+def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: Bools) -> list[str]:
     """What the guarantee does not say, and what is particular about these figures."""
     changes = recourse.changes
     limits = [] if changes is None else _limits_of_changes(changes)
