@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from holdfast import checker
-from holdfast.cli._options import BROKEN, FILE, TrustPickle, command, existing_file
+from holdfast.cli._options import BROKEN, TrustPickle, command, existing_file
 from holdfast.cli._screens import complain, say
 from holdfast.cli._tables import read_schema
 from holdfast.errors import FileFormatError
@@ -37,10 +37,8 @@ def check(
     ],
     model: Annotated[
         Path,
-        Option(
-            "--model",
-            help="The model that they are about: .npz, .json (parameters), .onnx, .skops, ...",
-            **FILE,
+        existing_file(
+            "The model that they are about: .npz, .json (parameters), .onnx, .skops, ..."
         ),
     ],
     space: Annotated[

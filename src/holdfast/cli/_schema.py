@@ -32,9 +32,7 @@ from holdfast.importers import Model
 @command
 def schema(
     data: DataFile,
-    out: Annotated[
-        Path, Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")
-    ],
+    out: Annotated[Path, "Where the schema goes, as JSON: edit it, and give it to --schema."],
     limits: Constraints,
     reading: Reading,
     *,

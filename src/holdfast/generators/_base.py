@@ -286,3 +286,17 @@ class Generator(ABC):
             )
         more = self.raise_by * step * (1.0 + step / 20.0)
         return replace(self, **{self.raises: getattr(self, self.raises) + more})  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class ByMargin(Generator):
+    """A generator for today's model that can be asked for more margin than none."""
+
+    uses_changes = False
+    raises = "margin"
+
+    margin: float = 0.0
+    raise_by: float = 0.1
+
+    def __post_init__(self) -> None:
+        self.check_numbers(positive=["raise_by"], non_negative=["margin"])

@@ -7,6 +7,7 @@ that may only rise counts only what it rises by.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from holdfast._given import given_array
 from holdfast._network import Bools, Floats, Ints
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction, Feature, FeatureSpace
-from holdfast.generators._base import Generator
+from holdfast.generators._base import Generator, Task
 from holdfast.generators._memory import remembered
 
 # A tree looks at a few candidates only, unless there are so many columns that most are about as far away.
@@ -268,8 +269,25 @@ def check_candidates(candidates: Any) -> Any:
 
 
 def accepted_candidates(
-    points: Floats, space: FeatureSpace, network: Classifier, target: int
-) -> Candidates:
-    """Those that today's network gives the target class."""
-    accepted = network.predict_index(points) == target
-    return Candidates.of(points, space).where(accepted)
+    table: Any, space: FeatureSpace, classifier: Classifier, targets: Iterable[int]
+) -> dict[int, Candidates]:
+    """For each target the candidates that today's model gives this class."""
+    every = Candidates.of(read_candidates(table, space, classifier), space)
+    classes = classifier.predict_index(every.table)
+    return {target: every.where(classes == target) for target in targets}
+
+
+@dataclass(frozen=True, eq=False)
+class FromTable(Generator):
+    """A generator that goes by other people's rows; its table is its own, which nobody else can change."""
+
+    candidates: Any
+
+    def __post_init__(self) -> None:
+        if self.candidates is not None:
+            object.__setattr__(self, "candidates", check_candidates(self.candidates))
+
+    def accepted(self, task: Task) -> dict[int, Candidates]:
+        """For each target of a task the candidates that today's model gives this class."""
+        targets = np.unique(task.targets).tolist()
+        return accepted_candidates(self.candidates, task.space, task.classifier, targets)

@@ -5,20 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from holdfast._deadline import Deadline
 from holdfast._network import Bools, Floats, Ints
 from holdfast._progress import no_bar
-from holdfast.generators._base import Generator, Proposals, Task
-from holdfast.generators._candidates import (
-    Candidates,
-    accepted_candidates,
-    check_candidates,
-    read_candidates,
-)
+from holdfast.generators._base import Proposals, Task
+from holdfast.generators._candidates import Candidates, FromTable
 from holdfast.generators._gradient import halved
 from holdfast.generators._likelihood import Odds
 from holdfast.generators._nearest import why_none
@@ -35,7 +29,7 @@ _ROWS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class RBR(Generator):
+class RBR(FromTable):
     """Robust Bayesian recourse: a point that would be favourable also if the data had come out a little differently.
 
     Samples around the nearest boundary point, labelled by the model, are the centres of Gaussian kernels. The odds
@@ -85,7 +79,6 @@ class RBR(Generator):
     paper = "Nguyen, Bui, Nguyen, Yue and Nguyen 2022, Robust Bayesian recourse"
     uses_changes = False
 
-    candidates: Any
     samples: int = 200
     radius: float = 0.2
     sigma: float = 0.2
@@ -95,7 +88,7 @@ class RBR(Generator):
     steps: int = 100
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", check_candidates(self.candidates))
+        super().__post_init__()
         self.check_numbers(
             positive=["radius", "sigma", "delta_plus"],
             non_negative=["epsilon_unfavourable", "epsilon_favourable"],
@@ -104,15 +97,13 @@ class RBR(Generator):
 
     def propose(self, task: Task) -> Proposals:
         """The least worst odds near each row."""
-        points = read_candidates(self.candidates, task.space, task.network)
         proposals = task.nothing()
-        for target in np.unique(task.targets).tolist():
+        for target, candidates in self.accepted(task).items():
             rows = np.flatnonzero(task.targets == target)
-            candidates = accepted_candidates(points, task.space, task.network, target)
             nearest = walk(
                 replace(task, advance=no_bar), rows, candidates, task.deadline(rows.size)
             )
-            proposals.fill(rows, nearest, why_none(task, len(points), len(candidates), target))
+            proposals.fill(rows, nearest, why_none(task, target, candidates))
             task.advance(rows.size - len(nearest))
             served = np.array(sorted(nearest), dtype=np.intp)
             for part in (served[start : start + _ROWS] for start in range(0, served.size, _ROWS)):
