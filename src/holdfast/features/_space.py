@@ -681,17 +681,11 @@ class FeatureSpace(Shown):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureSpace:
         """What `to_dict` wrote."""
-        if (
-            not isinstance(data, Mapping)
-            or data.get("format") != FORMAT
-            or data.get("version") != VERSION
-        ):
-            came = (
-                f"{data.get('format')} version {data.get('version')}"
-                if isinstance(data, Mapping)
-                else repr(data)
-            )
-            raise FileFormatError(f"expected {FORMAT} version {VERSION}, got {came}")
+        came = repr(data)
+        if isinstance(data, Mapping):
+            came = f"{data.get('format')} version {data.get('version')}"
+        if came != (expected := f"{FORMAT} version {VERSION}"):
+            raise FileFormatError(f"expected {expected}, got {came}")
         try:
             features = tuple(feature_from_dict(entry) for entry in data["features"])
             return cls(features, parse_rules(data["rules"]), Notes.from_list(data.get("notes", ())))

@@ -249,6 +249,11 @@ class Recourse(Shown):
         return self.space.rows(self.factuals)
 
     @cached_property
+    def answers(self) -> Floats:
+        """The counterfactuals of the rows with an answer, a number for each column."""
+        return self.space.numbers(self.counterfactuals.iloc[self.answered])
+
+    @cached_property
     def moves(self) -> list[Move]:
         """The columns that someone is told to change, the most often changed first."""
         return moves(self)
@@ -281,7 +286,7 @@ class Recourse(Shown):
     @property
     def robust(self) -> Bools:
         """Which rows have an answer that every model in Δ accepts."""
-        return np.array([verdict is Verdict.ROBUST for verdict in self.verdict], dtype=np.bool_)
+        return np.asarray(self.verdict == Verdict.ROBUST)
 
     def describe(self, row: int) -> str:
         """What the person in this row (counted from 0) has to do, or why there is no answer.

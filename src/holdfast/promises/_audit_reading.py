@@ -17,8 +17,6 @@ from holdfast.generators._reading import find_space, own_columns
 from holdfast.importers import Model
 from holdfast.verify._inputs import check_reading, variable_places
 
-Mask = Bools
-
 
 def reading_of(
     loaded: Model,
@@ -73,7 +71,7 @@ def reading_of(
     return promised
 
 
-def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> Mask:
+def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> Bools:
     """Which rows have a value that the space can encode in every column."""
     readable = np.ones(len(frame), dtype=np.bool_)
     for feature in space.features:
@@ -97,7 +95,7 @@ def _can_read(feature: Feature, value: Any) -> bool:
     return True
 
 
-def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) -> Mask:
+def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) -> Bools:
     """Which rows the model's own preprocessing takes: a category that it refuses must not take the others along.
 
     Rows with the same labels are taken or refused together, so that one of each is tried.

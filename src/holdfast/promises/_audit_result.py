@@ -53,6 +53,10 @@ STATUSES = tuple(Status)
 CERTAIN, KEPT, BROKEN, UNREADABLE, ERASED = range(5)
 
 
+def _listed(totals: dict[Status, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in totals.items() if count) or "none"
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """The promises made under the same terms, and how the new model compares with the model of that day.
@@ -85,10 +89,7 @@ class Group:
     margin_error: float = 0.0
 
     def __repr__(self) -> str:
-        found = ", ".join(
-            f"{count} {status.name}" for status, count in self.totals.items() if count
-        )
-        return f"Group({self.terms!r}, distance {self.distance:.4g}: {found or 'none'})"
+        return f"Group({self.terms!r}, distance {self.distance:.4g}: {_listed(self.totals)})"
 
     def to_dict(self) -> dict[str, Any]:
         """The group as plain JSON-able data."""
@@ -255,10 +256,7 @@ class Audit(Shown):
         }
 
     def __repr__(self) -> str:
-        found = ", ".join(
-            f"{count} {status.name}" for status, count in self.totals.items() if count
-        )
-        return f"Audit({len(self)} promises: {found or 'none'})"
+        return f"Audit({len(self)} promises: {_listed(self.totals)})"
 
     @property
     def words(self) -> str:

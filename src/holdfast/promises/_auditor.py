@@ -83,19 +83,18 @@ class Judged(NamedTuple):
     left: Floats
 
 
+@dataclass
 class Auditor:
     """The new model before the promises made under the same terms, which lie in the pages with these (first, size)."""
 
-    def __init__(
-        self, newcomer: Newcomer, terms: Terms, ledger: Ledger, spans: NDArray[np.int64], batch: int
-    ) -> None:
-        self.newcomer, self.terms, self.ledger, self.spans, self.batch = (
-            newcomer,
-            terms,
-            ledger,
-            spans,
-            batch,
-        )
+    newcomer: Newcomer
+    terms: Terms
+    ledger: Ledger
+    spans: NDArray[np.int64]
+    batch: int
+
+    def __post_init__(self) -> None:
+        newcomer, terms = self.newcomer, self.terms
         self.space = self._reading()
         self.same = self.space is not None and same_encoding(terms.space, self.space)
         folded = None
@@ -104,7 +103,7 @@ class Auditor:
                 terms.space,
                 self.space,
                 newcomer.loaded.network,
-                reach_of(ledger.file, terms, spans),
+                reach_of(self.ledger.file, terms, self.spans),
             )
         self.comparison = compare(
             terms, newcomer.loaded.classifier, newcomer.threshold, self.space, folded

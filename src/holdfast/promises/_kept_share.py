@@ -34,8 +34,6 @@ from holdfast.importers._thresholds import HALF
 from holdfast.promises._ledger import Ledger
 from holdfast.verify import certify
 
-Mask = Bools
-
 
 @dataclass(frozen=True, eq=False)
 class KeptShare:
@@ -169,7 +167,7 @@ def _parts(promises: Recourse | Ledger) -> Iterator[_Part]:
         yield _Part(batch.counterfactuals, batch.targets, known, batch.terms.space, threshold)
 
 
-def _holding(model: Any, part: _Part, changes: Changes | None) -> Mask:
+def _holding(model: Any, part: _Part, changes: Changes | None) -> Bools:
     """Which promises hold around a model; without changes, which it accepts."""
     loaded = load_model(model, part.threshold)
     rows, space = part.rows, None if loaded.preprocess is not None else part.space

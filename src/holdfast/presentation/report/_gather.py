@@ -141,27 +141,24 @@ def gather(
         if feature.name in moved or feature.name not in space.protected
     ]
     columns = {feature.name: _column(space, feature) for feature in shown}
-    free = (
-        one.name
+    unmoved = (
+        Moves(columns[one.name], 0)
         for one in shown
         if one.name not in moved and one.direction is not Direction.IMMUTABLE
     )
-    unmoved = (Moves(columns[name], 0) for name in free)
     kept, refits = _refits(recourse, retrained)
     proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
     people = people_of(
         recourse,
         shown,
-        keys=names,
-        radii=measured.lower,
-        counters=counters,
-        against=counted(recourse, shown, accepted),
-        others=other_ways(recourse, compared, alternatives)
-        if compared or alternatives is not None
-        else [()] * n,
-        certificates=proofs,
-        letters=[""] * n if letters is None else letter_links(letters, page, names),
-        kept=kept,
+        names,
+        measured.lower,
+        counters,
+        counted(recourse, shown, accepted),
+        other_ways(recourse, compared, alternatives),
+        proofs,
+        [""] * n if letters is None else letter_links(letters, page, names),
+        kept,
     )
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
@@ -180,7 +177,7 @@ def gather(
         facts=facts_of(
             recourse, name or _UNRECORDED, when, outcome, cost, certificates=proofs, ledger=ledger
         ),
-        promise=promise_of(recourse, method, measured, known, needed, outcome, refits),
+        promise=tuple(promise_of(recourse, method, measured, known, needed, outcome, refits)),
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
         methods=methods,
@@ -205,7 +202,7 @@ def _counters(
     recourse: Recourse, radii: Radii, wanted: bool | int, progress: bool | None
 ) -> tuple[dict[int, CounterModel], list[str]]:
     """The counter-models of the most fragile people, and what is to be said about the others."""
-    rows = np.flatnonzero(recourse.found)
+    rows = recourse.answered
     most = rows.size if wanted is True else whole_number(int(wanted), "counter_models", least=0)
     # Where no radius is known, whoever a model in Δ breaks comes first.
     fragility = np.where(np.isnan(radii.upper[rows]), recourse.robust[rows], radii.upper[rows])
