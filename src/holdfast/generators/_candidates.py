@@ -284,8 +284,7 @@ class FromTable(Generator):
     candidates: Any
 
     def __post_init__(self) -> None:
-        if self.candidates is not None:
-            object.__setattr__(self, "candidates", check_candidates(self.candidates))
+        object.__setattr__(self, "candidates", check_candidates(self.candidates))
 
     def accepted(self, task: Task) -> dict[int, Candidates]:
         """For each target of a task the candidates that today's model gives this class."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,7 +78,7 @@ def moves(recourse: Recourse) -> list[Move]:
         for i, feature in enumerate(recourse.space.features)
         if differs(before[:, i], after[:, i]).any()
     ]
-    return sorted(found, key=lambda move: -move.changed)
+    return sorted(found, key=attrgetter("changed"), reverse=True)
 
 
 def change_table(recourse: Recourse, n: int) -> pd.DataFrame:

@@ -75,7 +75,8 @@ class PROTO(FromTable):
     raise_by: float = 0.1
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        if self.candidates is not None:
+            super().__post_init__()
         self.check_numbers(
             positive=["raise_by"], non_negative=["kappa", "beta", "theta"], counts=["neighbours"]
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def against(recourse: Recourse, rows: Ints, accepted: Any = None) -> list[list[A
                 recourse, own.take(places), numbers, targets[places], within_reach
             ):
                 counted[places[place]].append(one)
-    return [sorted(mine, key=lambda one: -one.margin) for mine in counted]
+    return [sorted(mine, key=attrgetter("margin"), reverse=True) for mine in counted]
 
 
 def _won(
@@ -129,10 +130,7 @@ def _won(
         moved = np.flatnonzero(differs(numbers[:, i], own.numbers[:, i]))
         if feature.name in space.protected or not moved.size:
             continue
-        points, columns = (
-            own.points[moved],
-            [*feature.variables, *(flag[0] for flag in feature.flags)],
-        )
+        points, columns = own.points[moved], feature.places
         points[:, columns] = there[moved][:, columns]
         won = least_margins(recourse.classifier, targets[moved], points) - today[moved]
         for place, margin in zip(moved.tolist(), won.tolist(), strict=True):

@@ -116,14 +116,12 @@ def counted(
     recourse: Recourse, shown: Sequence[Feature], accepted: pd.DataFrame | None
 ) -> list[tuple[Counted, ...]]:
     """What counts most against each person, by the place of its column among those that are shown."""
-    space = recourse.space
-    places = {feature.name: place for place, feature in enumerate(shown)}
     result = []
     for mine in against(recourse, np.arange(len(recourse)), accepted):
         told = []
         for one in mine[:_MOST_REASONS]:
-            (usual,) = values_of(space, one.feature, np.array([one.usual]))
-            told.append(Counted(places[one.feature.name], usual, one.margin, one.within_reach))
+            (usual,) = values_of(recourse.space, one.feature, np.array([one.usual]))
+            told.append(Counted(shown.index(one.feature), usual, one.margin, one.within_reach))
         result.append(tuple(told))
     return result
 

@@ -23,7 +23,6 @@ from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction, Feature, FeatureSpace
 from holdfast.generators import ReasonKind, Recourse
-from holdfast.generators._moves import Move
 from holdfast.generators._radii import Radii, least_radius, radii_of
 from holdfast.metrics._rows import valid_rows
 from holdfast.presentation.pictures._certified import survival
@@ -141,11 +140,16 @@ def gather(
         if feature.name in moved or feature.name not in space.protected
     ]
     columns = {feature.name: _column(space, feature) for feature in shown}
-    unmoved = (
+    told = []
+    for move in moves:
+        middle, low, high = finite([move.median, move.low, move.high])
+        counts = (move.changed, move.up, move.down)
+        told.append(Moves(columns[move.feature.name], *counts, middle, low, high, move.swaps))
+    told += [
         Moves(columns[one.name], 0)
         for one in shown
         if one.name not in moved and one.direction is not Direction.IMMUTABLE
-    )
+    ]
     kept, refits = _refits(recourse, retrained)
     proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
     people = people_of(
@@ -155,7 +159,9 @@ def gather(
         measured.lower,
         counters,
         counted(recourse, shown, accepted),
-        other_ways(recourse, compared, alternatives),
+        other_ways(recourse, compared, alternatives)
+        if compared or alternatives is not None
+        else [()] * n,
         proofs,
         [""] * n if letters is None else letter_links(letters, page, names),
         kept,
@@ -182,7 +188,7 @@ def gather(
         calibrated=known,
         methods=methods,
         columns=tuple(columns.values()),
-        moves=(*(_moves(columns[move.feature.name], move) for move in moves), *unmoved),
+        moves=tuple(told),
         slices=slices,
         missing=_missing(recourse),
         people=people,
@@ -237,12 +243,6 @@ def _column(space: FeatureSpace, feature: Feature) -> Column:
     return Column(
         str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why
     )
-
-
-def _moves(column: Column, move: Move) -> Moves:
-    """What the advice does with a column, with None where a number says nothing."""
-    middle, low, high = finite([move.median, move.low, move.high])
-    return Moves(column, move.changed, move.up, move.down, middle, low, high, move.swaps)
 
 
 def _missing(recourse: Recourse) -> tuple[Missing, ...]:
