@@ -9,7 +9,7 @@ over the same inputs, are written once: counter-models pick their first layer fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,10 +96,11 @@ class RecourseProgram:
         if self.limits.max_changed is not None:
             fixed |= ~self._moved(point)
         lower[self.columns[fixed]] = upper[self.columns[fixed]] = point[fixed]
-        rows = np.array([row for one in self._written for row in one.rows], dtype=np.intp)
-        sizes = np.concatenate([one.size for one in self._written])
-        values = self.relaxation.push(lower, upper, rows, extra * sizes)
-        return None if values is None else values[self.columns]
+        asked = self.program.row_lower.copy()
+        for one in self._written:
+            asked[one.rows] += extra * one.size
+        solution = Relaxation(replace(self.program, row_lower=asked)).run(lower, upper)
+        return None if solution is None else solution[0][self.columns]
 
     def _accept(self, acceptor: Acceptor) -> None:
         """Write the acceptor's neurons and its margins.
