@@ -345,14 +345,12 @@ def linear_radius(
         lower = low / (wide + _LEAST) * (1.0 - 8.0 * _UNIT) - _LEAST
         upper = high / narrow * (1.0 + 8.0 * _UNIT) + _LEAST
     # A point at the origin of a model whose biases stay does not feel any change.
-    lower = np.clip(np.where((wide == 0.0) & (low > 0.0), np.inf, lower), 0.0, None)
-    lower = np.where(
-        np.isinf(lower) & (wide > 0.0),
-        np.finfo(float).max,
-        np.nan_to_num(lower, nan=0.0, posinf=np.inf),
+    still = (read == 0.0).all(axis=1, keepdims=True)
+    lower = np.where(still & (low > 0.0), np.inf, np.clip(lower, 0.0, np.finfo(float).max))
+    upper = np.where(high < 0.0, 0.0, np.where(narrow > 0.0, upper, np.inf))
+    return np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(
+        upper, nan=np.inf, posinf=np.inf
     )
-    upper = np.where(high < 0.0, 0.0, np.nan_to_num(upper, nan=np.inf, posinf=np.inf))
-    return lower, np.where(narrow > 0.0, upper, np.where(high < 0.0, 0.0, np.inf))
 
 
 # One change, or several to choose from: for each layer (changes, out, in + 1), the bias last.
@@ -535,8 +533,8 @@ class _ShiftSearch:
 
     def values(self, shifts: Floats) -> Floats:
         """v(s), neurons on the last axis."""
-        preactivations = self.centre + self.reach * shifts
-        return np.maximum(preactivations, 0.0) if self.rectified else preactivations
+        read = np.asarray(self.centre + self.reach * shifts)
+        return np.maximum(read, 0.0) if self.rectified else read
 
     def bound(
         self, low: Floats, high: Floats, prices: Floats, near: Floats
@@ -634,7 +632,7 @@ def _cut(descent: _Descent, rounds: int, goal: float) -> float:
 
     def bound(most: Floats) -> Floats:
         points = np.broadcast_to(x, (most.shape[0], x.size))
-        return _least(descent.network, ball, points, most, [descent.margin])[:, 0]
+        return np.asarray(_least(descent.network, ball, points, most, [descent.margin])[:, 0])
 
     # Of each part of the ball the least and the most that the layers move.
     parts = np.stack([np.zeros_like(radii), radii])[None]

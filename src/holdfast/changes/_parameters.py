@@ -16,10 +16,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._given import given_number
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Mask, Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes, check_policy
 from holdfast.errors import InvalidInputError
@@ -401,7 +400,7 @@ def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
     return moved
 
 
-def _near(a: Floats, b: Floats, radius: Radius) -> NDArray[np.bool_]:
+def _near(a: Floats, b: Floats, radius: Radius) -> Mask:
     """-down <= a - b <= up in exact arithmetic, by an error-free subtraction: a - b = difference + error."""
     down, up = down_up(radius, np.ndim(b))
     difference = a - b

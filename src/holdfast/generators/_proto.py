@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Indices
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._candidates import (
     Candidates,
@@ -18,7 +18,6 @@ from holdfast.generators._candidates import (
 )
 from holdfast.generators._gradient import Aim, hinge_loss
 from holdfast.generators._polish import answer_by_descent
-from holdfast.verify._margins import Rows
 
 # The hinge's kink is rounded off over this many logits.
 _WIDTH = 0.5
@@ -129,13 +128,13 @@ class NearPrototype(Aim):
     prototypes: Floats = field(kw_only=True)
     pull: Floats = field(kw_only=True)
 
-    def price(self, points: Floats, rows: Rows) -> Floats:
+    def price(self, points: Floats, rows: Indices) -> Floats:
         """beta ||x' - x||_1 + ||x' - x||_2^2 + theta ||x' - proto||_2^2."""
         squared = (points - self.task.factuals[rows]) ** 2 @ self.squares
         pulled = self.pull[rows] * ((points - self.prototypes[rows]) ** 2).sum(axis=1)
         return np.asarray(super().price(points, rows) + squared + pulled)
 
-    def smooth_slopes(self, points: Floats, rows: Rows) -> Floats:
+    def smooth_slopes(self, points: Floats, rows: Indices) -> Floats:
         """The gradient of the two squares."""
         back = self.squares * (points - self.task.factuals[rows])
         return np.asarray(2.0 * (back + self.pull[rows, None] * (points - self.prototypes[rows])))

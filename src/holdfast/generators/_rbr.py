@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Floats, Indices, Mask
 from holdfast._progress import no_bar
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._candidates import (
@@ -24,7 +23,6 @@ from holdfast.generators._gradient import halved
 from holdfast.generators._likelihood import Odds
 from holdfast.generators._nearest import why_none
 from holdfast.generators._walk import walk
-from holdfast.verify._margins import Rows
 
 # The way to each of so many neighbours is looked at for the nearest point of the boundary.
 _NEIGHBOURS = 200
@@ -133,7 +131,7 @@ class _OddsDescent:
     """Projected gradient steps for some rows at once; all points are moves from where the people are."""
 
     def __init__(
-        self, settings: RBR, task: Task, rows: Rows, candidates: Candidates, neighbours: Floats
+        self, settings: RBR, task: Task, rows: Indices, candidates: Candidates, neighbours: Floats
     ) -> None:
         self.settings, self.task, self.rows = settings, task, rows
         self.own, self.weights = task.factuals[rows], task.space.weights
@@ -166,7 +164,7 @@ class _OddsDescent:
             self._keep_best(left, self.neighbours[left], reach, deadline)
         return self.best
 
-    def _keep_best(self, people: Rows, start: Floats, reach: Floats, deadline: Deadline) -> None:
+    def _keep_best(self, people: Indices, start: Floats, reach: Floats, deadline: Deadline) -> None:
         """For each person the iterate with the least odds that obeys the constraints and has the class."""
         iterates = [self.neighbours[people], *self._iterates(people, start, reach, deadline)]
         people, reach = np.tile(people, len(iterates)), np.tile(reach, len(iterates))
@@ -179,7 +177,7 @@ class _OddsDescent:
         self.best[served] = points[order[first]]
 
     def _iterates(
-        self, people: Rows, moves: Floats, reach: Floats, deadline: Deadline
+        self, people: Indices, moves: Floats, reach: Floats, deadline: Deadline
     ) -> Iterator[Floats]:
         """Where the gradient of the odds leads to within the ball, step by step."""
         lower, upper = (end[people] for end in self.bounds)
@@ -194,7 +192,7 @@ class _OddsDescent:
             moves = _into_ball(moves - length * slope, lower, upper, self.weights, reach)
         yield moves
 
-    def _worst_odds(self, people: Rows, moves: Floats) -> tuple[Floats, Floats]:
+    def _worst_odds(self, people: Indices, moves: Floats) -> tuple[Floats, Floats]:
         """log of the worst odds at points for these people, and its gradient."""
         beside = moves - self.boundary[people]
         # |y - o|² for all pairs at once; the last column is the person.
@@ -209,7 +207,7 @@ class _OddsDescent:
         towards = slope[:, :-1].sum(axis=1)[:, None] * beside - slope[:, :-1] @ self.offsets
         return value, towards + slope[:, -1:] * moves
 
-    def _has_class(self, moves: Floats, people: Rows) -> NDArray[np.bool_]:
+    def _has_class(self, moves: Floats, people: Indices) -> Mask:
         """Which moves take these people to their target class."""
         classes = self.task.network.predict_index(self.own[people] + moves)
         return np.asarray(classes == self.task.targets[self.rows[people]])

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Indices, Mask
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._admissible import possible_codes, reach
@@ -69,9 +68,9 @@ class Domain:
     step: Floats
     grids: dict[int, Places]
     weights: Floats
-    groups: tuple[NDArray[np.intp], ...]
-    partial_groups: tuple[NDArray[np.intp], ...]
-    features: tuple[NDArray[np.intp], ...]
+    groups: tuple[Indices, ...]
+    partial_groups: tuple[Indices, ...]
+    features: tuple[Indices, ...]
     rule_matrix: Floats
     rule_bounds: Floats
     rule_sizes: Floats
@@ -84,8 +83,8 @@ class Domain:
         lower, upper = np.concatenate(space.bounds_for(person))
         low, high, step = factual.copy(), factual.copy(), np.zeros_like(factual)
         grids: dict[int, Places] = {}
-        features: list[NDArray[np.intp]] = []
-        groups: tuple[list[NDArray[np.intp]], ...] = ([], [])
+        features: list[Indices] = []
+        groups: tuple[list[Indices], ...] = ([], [])
         for i, feature in enumerate(space.features):
             variables = np.array(feature.variables, dtype=np.intp)
             features.append(variables)
@@ -153,7 +152,7 @@ class Domain:
         )
 
     @property
-    def detached(self) -> NDArray[np.bool_]:
+    def detached(self) -> Mask:
         """Variables whose own value is out of the range that a change could lead to."""
         return np.asarray((self.own < self.low) | (self.own > self.high))
 

@@ -36,7 +36,8 @@ _BITS = (16, 48, 80)
 # Where a margin is exactly 0 only the fractions themselves will do, if they are short.
 _SHORT, _LONGEST = 4096, 2**4096
 
-
+# A certificate, a part of one, a network: objects of JSON.
+Document = dict[str, Any]
 _Branch = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
@@ -55,7 +56,7 @@ def _checker_model(network: Network, _: str) -> checker.PlainModel:
     return checker.PlainModel.read(parameters(network))
 
 
-def parameters(network: Network) -> dict[str, Any]:
+def parameters(network: Network) -> Document:
     """A network as an object of JSON."""
     return {
         "format": "holdfast-network",
@@ -84,9 +85,7 @@ class Exact:
         self.question = checker.Question(model, read, x.tolist(), target)
         self.visited = 0
 
-    def settle(
-        self, deadline: Deadline, max_cases: int = MAX_CASES
-    ) -> dict[str, Any] | Floats | None:
+    def settle(self, deadline: Deadline, max_cases: int = MAX_CASES) -> Document | Floats | None:
         """The part of a certificate that proves the margin, or the sides of a counter-model.
 
         Neither where no counter-model can be represented, or time is up.
@@ -104,7 +103,7 @@ class Exact:
             return broken
         return self._by_cases(deadline, max_cases)
 
-    def proof(self, branches: list[_Branch], max_cases: int) -> dict[str, Any]:
+    def proof(self, branches: list[_Branch], max_cases: int) -> Document:
         """The part of a certificate for a margin that is proven: by closed branches of a search, if there are any."""
         for method in ("interval", "ball")[: 1 + (self.changes.norm in (1.0, 2.0))]:
             part = self._with_bound(method=method)
@@ -122,7 +121,7 @@ class Exact:
             )
         return proven
 
-    def _with_bound(self, **part: Any) -> dict[str, Any] | None:
+    def _with_bound(self, **part: Any) -> Document | None:
         """A part with what it proves, if that is enough."""
         part = {"rival": self.rival, **part}
         bound = self.question.bound(part)
@@ -131,13 +130,13 @@ class Exact:
 
     def _by_cases(
         self, deadline: Deadline, max_cases: int, branches: list[_Branch] | None = None
-    ) -> dict[str, Any] | Floats | None:
+    ) -> Document | Floats | None:
         tree = self._tree(self.question.ranges, {}, deadline, max_cases, branches or [])
         return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
 
     def leaf(
         self, case: checker.Ranges, lower: NDArray[Any], upper: NDArray[Any]
-    ) -> dict[str, Any] | None:
+    ) -> Document | None:
         """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
         rows, cuts = self.question.margin(self.rival), np.cumsum(self.network.hidden[1:])[:-1]
         below, above = (np.split(part.astype(np.float64), cuts) for part in (lower, upper))
@@ -159,7 +158,7 @@ class Exact:
         deadline: Deadline,
         max_cases: int,
         branches: list[_Branch],
-    ) -> dict[str, Any] | Floats | None:
+    ) -> Document | Floats | None:
         """The tree that proves a case, the sides that break the margin, or None.
 
         Closed branches of a search say where to split; below them, or without them, programs do.
@@ -181,7 +180,7 @@ class Exact:
         if not bottom < 0 < top:
             # In whole numbers the range is a hair narrower, and only one of the cases is left.
             return self._tree(case, decided, deadline, max_cases, halves[bottom >= 0])
-        node: dict[str, Any] = {"split": [i, j]}
+        node: Document = {"split": [i, j]}
         ends = ("below", -1, (bottom, 0)), ("above", 1, (0, top))
         for (name, side, range_), half in zip(ends, halves, strict=True):
             cut = [list(layer) for layer in case]
@@ -210,7 +209,7 @@ class Exact:
 
     def proposed(
         self, case: checker.Ranges, decided: dict[tuple[int, int], int]
-    ) -> dict[str, Any] | Floats | tuple[int, int] | None:
+    ) -> Document | Floats | tuple[int, int] | None:
         """What a program makes of a case: the leaf that proves it, sides that break the margin, or where to split."""
         one = 1 << self.question.fine
         ranges = [np.array([(bottom / one, top / one) for bottom, top in layer]) for layer in case]
