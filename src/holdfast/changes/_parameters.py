@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from holdfast._given import given_number
-from holdfast._network import Floats, Mask, Network
+from holdfast._network import Bools, Floats, Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes, check_policy
 from holdfast.errors import InvalidInputError
@@ -400,7 +400,7 @@ def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
     return moved
 
 
-def _near(a: Floats, b: Floats, radius: Radius) -> Mask:
+def _near(a: Floats, b: Floats, radius: Radius) -> Bools:
     """-down <= a - b <= up in exact arithmetic, by an error-free subtraction: a - b = difference + error."""
     down, up = down_up(radius, np.ndim(b))
     difference = a - b

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import Floats, Mask, Network
+from holdfast._network import Bools, Floats, Network
 from holdfast.bounds import _balls as balls
 from holdfast.importers._model import as_network
 from holdfast.milp._acceptor import Acceptor
@@ -38,11 +38,11 @@ class Judge(ABC):
     demand: float = field(default=0.0, kw_only=True)
 
     @abstractmethod
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Mask:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points pass, proven."""
 
     @abstractmethod
-    def clears(self, points: Floats) -> Mask:
+    def clears(self, points: Floats) -> Bools:
         """Which points may well pass, and not so near the edge that proof needs fractions."""
 
     @abstractmethod
@@ -100,15 +100,15 @@ class Today(Judge):
 
     who = "today's model"
 
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Mask:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points have the class and the margin."""
         return self._exceeds(points, np.zeros(points.shape[0]))
 
-    def clears(self, points: Floats) -> Mask:
+    def clears(self, points: Floats) -> Bools:
         """The same by more than rounding could undo."""
         return self._exceeds(points, rounding_of_margins(self.network, points))
 
-    def _exceeds(self, points: Floats, spare: Floats) -> Mask:
+    def _exceeds(self, points: Floats, spare: Floats) -> Bools:
         fine = self.network.predict_index(points) == self.target
         return np.asarray(
             fine & (least_margins(self.network, self.target, points) - self.demand >= spare)
@@ -136,14 +136,14 @@ class EveryModel(Judge):
 
     decider: Any
 
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Mask:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points are proven to hold."""
         if deadline.over:
             return np.zeros(points.shape[0], dtype=np.bool_)
         outcome = self.decider.settle(points, self.target, deadline=deadline, keep=False)
         return np.asarray(outcome.verdict == ROBUST)
 
-    def clears(self, points: Floats) -> Mask:
+    def clears(self, points: Floats) -> Bools:
         """Which points hold without the need of fractions."""
         return np.asarray(self.decider.worst(points, self.target)[0] > 0.0)
 
@@ -159,7 +159,7 @@ class EveryNetwork(EveryModel):
 
     decider: Engine
 
-    def clears(self, points: Floats) -> Mask:
+    def clears(self, points: Floats) -> Bools:
         """Which points keep a margin under best responses."""
         if self.decider.ball or not self.network.hidden:
             still = np.zeros(points.shape[1])

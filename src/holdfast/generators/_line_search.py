@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats, Indices
-from holdfast.features._kinds import Kind
+from holdfast._network import Floats, Ints
+from holdfast.features import Kind
 from holdfast.generators._base import Task
 
 # The paper walks in steps of 0.05; what lies between the last good and the next step is then looked at ever closer.
@@ -20,7 +20,7 @@ _CLOSER = 8
 _ROUNDS = 5
 
 
-def line_search(task: Task, rows: Indices, points: Floats, deadline: Deadline) -> Floats:
+def line_search(task: Task, rows: Ints, points: Floats, deadline: Deadline) -> Floats:
     """For accepted points of these rows, accepted points that cost no more.
 
     Parameters
@@ -67,12 +67,12 @@ def line_search(task: Task, rows: Indices, points: Floats, deadline: Deadline) -
 
 def _offer(
     task: Task,
-    rows: Indices,
+    rows: Ints,
     best: Floats,
-    places: Indices,
+    places: Ints,
     trials: Floats,
     deadline: Deadline,
-) -> Indices:
+) -> Ints:
     """For each place the cheapest of its trials that is allowed, accepted and cheaper; which of them were taken."""
     if deadline.over or not places.size:
         return np.empty(0, dtype=np.intp)

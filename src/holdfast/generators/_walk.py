@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats, Indices, Mask
+from holdfast._network import Bools, Floats, Ints
 from holdfast.generators._base import Task
 from holdfast.generators._candidates import Candidates
 
@@ -23,12 +23,12 @@ _PAIRS = 8_192
 
 # Of the points that today's model accepts for these rows, those that are accepted for good. The last argument says for
 # each point where those of its row begin; what comes after a row's first such point need not be asked.
-Test = Callable[[Task, Mask, Indices, Floats, Indices], Mask]
+Test = Callable[[Task, Bools, Ints, Floats, Ints], Bools]
 
 
 def walk(
     task: Task,
-    rows: Indices,
+    rows: Ints,
     candidates: Candidates,
     deadline: Deadline,
     *,
@@ -52,7 +52,7 @@ def walk(
     found: dict[int, Floats] = {}
     left, late = dict.fromkeys(rows.tolist(), skip), rows
     met, meet, seen = 0, min(_FIRST + skip, len(candidates)), 0
-    kept: dict[int, Indices] = {}
+    kept: dict[int, Ints] = {}
     ahead = 0 if test is None or candidates.by_tree else _KEPT
     while late.size and met < meet and not (met and deadline.over):
         seen += late.size * (meet - met)
@@ -88,7 +88,7 @@ def walk(
 def _meet(
     task: Task,
     candidates: Candidates,
-    orders: dict[int, Indices],
+    orders: dict[int, Ints],
     left: dict[int, int],
     test: Test | None,
     found: dict[int, Floats],
@@ -113,12 +113,12 @@ def _meet(
 
 def robust_until_first(
     task: Task,
-    fine: Mask,
-    rows: Indices,
+    fine: Bools,
+    rows: Ints,
     points: Floats,
-    begin: Indices,
+    begin: Ints,
     deadline: Deadline,
-) -> Mask:
+) -> Bools:
     """Which of the fine points are Δ-robust, for each row at least up to its first: what comes after it is not asked.
 
     Interval bounds prove some at once; only what a person meets before the first of these needs the exact test.
@@ -131,7 +131,7 @@ def robust_until_first(
     )
 
 
-def for_the_first_time(fine: Mask, rows: Indices, points: Floats) -> Mask:
+def for_the_first_time(fine: Bools, rows: Ints, points: Floats) -> Bools:
     """Of the fine points, those that their row has not met before: several candidates often lead to the same one."""
     fine = fine.copy()
     asked = np.flatnonzero(fine)

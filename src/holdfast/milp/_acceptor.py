@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast._network import Floats, Indices, Mask, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast.bounds._layers import margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import down_up
@@ -37,7 +37,7 @@ class Acceptor:
     rectified: tuple[bool, ...]
     rows: Floats
     offsets: Floats
-    absolute: Indices
+    absolute: Ints
 
     @classmethod
     def of(cls, network: Network, target: int, demand: float = 0.0) -> Acceptor:
@@ -112,7 +112,7 @@ class Acceptor:
             values = np.maximum(before[-1], 0.0) if relu else before[-1]
         return before, values @ self.rows.T + self.offsets
 
-    def needed(self) -> list[tuple[Mask, Mask]]:
+    def needed(self) -> list[tuple[Bools, Bools]]:
         """For each layer, which neurons must not be overstated and which not understated, to keep the margins honest.
 
         A neuron that only helps the margins must not be overstated, which is not convex and may need a binary; one

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast._network import Floats, Indices, Mask
+from holdfast._network import Bools, Floats, Ints
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._admissible import possible_codes, reach
@@ -68,9 +68,9 @@ class Domain:
     step: Floats
     grids: dict[int, Places]
     weights: Floats
-    groups: tuple[Indices, ...]
-    partial_groups: tuple[Indices, ...]
-    features: tuple[Indices, ...]
+    groups: tuple[Ints, ...]
+    partial_groups: tuple[Ints, ...]
+    features: tuple[Ints, ...]
     rule_matrix: Floats
     rule_bounds: Floats
     rule_sizes: Floats
@@ -83,8 +83,8 @@ class Domain:
         lower, upper = np.concatenate(space.bounds_for(person))
         low, high, step = factual.copy(), factual.copy(), np.zeros_like(factual)
         grids: dict[int, Places] = {}
-        features: list[Indices] = []
-        groups: tuple[list[Indices], ...] = ([], [])
+        features: list[Ints] = []
+        groups: tuple[list[Ints], ...] = ([], [])
         for i, feature in enumerate(space.features):
             variables = np.array(feature.variables, dtype=np.intp)
             features.append(variables)
@@ -152,7 +152,7 @@ class Domain:
         )
 
     @property
-    def detached(self) -> Mask:
+    def detached(self) -> Bools:
         """Variables whose own value is out of the range that a change could lead to."""
         return np.asarray((self.own < self.low) | (self.own > self.high))
 

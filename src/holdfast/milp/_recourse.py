@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast._network import Floats, Indices, Mask
+from holdfast._network import Bools, Floats, Ints
 from holdfast.milp._acceptor import Acceptor, layer_ranges, rounding
 from holdfast.milp._builder import ProgramBuilder
 from holdfast.milp._domain import Domain
@@ -29,7 +29,7 @@ class _Written:
     """An acceptor in the program: the binaries of each layer (-1 where there is none), and its margins' rows."""
 
     acceptor: Acceptor
-    inactive: list[Indices]
+    inactive: list[Ints]
     rows: list[int]
     size: Floats
 
@@ -65,7 +65,7 @@ class RecourseProgram:
         """A margin that the solver's tolerances could make or break."""
         return NEARLY * max(float(one.size.max()) for one in self._written)
 
-    def fits(self, points: Floats) -> Mask:
+    def fits(self, points: Floats) -> Bools:
         """Which points the acceptors accept, with no more columns changed than may, up to the solver's tolerances."""
         fine = np.ones(points.shape[0], dtype=np.bool_)
         for one in self._written:
@@ -76,7 +76,7 @@ class RecourseProgram:
             fine &= np.sum(changed, axis=0) <= self.limits.max_changed
         return fine
 
-    def _moved(self, points: Floats) -> Mask:
+    def _moved(self, points: Floats) -> Bools:
         """Which variables are off the own values by more than the solver's tolerances."""
         return np.asarray(
             np.abs(points - self.domain.own) > NEARLY * (self.domain.upper - self.domain.lower)
@@ -152,7 +152,7 @@ class RecourseProgram:
 
     def _neuron(
         self,
-        inputs: Indices,
+        inputs: Ints,
         weight: Floats,
         bias: float,
         ends: tuple[float, float],

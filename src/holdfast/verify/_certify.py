@@ -12,7 +12,7 @@ import pandas as pd
 from holdfast._arrays import check_device
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Floats, Indices
+from holdfast._network import Floats, Ints
 from holdfast._progress import progress_bar
 from holdfast._scored import Scored
 from holdfast.changes import Changes
@@ -182,7 +182,7 @@ class Prepared:
 def certify_points(
     decider: Decider,
     points: Floats,
-    targets: Indices,
+    targets: Ints,
     *,
     index: pd.Index | None = None,
     deadline: Deadline = NO_LIMIT,
@@ -206,7 +206,7 @@ def certify_points(
 
 
 def _separate(
-    engine: Engine | ClosedForm, points: Floats, targets: Indices, deadline: Deadline
+    engine: Engine | ClosedForm, points: Floats, targets: Ints, deadline: Deadline
 ) -> Outcome:
     """The paper's test: both logits share the hidden layers, so the two ends need not be reached by one model.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Floats, Mask
+from holdfast._network import Bools, Floats
 from holdfast.bounds._layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
@@ -23,7 +23,7 @@ class OutputBounds:
 
     lower: Floats
     upper: Floats
-    met: Mask
+    met: Bools
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Sound bounds on the probabilities, (n, classes) each: sigmoid for one logit, softmax for several.
