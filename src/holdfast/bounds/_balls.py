@@ -121,7 +121,7 @@ class _Ball:
 
 def _up(values: Floats, terms: int) -> Floats:
     """What a sum of that many products, none of them negative, can be at most in exact arithmetic."""
-    return np.asarray(values * (1.0 + (2 * terms + 8) * _UNIT) + terms * _TINY)
+    return values * (1.0 + (2 * terms + 8) * _UNIT) + terms * _TINY
 
 
 class _Layer(NamedTuple):
@@ -318,7 +318,7 @@ def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
     kept = (ball.p - 1.0) * np.minimum(offer / ball.p, 1.0) ** ball.q + np.maximum(
         offer - ball.p, 0.0
     )
-    return np.asarray(price * kept * (1.0 + 32.0 * _UNIT) + _TINY)
+    return price * kept * (1.0 + 32.0 * _UNIT) + _TINY
 
 
 def linear_radius(
@@ -632,7 +632,7 @@ def _cut(descent: _Descent, rounds: int, goal: float) -> float:
 
     def bound(most: Floats) -> Floats:
         points = np.broadcast_to(x, (most.shape[0], x.size))
-        return np.asarray(_least(descent.network, ball, points, most, [descent.margin])[:, 0])
+        return _least(descent.network, ball, points, most, [descent.margin])[:, 0]
 
     # Of each part of the ball the least and the most that the layers move.
     parts = np.stack([np.zeros_like(radii), radii])[None]

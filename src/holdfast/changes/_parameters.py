@@ -446,7 +446,7 @@ def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
 def _box_step(center: Floats, radius: Radius, rng: np.random.Generator) -> Floats:
     down, up = down_up(radius, center.ndim)
     share = rng.uniform(size=center.shape)
-    return np.asarray(share * up - (1.0 - share) * down)
+    return share * up - (1.0 - share) * down
 
 
 def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Generator) -> Floats:

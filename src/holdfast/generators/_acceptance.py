@@ -168,7 +168,7 @@ class EveryNetwork(EveryModel):
             reached = np.full(points.shape[0], np.inf)
             for layers in self.decider.prepared(self.target).layers:
                 reached = np.minimum(reached, attack(layers, points)[0])
-        return np.asarray(reached > _HAIRLINE * rounding_of_margins(self.network, points))
+        return reached > _HAIRLINE * rounding_of_margins(self.network, points)
 
     def critics(self, point: Floats, upper: Floats) -> list[Network]:
         """For each rival the model in Δ with the least margin over it that best responses reach."""

@@ -162,7 +162,7 @@ def layer_ranges(acceptor: Acceptor, domain: Domain) -> tuple[list[Range], Float
 
 def rounding(terms: int, size: Floats) -> Floats:
     """An allowance for so many roundings of numbers of this size, and for those too small to be rounded relatively."""
-    return np.asarray(16 * (terms + 8) * _EPSILON * size + 1e-290)
+    return 16 * (terms + 8) * _EPSILON * size + 1e-290
 
 
 def _walk_back(
@@ -189,4 +189,4 @@ def _walk_back(
     if extra.shape[1]:
         size = np.maximum(np.abs(domain.lower), np.abs(domain.upper))[acceptor.absolute]
         constant = constant + np.maximum(extra, 0.0) @ size
-    return np.asarray(domain.greatest(own) + constant)
+    return domain.greatest(own) + constant

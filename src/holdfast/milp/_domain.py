@@ -154,7 +154,7 @@ class Domain:
     @property
     def detached(self) -> Bools:
         """Variables whose own value is out of the range that a change could lead to."""
-        return np.asarray((self.own < self.low) | (self.own > self.high))
+        return (self.own < self.low) | (self.own > self.high)
 
     def within(self, radius: float) -> Domain:
         """The part that costs at most `radius`."""

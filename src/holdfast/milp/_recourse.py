@@ -78,9 +78,7 @@ class RecourseProgram:
 
     def _moved(self, points: Floats) -> Bools:
         """Which variables are off the own values by more than the solver's tolerances."""
-        return np.asarray(
-            np.abs(points - self.domain.own) > NEARLY * (self.domain.upper - self.domain.lower)
-        )
+        return np.abs(points - self.domain.own) > NEARLY * (self.domain.upper - self.domain.lower)
 
     def push(self, point: Floats, extra: float) -> Floats | None:
         """The cheapest point with the same steps and active neurons and, relatively, so much more margin."""

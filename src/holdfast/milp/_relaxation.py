@@ -70,7 +70,7 @@ def _power(sizes: Floats) -> Floats:
     """The power of two above each size; 1 where that could lead out of the range of floats."""
     exponents = np.frexp(sizes)[1]
     usual = (sizes > 0.0) & np.isfinite(sizes) & (np.abs(exponents) < 300)
-    return np.asarray(np.ldexp(1.0, np.where(usual, exponents, 0)))
+    return np.ldexp(1.0, np.where(usual, exponents, 0))
 
 
 @dataclass(frozen=True)

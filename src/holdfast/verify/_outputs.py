@@ -91,7 +91,7 @@ def logit_ranges(
 
 
 def _sigmoid(logits: Floats) -> Floats:
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))
+    return 0.5 * (1.0 + np.tanh(0.5 * logits))
 
 
 def _softmax_end(own: Floats, others: Floats) -> Floats:
