@@ -39,6 +39,7 @@ class MCE(Generator):
         "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
     )
     uses_changes = False
+    row_by_row = True
     raises = "margin"
 
     margin: float = 0.0
