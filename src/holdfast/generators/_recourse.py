@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
+# What `to_frame` puts beside the columns of people.
+ADDED_COLUMNS = ("found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason")
 _MANY = 3
 
 
