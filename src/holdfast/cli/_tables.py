@@ -15,8 +15,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from holdfast._files import check_place, is_parquet, read_csv, read_json
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
-from holdfast.features import FeatureSpace
-from holdfast.features._schema import Schema
+from holdfast.features import FeatureSpace, Schema
 from holdfast.features._serial import FORMAT
 from holdfast.generators._recourse import ADDED_COLUMNS
 from holdfast.importers import Model
