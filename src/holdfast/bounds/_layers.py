@@ -423,13 +423,12 @@ class Pass:
 
     def __init__(self, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> None:
         self.matrices: list[tuple[Array, bool]] = []
-        for matrix, bias, relu in parts:
+        for k, (matrix, bias, relu) in enumerate(parts):
             # What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum.
-            one = np.eye(1, matrix.shape[1] + 1, matrix.shape[1])
-            one[0, :-1] = bias
-            whole = np.concatenate([np.pad(matrix, ((0, 0), (0, 1))), one])
-            last = len(self.matrices) == len(parts) - 1
-            self.matrices.append((convert(whole[:, :-1].copy() if last else whole), relu))
+            rows, columns = matrix.shape
+            whole = np.zeros((rows + 1, columns + (k + 1 < len(parts))))
+            whole[:rows, :columns], whole[rows, :columns], whole[rows, columns:] = matrix, bias, 1.0
+            self.matrices.append((convert(whole), relu))
 
     def __call__(self, *columns: Array) -> Array:
         """What the last function makes of the columns side by side."""

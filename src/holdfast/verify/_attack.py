@@ -30,7 +30,7 @@ def attack(
     for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
         z = layer.today(values)
         active.append(xp.astype(z > 0.0, z.dtype))
-        values = z * active[-1] if relu else z
+        values = activated(z, relu)
     best, active = _respond(layers, box, active)
     rows = beside(points, np.arange(points.shape[0]))
     for _ in range(0 if len(layers.hidden) == 1 else rounds - 1):

@@ -163,7 +163,8 @@ class Engine:
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
         if target not in self._prepared:
-            self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
+            with quiet():
+                self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
         return self._prepared[target]
 
     def chunks(self, n: int, width: int | None = None) -> Iterator[slice]:
@@ -177,7 +178,6 @@ class Engine:
         for start in range(0, n, size):
             yield slice(start, min(start + size, n))
 
-    @quiet()
     def check_scale(self, points: Floats, target: int = 0) -> float:
         """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
         error = forward_error(self.prepared(target).norms, _greatest(points))
@@ -374,7 +374,7 @@ def _attack(job: Job, deadline: Deadline) -> None:
             local = rows[part]
             points = job.points[local]
             error = forward_error(layers.norms, _greatest(points))
-            margins, sides = attack(layers, engine.convert(points), clear=-WITNESS_SAFETY * error)
+            margins, sides = attack(layers, engine.convert(points), 2, -WITNESS_SAFETY * error)
             margins = to_numpy(margins)
             broken = margins < -WITNESS_SAFETY * error
             lost = job.reached(local, margins + error, broken, Stage.ATTACK)
@@ -516,7 +516,7 @@ TABLE = (
         _attack,
         False,
         True,
-        "three best responses",
+        "two best responses",
         "a network in Δ that breaks it",
         ball=False,
     ),

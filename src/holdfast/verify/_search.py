@@ -38,7 +38,7 @@ _STEPS, _LAST_STEPS = (1, 3, 4), 10
 # Branches at a time: what stays in a core's cache, what fills a device.
 _BATCH, _DEVICE_BATCH = 256, 2**15
 # Neurons that are split at once, where branches have fewer values than this in all.
-_AT_ONCE, _FEW = 5, 2**12
+_AT_ONCE, _FEW = 5, 2**13
 _MOST_SHARE, _HUGE = 1e3, 1e9
 # A counter-model that a radius is to follow is looked for until no margin is this many times as far below 0, in so
 # many branches.
@@ -443,7 +443,7 @@ class Search:
         shares = xp.concat([before, last], axis=1)
         decided = xp.zeros_like(slope, dtype=xp.int8)
         branches = Branches(rows, decided, shares, rows[:, None], self.root_bound)
-        branches = self._bounded(branches, _LAST_STEPS if self.steps > 3 else 3, root=True)
+        branches = self._bounded(branches, max(self.steps, 3), root=True)
         self.nodes[:] = 1
         self.stack = [branches] if branches.row.size else []
 
