@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from holdfast.presentation.letters import Letter
     from holdfast.presentation.letters._compose import LetterOptions
-    from holdfast.presentation.report._write import ReportOptions
+    from holdfast.presentation.report._page import ReportOptions
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9

@@ -25,8 +25,7 @@ from holdfast.importers._thresholds import at_threshold
 from holdfast.metrics import Density
 from holdfast.retraining import Retrain, retrain
 from holdfast.retraining._trainers import quietly, random_states
-from holdfast.study._specification import describe, digest
-from holdfast.study._store import NO_STORE, StudyStore
+from holdfast.study._store import NO_STORE, StudyStore, describe, digest
 from holdfast.study._tables import Learned, StudyTable
 
 # The paper's fifteen.

@@ -16,7 +16,7 @@ from holdfast._network import Floats, Ints
 from holdfast.datasets import Dataset, load
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.study._specification import digest
+from holdfast.study._store import digest
 
 
 @dataclass(frozen=True, eq=False)

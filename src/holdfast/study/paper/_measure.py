@@ -25,8 +25,8 @@ from holdfast.datasets import load
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, ROAR, explain
 from holdfast.retraining._trainers import quietly
+from holdfast.study._asked import StudyMethod
 from holdfast.study._cells import Cell, plain_numbers
-from holdfast.study._methods import StudyMethod
 from holdfast.study._run import Plan
 from holdfast.study._situation import Protocol, Situation
 from holdfast.study._store import NO_STORE, StudyStore
