@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast._network import Values
 from holdfast.errors import InvalidInputError
 
 # From here on float64 has no place for every whole number.
@@ -96,7 +97,7 @@ def row_words(row: int, index: Any) -> str:
     )
 
 
-def given_array(values: Any, name: str) -> NDArray[Any]:
+def given_array(values: Any, name: str) -> Values:
     """Numbers or labels as an array; gaps of a masked array, and whole numbers that would be rounded, are refused."""
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values

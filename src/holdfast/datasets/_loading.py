@@ -46,7 +46,7 @@ class Dataset(Facts):
 
     frame: pd.DataFrame
     space: FeatureSpace
-    target: pd.Series[Any]
+    target: pd.Series
     path: Path | None
 
     @property
@@ -55,7 +55,7 @@ class Dataset(Facts):
         return self.frame
 
     @property
-    def y(self) -> pd.Series[Any]:
+    def y(self) -> pd.Series:
         """The labels: `target` under the name that scikit-learn's users give it."""
         return self.target
 

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Values
 from holdfast._scored import Scored
 from holdfast.changes import Changes, EnsembleShift, PlausibleShift
 from holdfast.errors import InvalidInputError
@@ -86,7 +85,7 @@ class _Part(NamedTuple):
     """Promises made under the same terms, in raw units."""
 
     rows: pd.DataFrame
-    labels: NDArray[Any]
+    labels: Values
     changes: Changes | None
     space: FeatureSpace
     threshold: Any

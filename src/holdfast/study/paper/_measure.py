@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.model_selection import KFold, cross_val_score, train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Values
 from holdfast.calibration import IncrementalDelta, delta_incremental, delta_validation
 from holdfast.changes import PlausibleChanges
 from holdfast.datasets import load
@@ -78,9 +77,7 @@ class FineTune:
 
     batch: int
 
-    def __call__(
-        self, model: MLPClassifier, X: Floats, y: NDArray[Any], seed: int
-    ) -> MLPClassifier:
+    def __call__(self, model: MLPClassifier, X: Floats, y: Values, seed: int) -> MLPClassifier:
         tuned = copy.deepcopy(model)
         vars(tuned).pop("_optimizer", None)
         tuned.set_params(random_state=seed, batch_size=min(self.batch, len(X)))
