@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._network import Values
 from holdfast.errors import InvalidInputError
 
 # From here on float64 has no place for every whole number.
@@ -97,7 +96,7 @@ def row_words(row: int, index: Any) -> str:
     )
 
 
-def given_array(values: Any, name: str) -> Values:
+def given_array(values: Any, name: str) -> NDArray[Any]:
     """Numbers or labels as an array; gaps of a masked array, and whole numbers that would be rounded, are refused."""
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
