@@ -60,9 +60,8 @@ def certificates(
     )
     without = written["reason"][written["certificate"].isna()]
     if len(without):
-        screens.show_shares(
-            without.str.replace(r"^row \d+: ", "", regex=True), "no certificate because"
-        )
+        causes = without.str.replace(r"^row \d+: ", "", regex=True)
+        screens.show_shares(Counter(causes), "no certificate because")
     for path in (out, table, parameters):
         if path is not None:
             screens.say(f"written: {path}")
