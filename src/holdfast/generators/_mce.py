@@ -38,11 +38,12 @@ class MCE(ByMargin):
     paper = (
         "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
     )
+    row_by_row = True
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted point of each row, with its gap."""
         return answer_rows(task, self._answer)
 
     def _answer(self, task: Task, row: int) -> RowAnswer:
-        judge: Judge = Today(task.network, int(task.targets[row]), self.margin)
+        judge: Judge = Today(task.network, int(task.targets[row]), demand=self.margin)
         return search_row(task, row, judge, NO_LIMITS)

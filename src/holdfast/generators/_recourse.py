@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from holdfast._classifier import Classifier
+from holdfast._classifier import Classifier, Values
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import given_floats, given_row
 from holdfast._network import Bools, Floats, Ints, Network
@@ -38,10 +38,12 @@ if TYPE_CHECKING:
 
     from holdfast.presentation.letters import Letter
     from holdfast.presentation.letters._compose import LetterOptions
-    from holdfast.presentation.report._write import ReportOptions
+    from holdfast.presentation.report._page import ReportOptions
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
+# What `to_frame` puts beside the columns of people.
+ADDED_COLUMNS = ("found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason")
 _MANY = 3
 
 
@@ -83,9 +85,9 @@ class Recourse(Shown):
 
     counterfactuals: pd.DataFrame
     found: Bools
-    reason: NDArray[Any]
+    reason: Values
     cost_l1: Floats
-    verdict: NDArray[Any]
+    verdict: Values
     optimality_gap: Floats
     lower_bound: Floats
     factuals: pd.DataFrame
@@ -278,7 +280,7 @@ class Recourse(Shown):
         return self.model.network
 
     @property
-    def verdict_names(self) -> pd.Series[Any]:
+    def verdict_names(self) -> pd.Series:
         """The verdicts by their names; None where there is none."""
         names: list[Any] = [None if verdict is None else verdict.name for verdict in self.verdict]
         return pd.Series(names, index=self.factuals.index, dtype=object)
@@ -320,11 +322,17 @@ class Recourse(Shown):
             result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
         return result
 
-    def report(self, path: str | os.PathLike[str], **options: Unpack[ReportOptions]) -> Path:
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        n_jobs: int | None = None,
+        **options: Unpack[ReportOptions],
+    ) -> Path:
         """Write what was promised and how sure it is as one HTML page; the options are those of `hf.report`."""
         from holdfast.presentation.report import report
 
-        return report(self, path, **options)
+        return report(self, path, n_jobs=n_jobs, **options)
 
     def letter(
         self,
@@ -416,7 +424,7 @@ def added_column(name: str, columns: pd.Index) -> str:
 
 def _judged(
     decider: Decider | None, points: Floats, targets: Ints, deadline: Deadline
-) -> tuple[Certificates | None, NDArray[Any]]:
+) -> tuple[Certificates | None, Values]:
     """The certificates of the rows with an answer, and a verdict for every row; none without Δ."""
     verdict = np.full(len(points), None, dtype=object)
     rows = np.flatnonzero(~np.isnan(points).any(axis=1))

@@ -7,7 +7,8 @@ docs/certificates.md and docs/certificate.schema.json describe the format. Whate
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from holdfast import checker
 from holdfast._files import write_text
 from holdfast._given import given_row
 from holdfast._network import Network
+from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
 from holdfast.changes import Changes, EnsembleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
@@ -28,12 +30,14 @@ from holdfast.importers import Model, load_model, load_network
 from holdfast.importers._model import as_network
 from holdfast.verify import Certificates, Verdict
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._exact import NoProofError, checker_model, parameters
+from holdfast.verify._exact import Document, NoProofError, checker_model, parameters
 
 Source = Certificates | Recourse
 _MAX_CASES = 5000
 # With fewer rows one rarely waits.
 _LONG = 200
+# Rows that a worker is given at once.
+_TOGETHER = 16
 
 
 class NoCertificateError(HoldfastError):
@@ -48,7 +52,7 @@ def certificate(
     factual: Mapping[Any, Any] | pd.Series | None = None,
     about: Mapping[str, Any] | None = None,
     max_cases: int = _MAX_CASES,
-) -> dict[str, Any]:
+) -> Document:
     """The certificate of one row, as what goes into its file; it has been checked by `holdfast.checker`.
 
     Parameters
@@ -108,7 +112,7 @@ def certificate(
             f"row {row}: no certificate, for it takes a network, whose numbers others can check: {error}"
         ) from error
     point = [float(value) for value in certs.points[place]]
-    document: dict[str, Any] = {
+    document: Document = {
         "format": checker.FORMAT,
         "version": checker.VERSION,
         "id": "",
@@ -163,7 +167,7 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
     return source.certificates, int(source.found[:row].sum())
 
 
-def _threshold_document(model: Model | None) -> dict[str, Any]:
+def _threshold_document(model: Model | None) -> Document:
     """The threshold that decided, and what it takes off each logit; empty where it is where logits are equal."""
     if model is None or not any(model.offsets):
         return {}
@@ -174,7 +178,7 @@ def _threshold_document(model: Model | None) -> dict[str, Any]:
     }
 
 
-def _changes_document(changes: Changes) -> dict[str, Any]:
+def _changes_document(changes: Changes) -> Document:
     """What may change, with the models of an ensemble in full."""
     document = changes.to_dict()
     if isinstance(changes, EnsembleShift):
@@ -187,13 +191,13 @@ def _changes_document(changes: Changes) -> dict[str, Any]:
 
 def _witness_proof(
     network: Network, witness: Network | None, point: list[float], target: int
-) -> dict[str, Any]:
+) -> Document:
     if witness is None:
         raise NoProofError("its counter-model was not kept")
     margins = checker.unmoved(checker_model(witness), point, target)[1]
     # The class that comes closest to the target, or is furthest ahead of it.
     rival = min(margins, key=margins.__getitem__)
-    proof: dict[str, Any] = {
+    proof: Document = {
         "rival": rival,
         "method": "today",
         "bound": checker.float_below(margins[rival]),
@@ -214,7 +218,7 @@ def write_parameters(model: Any, path: str | PathLike[str]) -> None:
     write_text(json.dumps(parameters(as_network(load_model(model).trained)), indent=1), Path(path))
 
 
-def row_document(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
+def row_document(row: Mapping[Any, Any] | pd.Series) -> Document:
     """A row of data as plain JSON-able values, in the form that is hashed."""
     return {str(name): _plain(value) for name, value in row.items()}
 
@@ -240,35 +244,27 @@ def write_certificates(
     path: str | PathLike[str],
     *,
     rows: Iterable[int] | None = None,
+    n_jobs: int | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> pd.DataFrame:
     """The certificates of many rows into a folder (a file each, named by its id) or into one file of lines (.jsonl).
 
     Returns a table with the source's index: `verdict`, `certificate` (the id, None where there is none) and `reason`
-    (why there is none). `options` are those of `certificate`. `progress` shows a bar on stderr, by default from two
-    hundred rows on if stderr is a terminal.
+    (why there is none). `options` are those of `certificate`. `n_jobs` is how many rows' certificates are made at once,
+    as in joblib. `progress` shows a bar on stderr, by default from two hundred rows on if stderr is a terminal.
     """
     path = Path(path)
     chosen = range(len(source)) if rows is None else [given_row(row, len(source)) for row in rows]
     index = source.index if isinstance(source, Certificates) else source.factuals.index
     table, documents = [], []
-    with progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG) as advance:
-        for row in chosen:
-            try:
-                document = certificate(source, row, **options)
-            except NoCertificateError as error:
-                table.append(
-                    (
-                        None if source.verdict[row] is None else str(source.verdict[row]),
-                        None,
-                        str(error),
-                    )
-                )
-            else:
-                documents.append(document)
-                table.append((document["verdict"], document["id"], ""))
-            advance(1)
+    parts = (chosen[start : start + _TOGETHER] for start in range(0, len(chosen), _TOGETHER))
+    bar = progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG)
+    with jobs(n_jobs), bar as advance:
+        for part in spread(partial(_certified, source, options), parts):
+            table += [row for row, _ in part]
+            documents += [document for _, document in part if document is not None]
+            advance(len(part))
     if path.suffix == ".jsonl":
         write_text("".join(_text(document) + "\n" for document in documents), path)
     else:
@@ -280,7 +276,22 @@ def write_certificates(
     )
 
 
-def read_certificates(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
+def _certified(
+    source: Source, options: Mapping[str, Any], rows: Sequence[int]
+) -> list[tuple[tuple[Any, ...], Document | None]]:
+    """What the table says of each row, and its certificate if there is one."""
+    result: list[tuple[tuple[Any, ...], Document | None]] = []
+    for row in rows:
+        try:
+            document = certificate(source, row, **options)
+            result.append(((document["verdict"], document["id"], ""), document))
+        except NoCertificateError as error:
+            verdict = None if source.verdict[row] is None else str(source.verdict[row])
+            result.append(((verdict, None, str(error)), None))
+    return result
+
+
+def read_certificates(path: str | PathLike[str]) -> Iterator[Document]:
     """Every certificate in a file (.json, .jsonl) or a folder, unchecked."""
     for where, content in certificate_texts(Path(path)):
         try:

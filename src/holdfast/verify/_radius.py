@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
 from holdfast._network import CHUNK, Floats, Network
-from holdfast._progress import progress_bar
+from holdfast._parallel import jobs, spread
+from holdfast._progress import no_bar, progress_bar
 from holdfast._shown import HEAD, Shown, Summary, draw
 from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import Layers, activated, forward_error, margins_for
@@ -124,6 +126,7 @@ def certified_radius(
     space: Space | None = None,
     changes: Changes | None = None,
     threshold: Any = None,
+    n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> CertifiedRadius:
     """The largest delta for which each row keeps its class, to within `tol`.
@@ -139,6 +142,8 @@ def certified_radius(
         an `EnsembleShift`, the largest radius of an `Ellipsoid`.
     tol
         The greatest `upper - lower` wanted; `met` says where rounding, or the budget of a search, was in the way.
+    n_jobs
+        How many groups of rows at once, as for `certify`; the result is the same.
     progress
         Show a progress bar on stderr; by default from two hundred rows on if stderr is a terminal.
 
@@ -153,7 +158,8 @@ def certified_radius(
     targets = read_targets(table.model.classifier, target, table.points.shape[0])
     kind = PlausibleChanges(1.0, norm, biases) if changes is None else changes
     check_changes(kind)
-    with progress_bar("certified_radius", targets.size, wanted=progress, long=_LONG) as advance:
+    bar = progress_bar("certified_radius", targets.size, wanted=progress, long=_LONG)
+    with jobs(n_jobs), bar as advance:
         return radius_of_points(
             table.model, table.points, targets, kind, tol=tol, index=table.index, advance=advance
         )
@@ -203,23 +209,39 @@ def radius_of_points(
             continue
         lower[rows], upper[rows], left = 0.0, math.inf, rows
         if not engine.ball:
-            lower[rows], upper[rows] = _Rays(engine, k, points[rows], tol, done).run()
+            # Groups of rows are the same however many workers there are, and so are their radii.
+            groups = [rows[i : i + engine.group] for i in range(0, len(rows), engine.group)]
+            rays = partial(_rays, engine, k, tol, done if len(groups) == 1 else no_bar)
+            parts = (points[group] for group in groups)
+            ends = map(rays, parts) if len(groups) == 1 else spread(rays, parts)
+            for group, (low, high) in zip(groups, ends, strict=True):
+                lower[group], upper[group] = low, high
+                stubborn = np.isfinite(high) & (high - low > tol)
+                done(int((~stubborn).sum()) if len(groups) > 1 else 0)
             left = rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]
-        for row in left:
-            ends = float(lower[row]), float(upper[row])
-            lower[row], upper[row] = _bisected(engine, points[row : row + 1], k, tol, *ends)
+        # One by one what is stubborn, so that nothing waits for it.
+        alone = ((points[row : row + 1], lower[row], upper[row]) for row in left)
+        halves = partial(_bisected, engine, k, tol)
+        for row, both in zip(left, spread(halves, alone), strict=True):
+            lower[row], upper[row] = both
             done(1)
     return CertifiedRadius(lower, upper, index, tol)
 
 
+def _rays(
+    engine: Engine, target: int, tol: float, done: Callable[[int], object], points: Floats
+) -> tuple[Floats, Floats]:
+    return _Rays(engine, target, points, tol, done).run()
+
+
 def _bisected(
-    unit: Engine, point: Floats, target: int, tol: float, low: float, high: float
+    unit: Engine, target: int, tol: float, part: tuple[Floats, float, float]
 ) -> tuple[float, float]:
     """The radius of one point by halves between what is proven and what is broken, with all that the engine has.
 
     Where a radius in between is neither, on either side of it as far as that goes.
     """
-
+    point, low, high = part
     deadline = Deadline.after(_BALL_PATIENCE if unit.ball else _PATIENCE)
 
     def verdict(radius: float) -> int:
@@ -276,6 +298,14 @@ class _Rays:
         self.points, self.tol, self.done = points, tol, done
         self.layers = engine.prepared(target).layers
         self.size = np.abs(points).max(axis=1)
+        # What bounds rounding where nothing moves, and how much more of it a radius of 1 makes.
+        self.norms = [
+            [
+                (*still, np.subtract(unit, still))
+                for still, unit in zip(a.norms, b.norms, strict=True)
+            ]
+            for a, b in ((layers.scaled(0.0), layers) for layers in self.layers)
+        ]
         n = points.shape[0]
         self.lower, self.upper = np.zeros(n), np.full(n, np.inf)
         # The rival that breaks a row at `upper`, and how: each hidden neuron's side.
@@ -289,7 +319,9 @@ class _Rays:
     def run(self) -> tuple[Floats, Floats]:
         """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
         rows = np.arange(self.points.shape[0])
-        today, error = self._on_sides(rows, np.zeros(rows.size), self.sides)
+        still = np.zeros(rows.size)
+        error = np.stack([self._error(k, rows, still) for k in range(len(self.layers))])
+        today = self._on_sides(rows, still, self.sides)
         self.upper[(today < -WITNESS_SAFETY * error).any(axis=0)] = 0.0
         self._bracket(rows[self.upper > 0.0])
         rows = self._open()
@@ -323,19 +355,27 @@ class _Rays:
         return np.flatnonzero((self.upper - self.lower > self.tol) & np.isfinite(self.upper))
 
     def _at(self, k: int, radius: Floats) -> Layers:
-        return self.layers[k].scaled(radius[:, None])
+        """The layers at each row's radius; that of a lone row is a number."""
+        return self.layers[k].scaled(float(radius[0]) if radius.size == 1 else radius[:, None])
 
-    def _on_sides(self, rows: Rows, radius: Floats, chosen: Floats) -> tuple[Floats, Floats]:
-        """Every rival's margin on these sides at each row's radius, and what rounding may do to it, (k, n) each."""
-        pairs = []
+    def _error(self, k: int, rows: Rows, radius: Floats) -> Floats:
+        """What rounding may do to a margin at each row's radius."""
+        norms = [
+            (norm + radius * more[0], edge + radius * more[1], terms)
+            for norm, edge, terms, more in self.norms[k]
+        ]
+        return np.asarray(forward_error(norms, self.size[rows]))
+
+    def _on_sides(self, rows: Rows, radius: Floats, chosen: Floats) -> Floats:
+        """Every rival's margin on these sides at each row's radius, (k, n)."""
+        margins = []
         for k in range(len(self.layers)):
             layers, values, start = self._at(k, radius), self.points[rows], 0
-            error = forward_error(layers.norms, self.size[rows, None])[:, 0]
             for layer, relu in zip(layers.hidden, layers.relus, strict=True):
                 side = chosen[:, start : (start := start + layer.weight.shape[0])]
                 values = activated(layer.on_side(values, side), relu)
-            pairs.append((layers.margin.sides(values)[0][:, 0], error))
-        return np.stack([margin for margin, _ in pairs]), np.stack([error for _, error in pairs])
+            margins.append(layers.reached(values))
+        return np.stack(margins)
 
     def _broken_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
         """Whether best responses break a row at this radius, which then is its `upper`."""
@@ -345,7 +385,7 @@ class _Rays:
             for part in (left[start : start + CHUNK] for start in range(0, left.size, CHUNK)):
                 here, layers = rows[part], self._at(k, radius[part])
                 margin, chosen = attack(layers, self.points[here])
-                clear = -WITNESS_SAFETY * forward_error(layers.norms, self.size[here, None])[:, 0]
+                clear = -WITNESS_SAFETY * self._error(k, here, radius[part])
                 hit = np.flatnonzero(margin < clear)
                 self._take(here[hit], radius[part[hit]], k, chosen[hit])
                 broken[part[hit]] = True
@@ -367,24 +407,30 @@ class _Rays:
                 far = radius > self.far
 
     def _shrink(self, rows: Rows) -> None:
-        """Bring `upper` down to where the counter-model on its sides stops breaking: false position, safeguarded."""
+        """Bring `upper` down to where the counter-model on its sides stops breaking: false position (Illinois)."""
         low, high = self.lower[rows].copy(), self.upper[rows].copy()
         chosen, pick = self.sides[rows], (self.rival[rows], np.arange(rows.size))
-        at_low, at_high = (self._on_sides(rows, end, chosen)[0][pick] for end in (low, high))
+        at_low, at_high = (self._on_sides(rows, end, chosen)[pick] for end in (low, high))
+        # Of larger radii, and with that no less than of those between.
+        errors = np.stack([self._error(k, rows, high) for k in range(len(self.layers))])
+        clear, last = -WITNESS_SAFETY * errors[pick], np.zeros(rows.size)
         for step in range(60):
-            wide = high - low > 0.05 * self.tol
             # Where it breaks already below what is proven, the two disagree by rounding.
-            if not wide.any():
+            if not (high - low > 0.05 * self.tol).any():
                 break
-            share = np.clip(at_low / np.where(at_low > at_high, at_low - at_high, 1.0), 0.02, 0.98)
-            middle = low + (share if step % 3 != 2 else 0.5) * (high - low)
-            margin, error = (part[pick] for part in self._on_sides(rows, middle, chosen))
-            broken = margin < -WITNESS_SAFETY * error
-            high, at_high = np.where(broken, middle, high), np.where(broken, margin, at_high)
-            low, at_low = (
-                np.where(broken, low, middle),
-                np.where(broken, at_low, np.maximum(margin, 0.0)),
+            share = at_low / np.where(at_low > at_high, at_low - at_high, 1.0)
+            middle = low + (share if step % 6 != 5 else 0.5) * (high - low)
+            edge = np.minimum(0.02 * self.tol, 0.5 * (high - low))
+            middle = np.clip(middle, low + edge, high - edge)
+            margin = self._on_sides(rows, middle, chosen)[pick]
+            broken = margin < clear
+            # An end that stays counts half the next time, so that the other comes to it.
+            at_low = np.where(
+                broken, np.where(last > 0, 0.5, 1.0) * at_low, np.maximum(margin, 0.0)
             )
+            at_high = np.where(broken, margin, np.where(last < 0, 0.5, 1.0) * at_high)
+            low, high = np.where(broken, low, middle), np.where(broken, middle, high)
+            last = np.where(broken, 1.0, -1.0)
         self.upper[rows] = np.minimum(self.upper[rows], high)
 
     def _prove(self, rows: Rows, radius: Floats) -> Rows:
@@ -395,7 +441,7 @@ class _Rays:
             left = np.flatnonzero(proven)
             for part in (left[start : start + wide] for start in range(0, left.size, wide)):
                 layers, here = self._at(k, radius[part]), rows[part]
-                error = forward_error(layers.norms, self.size[here, None])[:, 0]
+                error = self._error(k, here, radius[part])
                 if len(layers.hidden) == 1:
                     proven[part] = layers.least(self.points[here]) > error
                     continue
