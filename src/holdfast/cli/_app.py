@@ -52,6 +52,9 @@ from holdfast.cli import (
 from holdfast.cli import (
     _schema as schema,
 )
+from holdfast.cli import (
+    _serve as serve,
+)
 from holdfast.cli._options import command
 
 app = typer.Typer(
@@ -64,7 +67,7 @@ app = typer.Typer(
 for function in (
     certify.certify, certify.radius, schema.schema, delta.delta, risk.risk, recourse.explain, recourse.alternatives,
     recourse.methods, datasets.datasets, certificates.certificates, check.check, audit.audit, letters.letters,
-    report.report,
+    report.report, serve.serve,
 ):  # fmt: skip
     app.command()(function)
 app.add_typer(ledger.app, name="ledger")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
@@ -174,28 +174,21 @@ class Deciding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How tables and models are read."""
+class Opening:
+    """How models are read."""
 
-    index: Index = None
-    drop: Drop = None
     trust_pickle: TrustPickle = False
 
     def model_in(self, path: Path) -> Model:
         """The model in a file."""
         return read_model(path, trust_pickle=self.trust_pickle)
 
-    def table_in(self, path: Path, space: hf.FeatureSpace | None = None) -> pd.DataFrame:
-        """The table in a file, by its key and without what is to be left out."""
-        return tables.read_table(path, index=self.index, drop=self.drop or (), space=space)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Points(MayChange, Deciding, Reading):
-    """A model, a table and the class that its rows are to have: what most commands are about."""
+class Classes(MayChange, Deciding, Opening):
+    """A model, what may become of it, and the class that people are to have."""
 
     model: ModelFile
-    data: DataFile
     target: Annotated[str, Option(help="The class that the points were promised.")]
     schema: Schema = None
 
@@ -209,21 +202,41 @@ class Points(MayChange, Deciding, Reading):
         """The model's own label that the target spells."""
         return spelled(self.target, self.loaded.classifier.classes.tolist())
 
+    @cached_property
+    def read_schema(self) -> tuple[hf.FeatureSpace | None, Hashable]:
+        """The feature space in the schema and the label column that it names, if one is given."""
+        return (None, None) if self.schema is None else tables.read_schema(self.schema)
+
     @property
     def space(self) -> hf.FeatureSpace | None:
         """The feature space in the schema, if one is given."""
-        return self._space_and_table[0]
+        return self.read_schema[0]
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """The rows of the data, without the label that the schema names."""
-        return self._space_and_table[1]
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Opening):
+    """How tables and models are read."""
+
+    index: Index = None
+    drop: Drop = None
+
+    def table_in(self, path: Path, space: hf.FeatureSpace | None = None) -> pd.DataFrame:
+        """The table in a file, by its key and without what is to be left out."""
+        return tables.read_table(path, index=self.index, drop=self.drop or (), space=space)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(Classes, Reading):
+    """A model, a table and the class that its rows are to have: what most commands are about."""
+
+    data: DataFile
 
     @cached_property
-    def _space_and_table(self) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
-        space, label = (None, None) if self.schema is None else tables.read_schema(self.schema)
+    def table(self) -> pd.DataFrame:
+        """The rows of the data, without the label that the schema names."""
+        space, label = self.read_schema
         people = self.table_in(self.data, space)
-        return space, people.drop(columns=label) if label in people.columns else people
+        return people.drop(columns=label) if label in people.columns else people
 
 
 def _column(text: str, metavar: str = "COLUMN") -> Any:

@@ -16,16 +16,17 @@ from holdfast.cli import _tables as tables
 from holdfast.cli._options import Constraints, Out, Points, command, existing_file
 from holdfast.cli._screens import SHOWN, WIDE, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
+from holdfast.generators import Generator
 from holdfast.generators import alternatives as find_alternatives
 from holdfast.generators._reading import find_space
 from holdfast.generators._registry import METHODS, make_generator
+from holdfast.importers import Model
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Points, Constraints):
-    """Who asks for what, and how it is to be looked for."""
+class Searching(Constraints):
+    """How advice is to be looked for, and what a person can change."""
 
-    target: Annotated[str, Option(help="The class that the people want.")]
     method: Annotated[
         str, Option(help="How to look for recourse; `holdfast methods` lists them.")
     ] = "rnce"
@@ -33,29 +34,39 @@ class Asked(Points, Constraints):
         Path | None,
         existing_file("Other people, such as the training table, for methods that need them."),
     ] = None
+    seed: Annotated[int, Option(help="For whatever is random in the method.")] = 0
+
+    def way(
+        self, loaded: Model, space: hf.FeatureSpace | None, frame: pd.DataFrame | None = None
+    ) -> tuple[Generator, hf.FeatureSpace, pd.DataFrame | None]:
+        """The generator, the space with what a person can change, and the other people."""
+        others = None
+        if self.candidates is not None:
+            others = tables.read_table(self.candidates, space=space)
+        elif any(known.name == self.method and known.needs_candidates for known in METHODS):
+            raise InvalidInputError(
+                f"--method {self.method}: expected --candidates with a table of people, got none"
+            )
+        people = others if frame is None else frame
+        generator = make_generator(self.method, others)
+        return generator, self.over(find_space(loaded, people, space, others)), others
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Points, Searching):
+    """Who asks for what, and how it is to be looked for."""
+
+    target: Annotated[str, Option(help="The class that the people want.")]
     rows: Annotated[
         int | None,
         Option(min=1, help="Only the first so many people who do not have the class yet."),
     ] = None
     time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None
-    seed: Annotated[int, Option(help="For whatever is random in the method.")] = 0
 
     def question(self) -> dict[str, Any]:
         """The same as arguments of `explain`."""
         changes, frame = self.read(), self.table
-        others = (
-            None
-            if self.candidates is None
-            else tables.read_table(self.candidates, space=self.space)
-        )
-        if others is None and any(
-            known.name == self.method and known.needs_candidates for known in METHODS
-        ):
-            raise InvalidInputError(
-                f"--method {self.method}: expected --candidates with a table of people, got none"
-            )
-        generator = make_generator(self.method, others)
-        space = self.over(find_space(self.loaded, frame, self.space, others))
+        generator, space, others = self.way(self.loaded, self.space, frame)
         if self.rows is not None:
             without = (
                 self.loaded.in_space(space).classifier.predict(space.encode(frame)) != self.label

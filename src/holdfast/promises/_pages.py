@@ -213,17 +213,14 @@ def _reach(points: Floats) -> bytes:
 # ---------------------------------------------------------------- rows in raw units
 
 
-def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[Any]:
-    """Each row's raw values as a JSON array, in the order of the space's columns.
-
-    Numbers have the fewest decimals that read back as the same float, labels are as they are, so that the row says in
-    the caller's own units what was promised.
+def plain_rows(space: FeatureSpace, frame: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """Each row's raw values as JSON has them, in the order of the space's columns; None for what is missing.
 
     Examples
     --------
     >>> people = pd.DataFrame({"income": [1800.0, 2500.5], "children": [0, 2], "job": ["no", "full"]})
-    >>> rows_as_json(FeatureSpace.from_frame(people), people).tolist()
-    ['[1800.0,0,"no"]', '[2500.5,2,"full"]']
+    >>> plain_rows(FeatureSpace.from_frame(people), people)
+    [(1800.0, 0, 'no'), (2500.5, 2, 'full')]
     """
     numbers = space.numbers(frame)
     columns: list[list[Any]] = []
@@ -236,7 +233,22 @@ def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[Any]:
             whole = feature.precision == "integer"
             values[known] = (column[known].astype(np.int64) if whole else column[known]).tolist()
         columns.append(values.tolist())
-    return as_objects([encode_json(row) for row in zip(*columns, strict=True)])
+    return list(zip(*columns, strict=True))
+
+
+def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[Any]:
+    """Each row's raw values as a JSON array, in the order of the space's columns.
+
+    Numbers have the fewest decimals that read back as the same float, labels are as they are, so that the row says in
+    the caller's own units what was promised.
+
+    Examples
+    --------
+    >>> people = pd.DataFrame({"income": [1800.0, 2500.5], "children": [0, 2], "job": ["no", "full"]})
+    >>> rows_as_json(FeatureSpace.from_frame(people), people).tolist()
+    ['[1800.0,0,"no"]', '[2500.5,2,"full"]']
+    """
+    return as_objects([encode_json(row) for row in plain_rows(space, frame)])
 
 
 def rows_from_json(space: FeatureSpace, lines: Sequence[str] | NDArray[Any]) -> pd.DataFrame:
