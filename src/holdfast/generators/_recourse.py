@@ -310,7 +310,7 @@ class Recourse(Shown):
             "reason": np.array([*map(str, self.reason)], dtype=object),
         }
         for name, values in columns.items():
-            column = name if name not in self.counterfactuals.columns else f"recourse_{name}"
+            column = added_column(name, self.counterfactuals.columns)
             # An object column stays one: None is no answer, not a missing text.
             result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
         return result
@@ -402,6 +402,11 @@ class Recourse(Shown):
             total=len(self),
             rows="people",
         )
+
+
+def added_column(name: str, columns: pd.Index) -> str:
+    """What a column of `to_frame` is called beside these columns of the caller's."""
+    return f"recourse_{name}" if name in columns else name
 
 
 def _judged(
