@@ -73,7 +73,7 @@ class Move:
 
 def moves(recourse: Recourse) -> list[Move]:
     """The columns that someone is told to change, the most often changed first."""
-    before, after = answer_numbers(recourse, recourse.answered)
+    before, after = recourse.numbers
     found = [
         _move(feature, recourse.space.notes, before[:, i], after[:, i])
         for i, feature in enumerate(recourse.space.features)

@@ -23,8 +23,9 @@ from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows, Table
+from holdfast.features._describe import describe_change
 from holdfast.generators._base import Generator, ReasonKind, RecourseReason, Task
-from holdfast.generators._moves import Move, change_table, moves
+from holdfast.generators._moves import Move, answer_numbers, change_table, moves
 from holdfast.generators._radii import Radii, radii_of
 from holdfast.generators._reading import own_variables, read_people
 from holdfast.importers import Model, load_model
@@ -249,6 +250,11 @@ class Recourse(Shown):
         return self.space.rows(self.factuals)
 
     @cached_property
+    def numbers(self) -> tuple[Floats, Floats]:
+        """Factuals and answers of the rows with an answer, a number for each column of the space."""
+        return answer_numbers(self, self.answered)
+
+    @cached_property
     def moves(self) -> list[Move]:
         """The columns that someone is told to change, the most often changed first."""
         return moves(self)
@@ -291,9 +297,9 @@ class Recourse(Shown):
         row = given_row(row, len(self))
         if not self.found[row]:
             return str(self.reason[row])
-        names = list(self.space.names)
-        before, after = (table[names].iloc[row] for table in (self.factuals, self.counterfactuals))
-        return "; ".join(self.space.describe_change(before, after))
+        place = np.searchsorted(self.answered, row)
+        before, after = (numbers[place] for numbers in self.numbers)
+        return "; ".join(describe_change(self.space.features, self.space.notes, before, after))
 
     def to_frame(self) -> pd.DataFrame:
         """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.

@@ -213,16 +213,16 @@ def _reach(points: Floats) -> bytes:
 # ---------------------------------------------------------------- rows in raw units
 
 
-def plain_rows(space: FeatureSpace, frame: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Each row's raw values as JSON has them, in the order of the space's columns; None for what is missing.
+def plain_rows(space: FeatureSpace, numbers: Floats) -> list[tuple[Any, ...]]:
+    """Each row's raw values as JSON has them, from the numbers that stand for them; None for what is missing.
 
     Examples
     --------
     >>> people = pd.DataFrame({"income": [1800.0, 2500.5], "children": [0, 2], "job": ["no", "full"]})
-    >>> plain_rows(FeatureSpace.from_frame(people), people)
+    >>> space = FeatureSpace.from_frame(people)
+    >>> plain_rows(space, space.numbers(people))
     [(1800.0, 0, 'no'), (2500.5, 2, 'full')]
     """
-    numbers = space.numbers(frame)
     columns: list[list[Any]] = []
     for i, feature in enumerate(space.features):
         known, column = ~np.isnan(numbers[:, i]), numbers[:, i]
@@ -248,7 +248,7 @@ def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[Any]:
     >>> rows_as_json(FeatureSpace.from_frame(people), people).tolist()
     ['[1800.0,0,"no"]', '[2500.5,2,"full"]']
     """
-    return as_objects([encode_json(row) for row in plain_rows(space, frame)])
+    return as_objects([encode_json(row) for row in plain_rows(space, space.numbers(frame))])
 
 
 def rows_from_json(space: FeatureSpace, lines: Sequence[str] | NDArray[Any]) -> pd.DataFrame:

@@ -222,10 +222,7 @@ class Service:
         names, rows = [*map(str, self.space.names)], advice.answered
         certified = advice.certificates
         proven = iter(_certified(certified) if certified is not None else [{}] * rows.size)
-        before, after = (
-            iter(plain_rows(self.space, table.iloc[rows]))
-            for table in (advice.factuals, advice.counterfactuals)
-        )
+        before, after = (iter(plain_rows(self.space, numbers)) for numbers in advice.numbers)
         people = []
         for row, key in enumerate(_keys(advice.factuals)):
             reason = advice.reason[row]
