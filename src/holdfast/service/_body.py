@@ -43,6 +43,9 @@ def read_json(content: bytes) -> dict[str, Any]:
             parse_float=_finite,
             object_pairs_hook=_each_once,
         )
+        if b"\\u" in content:
+            # Half a character can be escaped, and written nowhere else.
+            json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise InvalidInputError(
             "body: expected JSON a few levels deep, got deeper nesting"
@@ -126,9 +129,16 @@ def _check_person(person: Any, row: int, names: Mapping[str, Feature]) -> None:
             raise InvalidInputError(
                 f"people: expected the columns {list(names)}, each once, got {came} in row {row}"
             )
-        if isinstance(person[name], dict | list):
+        value, feature = person[name], names[name]
+        truth = (
+            isinstance(value, bool)
+            and not feature.labelled
+            and "bool" not in feature.storage.dtype.lower()
+        )
+        if truth or isinstance(value, dict | list):
+            expected = "a number or a text" if feature.labelled else "a number"
             raise InvalidInputError(
-                f"column {name!r}: expected a number or a text, got {_kind(person[name])} in row {row}"
+                f"column {name!r}: expected {expected}, got {_kind(value)} in row {row}"
             )
 
 

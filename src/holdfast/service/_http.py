@@ -30,7 +30,7 @@ try:
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.responses import HTMLResponse, PlainTextResponse, Response
     from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
@@ -40,6 +40,8 @@ LOG = logging.getLogger("holdfast.service")
 # What an answer to a browser may do: nothing, and nothing is kept.
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _LONGEST_WORDS = 600
+# How many times the longest body is read before its sender is cut off.
+_PATIENCE = 16
 _OPEN = "/health"
 # Seconds after which whoever was told that the service is busy may come again.
 _AGAIN = "1"
@@ -116,15 +118,16 @@ class Endpoints:
         answer: Answer = getattr(self.service, name)
 
         async def endpoint(request: Request) -> Response:
-            document = read_json(await self._body(request))
-            if name == "audit":
-                found = await self._audited(answer, document)
-            else:
-                found = await self.people.run(answer, document)
+            try:
+                document = read_json(await self._body(request))
+                asked = self._audited if name == "audit" else self.people.run
+                found = await asked(answer, document)
+            # Nothing goes further: whoever caught it there would write down what it says of a person.
+            except Exception as error:
+                return await _refused(request, error)
             self.metrics.said(f"/{name}", found)
             request.state.people = len(found.get("people", ()))
-            # Text that no encoding has, such as half a character, goes back as it came: escaped.
-            return Response(json.dumps(found, allow_nan=False), media_type="application/json")
+            return _json(found)
 
         return endpoint
 
@@ -145,32 +148,32 @@ class Endpoints:
         if kind != "application/json":
             raise Refusal(415, f"content-type: expected application/json, got {kind or 'none'}")
         most, seconds = self.service.limits.body, self.service.limits.seconds
-        too_large = Refusal(
-            413, f"body: expected at most {most:,} bytes, got more", connection="close"
-        )
-        stated = request.headers.get("content-length", "")
-        if stated.isdecimal() and len(stated) < 20 and int(stated) > most:
-            raise too_large
-        body = bytearray()
+        body, read = bytearray(), 0
         try:
             async with asyncio.timeout(seconds):
                 async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > most:
-                        raise too_large
+                    read += len(chunk)
+                    body += chunk if read <= most else b""
+                    # Whoever is still sending would not hear the answer: a little more is read, and thrown away.
+                    if read > _PATIENCE * most:
+                        break
         except TimeoutError:
-            words = f"body: expected all of it within {seconds:g} seconds, got {len(body):,} bytes"
+            words = f"body: expected all of it within {seconds:g} seconds, got {read:,} bytes"
             raise Refusal(408, words, connection="close") from None
+        if read > most:
+            raise Refusal(
+                413, f"body: expected at most {most:,} bytes, got more", connection="close"
+            )
         return bytes(body)
 
     async def _health(self, request: Request) -> Response:
-        return JSONResponse({"status": "ok", "version": holdfast.__version__})
+        return _json({"status": "ok", "version": holdfast.__version__})
 
     async def _metrics(self, request: Request) -> Response:
         return PlainTextResponse(self.metrics.text(self.people.waiting), media_type=TEXT)
 
     async def _openapi(self, request: Request) -> Response:
-        return JSONResponse(self.document)
+        return _json(self.document)
 
     async def _page(self, request: Request) -> Response:
         return HTMLResponse(self.page, headers={"content-security-policy": page_policy(self.page)})
@@ -183,6 +186,12 @@ class Endpoints:
         self.audits.close()
 
 
+def _json(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer in ASCII: text that no encoding has, such as half a character, goes back as it came, escaped."""
+    content = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    return Response(content, status, headers, media_type="application/json")
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     """An error as an answer, in the words of the library; what nobody foresaw says no more than that."""
     status, headers, words = 500, {}, "an error nobody foresaw; the log has its kind"
@@ -192,11 +201,13 @@ async def _refused(request: Request, error: Exception) -> Response:
         status, headers, words = 503, {"retry-after": _AGAIN}, str(error)
     elif isinstance(error, HoldfastError):
         status, words = (413 if isinstance(error, TooLargeError) else 422), str(error)
+    elif isinstance(error, ClientDisconnect):
+        status, words = 499, "nobody is listening any more"
     elif isinstance(error, HTTPException):
         status, headers = error.status_code, dict(error.headers or {})
         words = {404: "path: expected one that / lists, got another"}.get(status, error.detail)
     request.state.error = type(error).__name__
-    return JSONResponse({"error": words[:_LONGEST_WORDS]}, status, headers)
+    return _json({"error": words[:_LONGEST_WORDS]}, status, headers)
 
 
 class Guarded:
@@ -237,8 +248,6 @@ class Guarded:
             else:
                 answer = await _refused(Request(scope), refusal)
                 await answer(scope, receive, noted)
-        except ClientDisconnect:
-            status = 499
         finally:
             seconds = time.perf_counter() - started
             path = scope["path"] if scope["path"] in self.paths else "other"
@@ -296,7 +305,7 @@ def application(service: Service, *, token: str | None = None) -> ASGIApp:
     metrics = Metrics(version=holdfast.__version__, model=str(service.facts["model"]))
     endpoints = Endpoints(service, metrics)
     routes = endpoints.routes()
-    known: Any = {kind: _refused for kind in (Refusal, HoldfastError, HTTPException, Exception)}
+    known: Any = dict.fromkeys((Refusal, HoldfastError, HTTPException, Exception), _refused)
     app = Starlette(routes=routes, exception_handlers=known, lifespan=endpoints.lifespan)
     app.router.redirect_slashes = False
     return Guarded(app, token, frozenset(route.path for route in routes), metrics)

@@ -91,7 +91,7 @@ _CERTIFIED = {
     "margin_lower": {**_NUMBER, "description": "The margin of no plausible model falls below this."},
     "margin_upper": {**_NUMBER, "description": "The margin of some plausible model does not exceed this."},
     "decided_by": {**_TEXT, "description": "Which stage settled it."},
-    "point": {"type": "array", "items": {"type": "number"}, "description": "What was certified, as the model reads it."},
+    "point": {"type": "array", "items": {"type": "number"}, "description": "What was certified, as the model has it."},
 }  # fmt: skip
 _ADVICE = {
     "found": {"type": "boolean"},
