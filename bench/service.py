@@ -456,8 +456,8 @@ def report(
         "## Malformed requests",
         "",
         text(
-            f"{sum(answers.values()):,} requests that are wrong somewhere; {failed} were answered with 500. A status of "
-            "0 is a connection that the server closed on what is no HTTP; 200 is a request that turned out to be fine, "
+            f"{sum(answers.values()):,} requests that are wrong somewhere; {failed} were answered with 500. A status "
+            "of 0 is a connection that the server closed on what is no HTTP; 200 is a request that turned out to be fine, "
             "such as one with another number in it; 503 an audit while another was under way, or of a ledger without "
             "promises."
         ),
@@ -476,8 +476,8 @@ def report(
             "Eight clients ask `/explain` of a service that writes to a ledger; it is killed with SIGKILL "
             f"{fate['kills']} times at random moments and started again. {fate['promised']:,} promises were answered, "
             f"{fate['recorded']:,} are in the ledger, whose chain is intact; of those that were answered "
-            f"{fate['lost']} are lost and {fate['different']} differ. What was recorded and not answered is what a kill "
-            "cut off in between; asked again the same day, it is not recorded twice."
+            f"{fate['lost']} are lost and {fate['different']} differ. What was recorded and not answered is what a "
+            "kill cut off in between; asked again the same day, it is not recorded twice."
         ),
         "",
     ]

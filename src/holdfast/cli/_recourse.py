@@ -27,14 +27,12 @@ from holdfast.importers import Model
 class Searching(Constraints):
     """How advice is to be looked for, and what a person can change."""
 
-    method: Annotated[
-        str, Option(help="How to look for recourse; `holdfast methods` lists them.")
-    ] = "rnce"
+    method: Annotated[str, "How to look for recourse; `holdfast methods` lists them."] = "rnce"
     candidates: Annotated[
         Path | None,
         existing_file("Other people, such as the training table, for methods that need them."),
     ] = None
-    seed: Annotated[int, Option(help="For whatever is random in the method.")] = 0
+    seed: Annotated[int, "For whatever is random in the method."] = 0
 
     def way(
         self, loaded: Model, space: hf.FeatureSpace | None, frame: pd.DataFrame | None = None
@@ -56,7 +54,7 @@ class Searching(Constraints):
 class Asked(Points, Searching):
     """Who asks for what, and how it is to be looked for."""
 
-    target: Annotated[str, Option(help="The class that the people want.")]
+    target: Annotated[str, "The class that the people want."]
     rows: Annotated[
         int | None,
         Option(min=1, help="Only the first so many people who do not have the class yet."),

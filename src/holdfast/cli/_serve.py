@@ -19,7 +19,7 @@ from holdfast.errors import InvalidInputError
 class Served(Classes, Searching):
     """What is asked, the same for every request."""
 
-    target: Annotated[str, Option(help="The class that people want, where a request names none.")]
+    target: Annotated[str, "The class that people want, where a request names none."]
     schema: Annotated[
         Path | None,
         Option(
@@ -32,10 +32,7 @@ class Served(Classes, Searching):
     ] = None
     method: Annotated[
         str,
-        Option(
-            help="How to look for recourse; `holdfast methods` lists them. By default rnce with candidates, closest "
-            "without."
-        ),
+        "How to look for recourse; `holdfast methods` lists them. By default rnce with candidates, closest without.",
     ] = ""
 
 
@@ -46,8 +43,7 @@ class Limited:
     max_bytes: Annotated[int, Option(min=1, help="The longest body of a request.")] = 1_000_000
     max_people: Annotated[int, Option(min=1, help="The most people in a request.")] = 1000
     max_seconds: Annotated[
-        float,
-        Option(help="Processor time of a request; what is undecided by then is UNKNOWN."),
+        float, "Processor time of a request; what is undecided by then is UNKNOWN."
     ] = 10.0
     max_waiting: Annotated[
         int, Option(min=1, help="The most requests that wait; one more is told 503.")
@@ -74,7 +70,7 @@ def serve(
         ),
     ] = None,
     host: Annotated[
-        str, Option(help="Where to listen; beyond this machine only with --token-file.")
+        str, "Where to listen; beyond this machine only with --token-file."
     ] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="0 takes one that is free.")] = 8000,
     workers: Annotated[

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import given_floats, given_row
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._scored import Tally
 from holdfast._shown import HEAD, Shown, Summary, draw
 from holdfast.changes import Changes
@@ -25,7 +25,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows, Table
 from holdfast.features._describe import describe_change
 from holdfast.generators._base import Generator, ReasonKind, RecourseReason, Task
-from holdfast.generators._moves import Move, answer_numbers, change_table, moves
+from holdfast.generators._moves import Move, change_table, moves
 from holdfast.generators._radii import Radii, radii_of
 from holdfast.generators._reading import own_variables, read_people
 from holdfast.importers import Model, load_model
@@ -83,7 +83,7 @@ class Recourse(Shown):
     """
 
     counterfactuals: pd.DataFrame
-    found: NDArray[np.bool_]
+    found: Bools
     reason: NDArray[Any]
     cost_l1: Floats
     verdict: NDArray[Any]
@@ -91,7 +91,7 @@ class Recourse(Shown):
     lower_bound: Floats
     factuals: pd.DataFrame
     points: Floats
-    targets: NDArray[np.intp]
+    targets: Ints
     model: Model
     space: FeatureSpace
     changes: Changes | None
@@ -240,7 +240,7 @@ class Recourse(Shown):
         return int(self.found.shape[0])
 
     @property
-    def answered(self) -> NDArray[np.intp]:
+    def answered(self) -> Ints:
         """The rows with an answer."""
         return np.flatnonzero(self.found)
 
@@ -250,16 +250,16 @@ class Recourse(Shown):
         return self.space.rows(self.factuals)
 
     @cached_property
-    def numbers(self) -> tuple[Floats, Floats]:
-        """Factuals and answers of the rows with an answer, a number for each column of the space."""
-        return answer_numbers(self, self.answered)
+    def answers(self) -> Floats:
+        """The counterfactuals of the rows with an answer, a number for each column."""
+        return self.space.numbers(self.counterfactuals.iloc[self.answered])
 
     @cached_property
     def moves(self) -> list[Move]:
         """The columns that someone is told to change, the most often changed first."""
         return moves(self)
 
-    def certified_radius(self, rows: NDArray[np.intp]) -> CertifiedRadius:
+    def certified_radius(self, rows: Ints) -> CertifiedRadius:
         """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
         return radius_of_points(self.model, self.points[rows], self.targets[rows], self.changes)
 
@@ -285,9 +285,9 @@ class Recourse(Shown):
         return pd.Series(names, index=self.factuals.index, dtype=object)
 
     @property
-    def robust(self) -> NDArray[np.bool_]:
+    def robust(self) -> Bools:
         """Which rows have an answer that every model in Δ accepts."""
-        return np.array([verdict is Verdict.ROBUST for verdict in self.verdict], dtype=np.bool_)
+        return np.asarray(self.verdict == Verdict.ROBUST)
 
     def describe(self, row: int) -> str:
         """What the person in this row (counted from 0) has to do, or why there is no answer.
@@ -297,8 +297,7 @@ class Recourse(Shown):
         row = given_row(row, len(self))
         if not self.found[row]:
             return str(self.reason[row])
-        place = np.searchsorted(self.answered, row)
-        before, after = (numbers[place] for numbers in self.numbers)
+        before, after = self.people.numbers[row], self.answers[np.searchsorted(self.answered, row)]
         return "; ".join(describe_change(self.space.features, self.space.notes, before, after))
 
     def to_frame(self) -> pd.DataFrame:
@@ -416,7 +415,7 @@ def added_column(name: str, columns: pd.Index) -> str:
 
 
 def _judged(
-    decider: Decider | None, points: Floats, targets: NDArray[np.intp], deadline: Deadline
+    decider: Decider | None, points: Floats, targets: Ints, deadline: Deadline
 ) -> tuple[Certificates | None, NDArray[Any]]:
     """The certificates of the rows with an answer, and a verdict for every row; none without Δ."""
     verdict = np.full(len(points), None, dtype=object)

@@ -206,8 +206,8 @@ def _column(feature: Feature) -> dict[str, Any]:
     else:
         kind = "integer" if feature.precision == "integer" else "number"
         said["type"] = [kind, "null"] if feature.missing else kind
-        ends = [f"{end:g}" if math.isfinite(end) else "…" for end in (feature.lower, feature.upper)]
-        said["description"] = f"Changes lead to {' … '.join(ends)}"
+        ends = [f"{end:,.10g}" for end in (feature.lower, feature.upper) if math.isfinite(end)]
+        said["description"] = f"A change leads to {' … '.join(ends)}" if len(ends) == 2 else ""
     words = [said.get("description", ""), feature.unit, str(feature.direction)]
     return said | {"description": ", ".join(word for word in words if word)}
 

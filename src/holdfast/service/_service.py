@@ -222,7 +222,8 @@ class Service:
         names, rows = [*map(str, self.space.names)], advice.answered
         certified = advice.certificates
         proven = iter(_certified(certified) if certified is not None else [{}] * rows.size)
-        before, after = (iter(plain_rows(self.space, numbers)) for numbers in advice.numbers)
+        numbers = advice.people.numbers[rows], advice.answers
+        before, after = (iter(plain_rows(self.space, both)) for both in numbers)
         people = []
         for row, key in enumerate(_keys(advice.factuals)):
             reason = advice.reason[row]
