@@ -24,6 +24,7 @@ from holdfast import datasets, metrics
 from holdfast import presentation as presentation
 from holdfast._network import Network
 from holdfast._scored import scored
+from holdfast._trees import TreeEnsemble
 from holdfast.calibration import (
     delta_calibrated,
     delta_incremental,
@@ -100,6 +101,7 @@ __all__ = [
     "PlausibleShift",
     "Recourse",
     "Robust",
+    "TreeEnsemble",
     "Verdict",
     "alternatives",
     "audit",
