@@ -26,6 +26,7 @@ from holdfast.datasets import make_loans
 from holdfast.errors import InvalidInputError, MissingExtraError
 from holdfast.service import Limits, Service, application, serve
 from holdfast.service._openapi import openapi
+from holdfast.service._run import listen
 
 CHANGES = hf.PlausibleChanges(0.01)
 TOKEN = "a token that nobody guesses"
@@ -51,7 +52,7 @@ def lender():
 @contextmanager
 def running(app):
     """The application behind a real server, and a client."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with listen("127.0.0.1", 0) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
@@ -511,6 +512,16 @@ def test_logs_have_no_personal_data(lender, client, caplog):
     assert [line["status"] for line in lines] == [200, 422, 404]
     text = json.dumps(lines)
     assert not [word for word in ("Zoe", str(person["income"]), "127.0.0.1") if word in text]
+
+
+def test_answers_are_not_held_back(client):
+    """Where asyncio does not know that a socket speaks TCP, each answer waits 40 ms for an acknowledgement."""
+    times = []
+    for _ in range(20):
+        started = time.perf_counter()
+        client.get("/health")
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.03
 
 
 def test_metrics_are_what_prometheus_reads(lender, client):
