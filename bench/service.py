@@ -458,8 +458,8 @@ def report(
         text(
             f"{sum(answers.values()):,} requests that are wrong somewhere; {failed} were answered with 500. A "
             "status of 0 is a connection that the server closed on what is no HTTP; 200 is a request that turned out "
-            "to be fine, such as one with another number in it; 503 an audit while another was under way, or of a ledger without "
-            "promises."
+            "to be fine, such as one with another number in it; 503 an audit while another was under way, or "
+            "of a ledger without promises."
         ),
         "",
         "| what is wrong | answers |",
