@@ -24,7 +24,7 @@ import holdfast as hf
 from holdfast.changes._kind import Chance
 from holdfast.datasets import make_loans
 from holdfast.errors import InvalidInputError, MissingExtraError
-from holdfast.service import Limits, Service, application, serve
+from holdfast.service import RequestLimits, Service, application, serve
 from holdfast.service._openapi import openapi
 from holdfast.service._run import listen
 
@@ -79,7 +79,7 @@ def ledger(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(lender, ledger):
-    with running(application(service_of(lender, limits=Limits(people=50)))) as client:
+    with running(application(service_of(lender, limits=RequestLimits(people=50)))) as client:
         yield client
 
 
@@ -359,7 +359,7 @@ def test_beyond_this_machine_only_with_a_token(lender):
 @pytest.mark.parametrize("field", ["body", "people", "waiting", "seconds"])
 def test_limits_are_positive(field):
     with pytest.raises(InvalidInputError, match=f"{field}: expected"):
-        Limits(**{field: 0})
+        RequestLimits(**{field: 0})
 
 
 # ---------------------------------------------------------------- busy, slow, broken
@@ -378,7 +378,11 @@ class Held(Service):
 def test_busy_is_503_and_says_when_to_come_again(lender):
     network, space, X, _ = lender
     service = Held(
-        network, space=space, changes=CHANGES, target=1, limits=Limits(waiting=1, seconds=1.0)
+        network,
+        space=space,
+        changes=CHANGES,
+        target=1,
+        limits=RequestLimits(waiting=1, seconds=1.0),
     )
     body, statuses = {"people": people_of(X.head(1))}, []
     with running(application(service)) as client:
@@ -403,7 +407,7 @@ def test_busy_is_503_and_says_when_to_come_again(lender):
 
 
 def test_a_body_that_does_not_come_is_408(lender):
-    app = application(service_of(lender, limits=Limits(seconds=0.2)))
+    app = application(service_of(lender, limits=RequestLimits(seconds=0.2)))
     head = b"POST /certify HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
     with (
         running(app) as client,

@@ -82,7 +82,7 @@ def serve(
     Model, schema, Δ and candidates are read once. One line of JSON for each request goes to stderr, without personal
     data.
     """
-    from holdfast.service import Limits, Service
+    from holdfast.service import RequestLimits, Service
     from holdfast.service import serve as run
 
     changes = served.needed()
@@ -102,7 +102,7 @@ def serve(
         secret=None if ledger is None else read_secret(secret),
         radius=not no_radius,
         seed=served.seed,
-        limits=Limits(
+        limits=RequestLimits(
             limited.max_bytes, limited.max_people, limited.max_seconds, limited.max_waiting
         ),
     )

@@ -10,6 +10,6 @@ run       uvicorn around it, in one process or several
 
 from holdfast.service._http import application
 from holdfast.service._run import serve
-from holdfast.service._service import Limits, Service
+from holdfast.service._service import RequestLimits, Service
 
-__all__ = ["Limits", "Service", "application", "serve"]
+__all__ = ["RequestLimits", "Service", "application", "serve"]

@@ -44,7 +44,7 @@ class UnavailableError(HoldfastError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What one request, and all of them together, may take.
 
     Parameters
@@ -117,14 +117,14 @@ class Service:
         secret: str | bytes | None = None,
         radius: bool = True,
         seed: int = 0,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         threshold: Any = None,
     ) -> None:
         self.model: Model = load_model(model, threshold)
         self.prepared = prepare(self.model, changes, space=space)
         self.space, self.changes, self.target = space, changes, target
         self.generator, self.seed, self.radius = generator, seed, radius
-        self.ledger, self.secret, self.limits = ledger, secret, limits or Limits()
+        self.ledger, self.secret, self.limits = ledger, secret, limits or RequestLimits()
         classifier = self.prepared.model.classifier
         classifier.class_index(target)
         if generator is not None:
