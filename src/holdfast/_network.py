@@ -17,17 +17,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from holdfast._classifier import Bools as Bools
-from holdfast._classifier import Classifier
-from holdfast._classifier import Floats as Floats
-from holdfast._classifier import Ints as Ints
+from holdfast._classifier import Bools, Classifier, Floats, Ints, Values
 from holdfast._given import given_floats
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
 
-__all__ = ["Bools", "Floats", "Ints", "Network"]
+__all__ = ["Bools", "Floats", "Ints", "Network", "Values"]
 
 # Rows that keep a layer of some tens of neurons inside a core's own cache: up to 2.7 times faster than one big product.
 CHUNK = 1024
@@ -62,7 +59,7 @@ class Network(Shown, Classifier):
 
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
-    classes: NDArray[Any]
+    classes: Values
     activations: tuple[str, ...]
 
     def __init__(
