@@ -10,9 +10,11 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
 from holdfast._given import whole_number
@@ -111,6 +113,10 @@ def _work(service: Service, token: str | None, listener: socket.socket) -> None:
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(logging.INFO)
+    # Of a warning too its kind, and where it arose.
+    warnings.showwarning = lambda message, category, filename, lineno, *_: logging.getLogger(
+        "holdfast.service"
+    ).warning({"warning": category.__name__, "where": f"{Path(filename).name}:{lineno}"})
     config: dict[str, Any] = {
         "log_config": None, "access_log": False, "server_header": False, "date_header": False,
         "limit_concurrency": _CONNECTIONS, "timeout_keep_alive": 75,
@@ -139,14 +145,16 @@ def _supervise(service: Service, token: str | None, listener: socket.socket, wor
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, lambda *_: ended.set())
     running: list[Any] = []
-    while not ended.is_set():
-        running = [process for process in running if process.is_alive()]
-        for _ in range(workers - len(running)):
-            process = fresh(target=_worker, args=(service, token, listener), daemon=True)
-            process.start()
-            running.append(process)
-        wait([process.sentinel for process in running], timeout=0.5)
-    for process in running:
-        process.terminate()
-    for process in running:
-        process.join()
+    try:
+        while not ended.is_set():
+            running = [process for process in running if process.is_alive()]
+            for _ in range(workers - len(running)):
+                process = fresh(target=_worker, args=(service, token, listener))
+                process.start()
+                running.append(process)
+            wait([process.sentinel for process in running], timeout=0.5)
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.join()
