@@ -437,9 +437,9 @@ def report(
         text(
             "One process on one core, clients in another. A request is about one person of heloc (21 columns), a "
             "network of two hidden layers of 20, delta 0.005; `explain` is RNCE over 5,000 candidates. Seconds are by "
-            f"the clock, {loads[0]['seconds']:.0f} for each line, on a machine of {os.cpu_count()} cores that other "
-            f"work shares (load average {os.getloadavg()[0]:.1f} at the end); the processor time "
-            "of a request is what a quiet core needs for it."
+            f"the clock, {loads[0]['seconds']:.0f} for each line, on a machine of "
+            f"{os.cpu_count()} cores that other work shares (load average "
+            f"{os.getloadavg()[0]:.1f} at the end); the processor time of a request is what a quiet core needs for it."
         ),
         "",
         f"| {' | '.join(names)} |",
