@@ -222,6 +222,7 @@ def spark(bench: Bench) -> None:
     from pyspark.sql import SparkSession
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     )
@@ -257,7 +258,7 @@ def compare(ours: pd.DataFrame, theirs: pd.DataFrame, what: str) -> None:
     )
 
 
-def rates(bench: Bench) -> dict[str, Any]:
+def rates(bench: Bench) -> None:
     """Processor time a row on one core."""
     frame = pd.concat(bench.blocks(8 * BLOCK))
     measured = {}
@@ -271,16 +272,17 @@ def rates(bench: Bench) -> dict[str, Any]:
         started = time.process_time()
         for start in range(0, len(table), size):
             function(table[start : start + size])
-        measured[what] = (time.process_time() - started) / len(table)
-        hours = [measured[what] * rows / 3600 for rows in (1e6, 1e8, 1e9)]
+        each = (time.process_time() - started) / len(table)
+        measured[what] = each, len(table)
+        hours = [each * rows / 3600 for rows in (1e6, 1e8, 1e9)]
         print(
-            f"{what}: {len(table):,} rows measured, {1e6 * measured[what]:.3g} us a row; core-hours for 1e6, 1e8, 1e9 "
+            f"{what}: {len(table):,} rows measured, {1e6 * each:.3g} us a row; core-hours for 1e6, 1e8, 1e9 "
             f"rows: {', '.join(f'{hour:.3g}' for hour in hours)}"
         )
-    return measured
+    kept(bench, rates=measured)
 
 
-def workers(bench: Bench) -> dict[str, Any]:
+def workers(bench: Bench) -> None:
     """Seconds on the wall with one worker and with two; it takes a quiet machine."""
     import joblib
 
@@ -309,47 +311,43 @@ def workers(bench: Bench) -> dict[str, Any]:
         print(
             f"{what}: {seconds[1]:.1f} s with one worker, {seconds[2]:.1f} s with two: {result[what]:.2f} times"
         )
-    return result
+    kept(bench, workers=result)
+
+
+def kept(bench: Bench, **new: Any) -> dict[str, Any]:
+    """What was measured so far."""
+    path = bench.store / "scale.json"
+    known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | new))
+    return known | new
 
 
 def picture(bench: Bench) -> None:
-    """Core-hours for so many rows, and how two workers share the work."""
+    """Core-hours for so many rows, and how two workers share the work: what `rates` and `workers` measured."""
     from matplotlib.figure import Figure
 
-    kept = bench.store / "scale.json"
-    known = json.loads(kept.read_text()) if kept.exists() else {}
-    known = {
-        "rates": known.get("rates") or rates(bench),
-        "workers": known.get("workers") or workers(bench),
-    }
-    kept.write_text(json.dumps(known))
+    known = kept(bench)
+    if "workers" not in known or "rates" not in known:
+        sys.exit("expected `rates` and `workers` to have been run")
     figure = Figure(figsize=(10.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    rows = np.logspace(3, 9, 13)
-    measured = {
-        "certify": 8 * BLOCK,
-        "RNCE": bench.options.people,
-        "Closest": bench.options.closest,
-    }
-    for (what, each), color in zip(
-        known["rates"].items(), ("#0b6e4f", "#2a6f97", "#b5541c"), strict=True
-    ):
-        hours = rows * each / 3600
-        seen = rows <= measured[what]
+    rows = np.logspace(2, 9, 29)
+    colors = ("#0b6e4f", "#2a6f97", "#b5541c")
+    for (what, (each, measured)), color in zip(known["rates"].items(), colors, strict=True):
+        hours, seen = rows * each / 3600, rows <= measured
         left.plot(rows, hours, "--", color=color, lw=1.2)
-        left.plot(rows[seen], hours[seen], "-", color=color, lw=2.5)
+        left.plot(rows[seen], hours[seen], "-", color=color, lw=3)
         left.annotate(
             what,
-            (rows[-1], hours[-1]),
-            (-4, 6),
+            (rows[-6], hours[-6]),
+            (-6, 4),
             textcoords="offset points",
             ha="right",
             color=color,
         )
     left.set(xscale="log", yscale="log", xlabel="rows", ylabel="core-hours")
-    left.set_title("one core; solid: measured, dashed: extrapolated", fontsize="medium")
-    names = list(known["workers"])
-    right.barh(names, [known["workers"][name] for name in names], color="#0b6e4f", height=0.5)
+    left.set_title("one core; thick: measured, dashed: extrapolated", fontsize="medium")
+    right.barh(list(known["workers"]), list(known["workers"].values()), color=colors[0], height=0.5)
     right.axvline(2.0, color="#8a8a8a", lw=1)
     right.set_title("times as fast with two workers", fontsize="medium")
     for ax in (left, right):
