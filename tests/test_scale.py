@@ -228,6 +228,9 @@ def test_advice_does_not_depend_on_the_number_of_workers(loans, name):
     if name not in ("closest", "robust"):
         assert len(denied) > 256, "expected more than one part"
     pd.testing.assert_frame_equal(alone.to_frame(), together.to_frame(), check_exact=True)
+    for row in range(0, len(denied), 40):
+        said = "; ".join(alone.advice[row])
+        assert said == (alone.describe(row) if alone.found[row] else "")
 
 
 def test_processes_say_to_the_last_bit_what_one_says(monkeypatch, tmp_path):

@@ -23,6 +23,7 @@ from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows, Table
+from holdfast.features._describe import describe_change
 from holdfast.generators._base import Generator, ReasonKind, RecourseReason, Task
 from holdfast.generators._moves import Move, change_table, moves
 from holdfast.generators._radii import Radii, radii_of
@@ -301,6 +302,17 @@ class Recourse(Shown):
         names = list(self.space.names)
         before, after = (table[names].iloc[row] for table in (self.factuals, self.counterfactuals))
         return "; ".join(self.space.describe_change(before, after))
+
+    @property
+    def advice(self) -> list[tuple[str, ...]]:
+        """What each person is told to change, in words; nothing where there is no answer."""
+        result: list[tuple[str, ...]] = [()] * len(self)
+        rows, features, notes = self.answered, self.space.features, self.space.notes
+        for row, old, new in zip(
+            rows.tolist(), self.people.numbers[rows], self.answers, strict=True
+        ):
+            result[row] = tuple(describe_change(features, notes, old, new))
+        return result
 
     def to_frame(self) -> pd.DataFrame:
         """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.

@@ -263,8 +263,7 @@ def _explain(model: Any, options: dict[str, Any]) -> Answer:
 
     def answer(frame: pd.DataFrame) -> pd.DataFrame:
         result = explain(loaded, frame, **options)
-        advice = [result.describe(i) if found else "" for i, found in enumerate(result.found)]
-        return result.to_frame().assign(advice=advice)
+        return result.to_frame().assign(advice=["; ".join(parts) for parts in result.advice])
 
     return answer
 
