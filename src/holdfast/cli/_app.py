@@ -16,17 +16,16 @@ import holdfast as hf
 from holdfast.cli import _benchmark as benchmark
 from holdfast.cli import _ledger as ledger
 from holdfast.cli._audit import audit
-from holdfast.cli._certificates import certificates
+from holdfast.cli._certificates import certificates, check
 from holdfast.cli._certify import certify, radius
-from holdfast.cli._check import check
 from holdfast.cli._datasets import datasets
-from holdfast.cli._delta import delta
 from holdfast.cli._letters import letters
+from holdfast.cli._measured import delta, risk
 from holdfast.cli._options import command
 from holdfast.cli._recourse import alternatives, explain, methods
 from holdfast.cli._report import report
-from holdfast.cli._risk import risk
 from holdfast.cli._schema import schema
+from holdfast.cli._serve import serve
 
 app = typer.Typer(
     name="holdfast",
@@ -37,7 +36,7 @@ app = typer.Typer(
 )
 for function in (
     certify, radius, schema, delta, risk, explain, alternatives, methods, datasets, certificates, check, audit, letters,
-    report,
+    report, serve,
 ):  # fmt: skip
     app.command()(function)
 app.add_typer(ledger.app, name="ledger")

@@ -45,5 +45,5 @@ class MCE(ByMargin):
         return answer_rows(task, self._answer)
 
     def _answer(self, task: Task, row: int) -> RowAnswer:
-        judge: Judge = Today(task.network, int(task.targets[row]), self.margin)
+        judge: Judge = Today(task.network, int(task.targets[row]), demand=self.margin)
         return search_row(task, row, judge, NO_LIMITS)

@@ -30,7 +30,7 @@ def attack(
     for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
         z = layer.today(values)
         active.append(xp.astype(z > 0.0, z.dtype))
-        values = z * active[-1] if relu else z
+        values = activated(z, relu)
     best, active = _respond(layers, box, active)
     rows = beside(points, np.arange(points.shape[0]))
     for _ in range(0 if len(layers.hidden) == 1 else rounds - 1):
@@ -106,6 +106,7 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     bottom, top = first.sides(points, today=center)
     reach = xp.where(corner < center, center - bottom, top - center)
     share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
-    share = xp.where(corner <= bottom, -1.0, xp.where(corner >= top, 1.0, share))
+    low_end, high_end = (activated(end, layers.relus[0]) for end in (bottom, top))
+    share = xp.where(corner <= low_end, -1.0, xp.where(corner >= high_end, 1.0, share))
     low = 1.0 - 2.0 * xp.astype(low, share.dtype) if low.dtype == xp.bool else low
     return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), low], axis=1)
