@@ -327,11 +327,12 @@ def picture(bench: Bench) -> None:
     from matplotlib.figure import Figure
 
     known = kept(bench)
-    if "workers" not in known or "rates" not in known:
-        sys.exit("expected `rates` and `workers` to have been run")
+    if "rates" not in known:
+        sys.exit("expected `rates` to have been run, and `workers` for the panel on the right")
     figure = Figure(figsize=(10.0, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    rows = np.logspace(2, 9, 29)
+    faster = known.get("workers", {})
+    left, *rest = figure.subplots(1, 1 + bool(faster), squeeze=False)[0]
+    rows = np.logspace(1, 9, 33)
     colors = ("#0b6e4f", "#2a6f97", "#b5541c")
     for (what, (each, measured)), color in zip(known["rates"].items(), colors, strict=True):
         hours, seen = rows * each / 3600, rows <= measured
@@ -347,10 +348,11 @@ def picture(bench: Bench) -> None:
         )
     left.set(xscale="log", yscale="log", xlabel="rows", ylabel="core-hours")
     left.set_title("one core; thick: measured, dashed: extrapolated", fontsize="medium")
-    right.barh(list(known["workers"]), list(known["workers"].values()), color=colors[0], height=0.5)
-    right.axvline(2.0, color="#8a8a8a", lw=1)
-    right.set_title("times as fast with two workers", fontsize="medium")
-    for ax in (left, right):
+    for right in rest:
+        right.barh(list(faster), list(faster.values()), color=colors[0], height=0.5)
+        right.axvline(2.0, color="#8a8a8a", lw=1)
+        right.set_title("times as fast with two workers", fontsize="medium")
+    for ax in (left, *rest):
         ax.grid(visible=True, color="#e5e5e5", lw=0.5)
         ax.set_axisbelow(True)
         ax.spines[["top", "right"]].set_visible(False)
