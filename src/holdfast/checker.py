@@ -3,7 +3,7 @@
     python checker.py certificate.json --model model.npz [--space space.json] [--row row.json]
 
 A certificate states that every network in Δ gives a point a class (ROBUST), or that some network in Δ does not
-(NOT_ROBUST). This module redoes the proof from the certificate, the model's parameters and five facts:
+(NOT_ROBUST). This module redoes the proof from the certificate, the model's parameters and six facts:
 
     interval   a neuron's weights move on their own, and the least of  w v  lies at ends of w's and of v's range
     ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1
@@ -16,6 +16,8 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
     witness    a network lies in Δ or not, and gives the point the class or not
     closed     where a margin may fall by s, a margin of m holds iff  m >= s;  where the parameters of a linear model
     form       may move by d with  dᵀ H d <= r²,  iff  m >= 0  and  m² >= r² gᵀ H⁻¹ g,  g its gradient
+    trees      each tree adds the least of  value - radius  among the leaves that the row can reach, whichever way near
+               thresholds send it, or nothing if it may be dropped; what remains has to exceed what sums can round
 
 Floats are fractions whose denominator is a power of two: all arithmetic is on integers, and nothing is rounded but the
 square roots of the 2-norm and, from the third hidden layer on, the ranges: outwards. See docs/certificates.md.
@@ -65,6 +67,43 @@ _KINDS: dict[Any, dict[str, Any]] = {
     "shift": {"kind": str, "margin": float},
     "ensemble": {"kind": str, "margin": float, "models": [{**_PARAMETERS, "activations": list}]},
     "ellipsoid": {"kind": str, "radius": float, "shape": [[float]]},
+    "trees": {
+        "kind": str,
+        "leaves": Any,
+        "thresholds": Any,
+        "dropped": int,
+        "shift": float,
+        "factor": float,
+    },
+}
+# Trees: a place for each node, then what the trees have in common. `reading` is how a table becomes a row, for others.
+_NODES = {
+    "feature": [int],
+    "threshold": [Any],
+    "left": [int],
+    "right": [int],
+    "missing_left": [bool],
+    "category": [int],
+    "values": [[float]],
+}
+_TREES = {
+    **_NODES,
+    "format": str,
+    "version": int,
+    "classes": list,
+    "columns": [str],
+    "sets": list,
+    "roots": [int],
+    "output": [int],
+    "base": [float],
+    "divisor": float,
+    "precision": int,
+    "shares": bool,
+    "band": float,
+    "zero": float,
+    "missing": list,
+    "compare": str,
+    "reading": dict,
 }
 # The probability from which on the model's user says class 1, or one for each class; and what it takes off each logit.
 _THRESHOLD = {"probability": Any, "offsets": [float]}
@@ -98,7 +137,9 @@ class Report(NamedTuple):
     not_checked: tuple[str, ...] = ()
 
 
-def check(certificate: Any, model: PlainModel, *, space: Any = None, row: Any = None) -> Report:
+def check(
+    certificate: Any, model: PlainModel | PlainTrees, *, space: Any = None, row: Any = None
+) -> Report:
     """Whether the certificate (a value, or its JSON as bytes) holds for this model; was it made from `space`, `row`?"""
     given = {"space": space, "row": row}
     try:
@@ -117,13 +158,20 @@ def check(certificate: Any, model: PlainModel, *, space: Any = None, row: Any = 
     )
 
 
-def _check(certificate: Any, model: PlainModel, given: dict[str, Any]) -> None:
+def _check(certificate: Any, model: PlainModel | PlainTrees, given: dict[str, Any]) -> None:
     moved = (
         {"threshold": _THRESHOLD}
         if isinstance(certificate, dict) and "threshold" in certificate
         else {}
     )
-    parts = fit(certificate, {**_HEAD, **_BODY, **moved}, "certificate")
+    trees = isinstance(model, PlainTrees)
+    # A tree knows where a row goes that lacks a value.
+    gaps = {"point": [Any]} if trees else {}
+    parts = fit(certificate, {**_HEAD, **_BODY, **gaps, **moved}, "certificate")
+    parts["point"] = [
+        value if trees and value is None else fit(value, float, "certificate.point")
+        for value in parts["point"]
+    ]
     hashes, point, index = parts["hashes"], parts["point"], parts["target"]["index"]
     same("format and version", [FORMAT, VERSION], [parts["format"], parts["version"]])
     same(
@@ -132,7 +180,7 @@ def _check(certificate: Any, model: PlainModel, given: dict[str, Any]) -> None:
         parts["id"],
     )
     same("hashes.model: the sha256 of the model's parameters", model.sha256, hashes["model"])
-    same("point: the model's number of variables", len(model.weights[0][0]), len(point))
+    same("point: the model's number of variables", model.width, len(point))
     same("hashes.point: the sha256 of the point", sha256(point), hashes["point"])
     for name, thing in given.items():
         if thing is not None:
@@ -159,8 +207,14 @@ def _check(certificate: Any, model: PlainModel, given: dict[str, Any]) -> None:
         )
     changes = fit(changes, _KINDS[kind], "changes")
     same("statement", statement(certificate), parts["statement"])
-    model = model.at(parts.get("threshold"))
-    if kind == "parameters":
+    same("changes.kind: trees, for trees alone", trees, kind == "trees")
+    if not isinstance(model, PlainTrees):
+        model = model.at(parts.get("threshold"))
+    if isinstance(model, PlainTrees):
+        same("proof", {"method": "closed form"}, parts["proof"])
+        verdict = trees_verdict(changes, model, point, index, parts.get("threshold"))
+        same("verdict: what the closed form says", verdict, parts["verdict"])
+    elif kind == "parameters":
         prove = _check_robust if parts["verdict"] == "ROBUST" else _check_not_robust
         prove(parts["proof"], model, read_changes(changes, model), point, index)
     else:
@@ -179,9 +233,11 @@ def statement(certificate: dict[str, Any]) -> str:
     who, gives = (
         ("Every", "gives") if certificate["verdict"] == "ROBUST" else ("Some", "does not give")
     )
+    trees = certificate["changes"].get("kind") == "trees"
+    how = "by more than its sums can round" if trees else "in exact arithmetic"
     return (
         f"{who} {_which(certificate['changes'])} {gives} the point the class "
-        f"{json.dumps(certificate['target']['label'])}{_policy(certificate)}, in exact arithmetic."
+        f"{json.dumps(certificate['target']['label'])}{_policy(certificate)}, {how}."
     )
 
 
@@ -232,6 +288,16 @@ def _which(changes: dict[str, Any]) -> str:
     if kind == "ellipsoid":
         within = f"by a d with dᵀHd at most the square of {changes['radius']!r}, H the shape in `changes`,"
         return f"network of the model's build whose weights and then biases differ from the model's {within}"
+    if kind == "trees":
+        leaves, thresholds, dropped, shift, factor = (
+            changes[name] for name in ("leaves", "thresholds", "dropped", "shift", "factor")
+        )
+        near = "the radii in `changes`" if isinstance(leaves, list) else repr(leaves)
+        return (
+            f"ensemble of the model's trees whose leaves differ from the model's by at most {near}, its thresholds by "
+            f"at most {json.dumps(thresholds, sort_keys=True)}, with up to {dropped!r} trees dropped and trees added "
+            f"that take at most {shift!r} off the margin, all but the number dropped times {factor!r},"
+        )
     delta, norm, biases = (changes[name] for name in ("delta", "norm", "biases"))
     layered, own = isinstance(delta, list), isinstance(delta, list) and isinstance(delta[0], list)
     how = ("layer by layer " if layered and not own else "") + (
@@ -360,6 +426,11 @@ class PlainModel:
         return model
 
     @property
+    def width(self) -> int:
+        """How many variables the model reads."""
+        return len(self.weights[0][0])
+
+    @property
     def layers(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
         """For each layer the weights of each neuron, followed by its bias."""
         pairs = zip(self.weights, self.biases, strict=True)
@@ -369,23 +440,7 @@ class PlainModel:
         """The model that decides at a threshold, as a certificate states it: its logits less a constant."""
         if threshold is None:
             return self
-        chance, offsets = threshold["probability"], threshold["offsets"]
-        same("threshold.offsets: one for each logit", len(self.biases[-1]), len(offsets))
-        if chance is not None:
-            shares = fit(
-                chance if isinstance(chance, list) else [chance], [float], "threshold.probability"
-            )
-            if len(shares) != len(offsets) or not all(0.0 < p < 1.0 for p in shares):
-                raise CheckError(
-                    f"threshold.probability: expected one between 0 and 1, or one a class, got {shares}"
-                )
-            logs = [
-                math.log(p) - (0.0 if isinstance(chance, list) else math.log1p(-p)) for p in shares
-            ]
-            if any(abs(a - b) > 1e-12 * (1.0 + abs(b)) for a, b in zip(offsets, logs, strict=True)):
-                raise CheckError(
-                    f"threshold.offsets: expected the logits {logs} of the probability, got {offsets}"
-                )
+        offsets = read_offsets(threshold, len(self.biases[-1]))
         last = [bias - offset for bias, offset in zip(self.biases[-1], offsets, strict=True)]
         return PlainModel(self.weights, [*self.biases[:-1], last], self.activations, self.classes)
 
@@ -397,11 +452,268 @@ class PlainModel:
         )
 
 
-def load_model(path: Path) -> PlainModel:
-    """A model from a file that `Network.save` wrote (.npz), or from JSON with weights, biases, activations, classes."""
+def read_offsets(threshold: Any, logits: int) -> list[float]:
+    """What a threshold takes off each logit, held against the probability that is stated."""
+    chance, offsets = threshold["probability"], threshold["offsets"]
+    same("threshold.offsets: one for each logit", logits, len(offsets))
+    if chance is not None:
+        shares = fit(
+            chance if isinstance(chance, list) else [chance], [float], "threshold.probability"
+        )
+        if len(shares) != len(offsets) or not all(0.0 < p < 1.0 for p in shares):
+            raise CheckError(
+                f"threshold.probability: expected one between 0 and 1, or one a class, got {shares}"
+            )
+        logs = [math.log(p) - (0.0 if isinstance(chance, list) else math.log1p(-p)) for p in shares]
+        if any(abs(a - b) > 1e-12 * (1.0 + abs(b)) for a, b in zip(offsets, logs, strict=True)):
+            raise CheckError(
+                f"threshold.offsets: expected the logits {logs} of the probability, got {offsets}"
+            )
+    return list(offsets)
+
+
+class PlainTrees:
+    """Trees as plain lists with a place for each node, as `_TREES` has them; a node without a feature is a leaf."""
+
+    def __init__(self, entry: Any, name: str = "model") -> None:
+        parts = fit(entry, {**_TREES, "sets": Any}, name)
+        same(
+            f"{name}: format and version",
+            ["holdfast-trees", 1],
+            [parts["format"], parts["version"]],
+        )
+        self.sha256, self.parts, self.classes = sha256(entry), parts, parts["classes"]
+        self.width, self.outputs = len(parts["columns"]), len(parts["base"])
+        self.nodes = list(zip(*(parts[key] for key in _NODES), strict=False))
+        self._check_shapes(name)
+        self.thresholds = [
+            math.inf
+            if t == "inf"
+            else -math.inf
+            if t == "-inf"
+            else fit(t, float, f"{name}.threshold")
+            for t in parts["threshold"]
+        ]
+        leaves = [i for i, feature in enumerate(parts["feature"]) if feature < 0]
+        self.leaf_places = {node: place for place, node in enumerate(leaves)}
+
+    def _check_shapes(self, name: str) -> None:
+        parts, size = self.parts, len(self.nodes)
+        same(f"{name}: the lengths of its lists", {size}, {len(parts[key]) for key in _NODES})
+        widths = {len(row) for row in parts["values"]}
+        inner = [node for node in self.nodes if node[0] >= 0]
+        below = parts["roots"] + [child for node in inner for child in node[2:4]]
+        sets = parts["sets"]
+        wrong = {
+            "classes": not len(set(map(canonical, self.classes))) == len(self.classes) >= 2
+            or self.outputs != (2 if parts["shares"] and len(self.classes) == 2 else self.logits),
+            "columns": len(set(parts["columns"])) != self.width,
+            "values": widths not in ({1}, {self.outputs}),
+            # No node is below two others, nor below itself.
+            "left, right": len(set(below)) != len(below) or not all(0 <= i < size for i in below),
+            "feature": any(node[0] >= self.width for node in inner),
+            "output": len(parts["output"]) != len(parts["roots"])
+            or not all(0 <= i < self.outputs for i in parts["output"]),
+            "sets": not isinstance(sets, list)
+            or not all(
+                isinstance(row, list) and row and all(type(v) is bool for v in row) for row in sets
+            ),
+            "category": any(node[5] >= len(sets) for node in inner),
+            "precision": parts["precision"] not in (24, 53),
+            "divisor": not parts["divisor"] > 0.0,
+            "band": not (parts["band"] >= 0.0 and parts["zero"] >= 0.0),
+            "missing": len(parts["missing"]) not in (0, self.width)
+            or not all(how in ("nan", "zero", "none") for how in parts["missing"]),
+            "compare": parts["compare"] not in ("float32 <", "float32 <=", "float64 <="),
+        }
+        for key, fault in wrong.items():
+            if fault:
+                raise CheckError(
+                    f"{name}.{key}: expected what holdfast writes for trees, got others"
+                )
+
+    @property
+    def logits(self) -> int:
+        """1 for two classes, else one for each."""
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    def margins(self, target: int, threshold: Any) -> list[tuple[list[int], Fraction]]:
+        """The margin over each rival: the weight of each sum, and a constant."""
+        off = [0.0] * self.logits if threshold is None else read_offsets(threshold, self.logits)
+        sign, shares = 1 if target == 1 else -1, self.parts["shares"]
+        if self.logits > 1:
+            if shares and threshold is not None:
+                raise CheckError("threshold: expected none for a forest of several classes")
+            return [
+                (
+                    [(c == target) - (c == rival) for c in range(self.logits)],
+                    Fraction(off[rival]) - Fraction(off[target]),
+                )
+                for rival in range(self.logits)
+                if rival != target
+            ]
+        if not shares:
+            return [([sign], -sign * Fraction(off[0]))]
+        if threshold is None:
+            return [([-sign, sign], Fraction(0))]
+        # Probabilities are held against the threshold as they are.
+        return [
+            (
+                [0, sign],
+                -sign * Fraction(fit(threshold["probability"], float, "threshold.probability")),
+            )
+        ]
+
+    def seen(self, point: list[Any]) -> list[Any]:
+        """The row as the library sees it: what is 0, what is missing, in which precision."""
+        row, single = [], self.parts["compare"].startswith("float32")
+        hows = self.parts["missing"] or ["nan"] * self.width
+        for value, how in zip(point, hows, strict=True):
+            if value is None:
+                value = 0.0 if how == "none" else None
+            elif abs(value) <= self.parts["zero"]:
+                value = 0.0
+            if value == 0.0 and how == "zero":
+                value = None
+            row.append(float32(value) if single and value is not None else value)
+        return row
+
+    def reached(self, root: int, row: list[Any], reach: list[Fraction]) -> Iterator[int]:
+        """The leaves of a tree that a row can reach, thresholds being as far from their own as `reach` says."""
+        front = [root]
+        while front:
+            node = front.pop()
+            feature, _, left, right, missing_left, category, _ = self.nodes[node]
+            if feature < 0:
+                yield node
+                continue
+            value, ways = row[feature], (False, False)
+            if value is None:
+                ways = (missing_left, not missing_left)
+            elif category >= 0:
+                codes = self.parts["sets"][category]
+                inside = codes[int(value) if 0 <= value < len(codes) - 1 else -1]
+                ways = (inside, not inside)
+            else:
+                ways = self.ways(value, self.thresholds[node], reach[feature])
+            front += [child for child, way in zip((left, right), ways, strict=True) if way]
+
+    def ways(self, value: float, threshold: float, reach: Fraction) -> tuple[bool, bool]:
+        """Whether some threshold within reach, of those that the library can hold, sends a value left; and right."""
+        strict = self.parts["compare"] == "float32 <"
+        if not reach or math.isinf(threshold):
+            left = value < threshold if strict else value <= threshold
+            return left, not left
+        low, high = Fraction(threshold) - reach, Fraction(threshold) + reach
+        if strict:
+            return value < math.inf and float32_after(value) <= high, value >= low
+        return value <= high, math.nextafter(value, -math.inf) >= low
+
+
+def trees_verdict(
+    changes: dict[str, Any], trees: PlainTrees, point: list[Any], target: int, threshold: Any
+) -> str:
+    """ROBUST or NOT_ROBUST, where more than rounding decides."""
+    radii, reach, shift = read_tree_changes(changes, trees)
+    row, parts = trees.seen(point), trees.parts
+    found: list[list[tuple[list[Fraction], Fraction]]] = []
+    leaves = [list(trees.reached(root, row, reach)) for root in parts["roots"]]
+    divisor, verdicts = Fraction(parts["divisor"]), []
+    # The sizes of what is added to each sum, at most.
+    sizes = [abs(Fraction(base)) + shift * divisor for base in parts["base"]]
+    for output, nodes in zip(parts["output"], leaves, strict=True):
+        found.append(
+            [(list(map(Fraction, parts["values"][i])), radii[trees.leaf_places[i]]) for i in nodes]
+        )
+        for place in range(len(found[-1][0][0])):
+            size = max(abs(values[place]) + radius for values, radius in found[-1])
+            sizes[place if len(found[-1][0][0]) > 1 else output] += size
+    # n numbers are added in any order with an error of at most  n u / (1 - n u)  times their sizes; a few steps follow.
+    n, unit, small = len(leaves) + 3, Fraction(1, 2 ** parts["precision"]), Fraction(1, 2**51)
+    if n * unit >= 1:
+        raise CheckError("model: expected fewer trees than a sum in its precision can have")
+    tiny = Fraction(1, 2**1074) if divisor != 1 else 0
+    for weights, constant in trees.margins(target, threshold):
+        terms: list[Fraction] = []
+        for output, some in zip(parts["output"], found, strict=True):
+            mine = weights if len(some[0][0]) > 1 else [weights[output]]
+            terms.append(
+                min(
+                    sum(w * v for w, v in zip(mine, values, strict=True))
+                    - sum(map(abs, mine)) * radius
+                    for values, radius in some
+                )
+            )
+        gone = sorted(terms, reverse=True)[: changes["dropped"]]
+        total = sum(w * Fraction(b) for w, b in zip(weights, parts["base"], strict=True)) + sum(
+            terms
+        )
+        worst = (total - sum(max(term, Fraction(0)) for term in gone)) / divisor + constant - shift
+        weighted = sum(abs(w) * size for w, size in zip(weights, sizes, strict=True)) / divisor
+        error = weighted * n * unit / (1 - n * unit) + small * (
+            sum(sizes) / divisor + abs(constant)
+        )
+        error += Fraction(parts["band"]) + tiny * sum(map(abs, weights))
+        verdicts.append("ROBUST" if worst > error else "NOT_ROBUST" if worst < -error else "")
+    if "NOT_ROBUST" in verdicts:
+        return "NOT_ROBUST"
+    if "" in verdicts:
+        raise CheckError("verdict: the worst margin is so near 0 that rounding decides")
+    return "ROBUST"
+
+
+def read_tree_changes(
+    changes: dict[str, Any], trees: PlainTrees
+) -> tuple[list[Fraction], list[Fraction], Fraction]:
+    """The radius of each leaf, how far thresholds of each column go, and what added trees take off."""
+    given, columns, count = changes["thresholds"], trees.parts["columns"], len(trees.leaf_places)
+    leaves = (
+        changes["leaves"] if isinstance(changes["leaves"], list) else [changes["leaves"]] * count
+    )
+    same("changes.leaves: one for each leaf", count, len(leaves))
+    if isinstance(given, dict):
+        if not set(given) <= set(columns):
+            raise CheckError(
+                f"changes.thresholds: expected columns of the model, got {list(given)!r:.80}"
+            )
+        given = [given.get(name, 0.0) for name in columns]
+    else:
+        given = [given] * len(columns)
+    sizes = [
+        fit(part, [float], "changes")
+        for part in (leaves, given, [changes["shift"], changes["factor"]])
+    ]
+    if min(map(min, sizes)) < 0.0 or changes["dropped"] < 0:
+        raise CheckError("changes: expected radii, shift, factor and number of dropped trees >= 0")
+    factor = Fraction(sizes[2][1])
+    radii, reach, (shift, _) = ([Fraction(size) * factor for size in part] for part in sizes)
+    return radii, reach, shift
+
+
+def float32(value: float) -> float:
+    """The nearest number of 32 bits."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def float32_after(value: float) -> float:
+    """The next number of 32 bits above one."""
+    (bits32,) = struct.unpack("<i", struct.pack("<f", value if value else 0.0))
+    # Below 0 a greater pattern is a smaller number.
+    return float(
+        struct.unpack("<f", struct.pack("<i", bits32 + 1 if value >= 0.0 else bits32 - 1))[0]
+    )
+
+
+def load_model(path: Path) -> PlainModel | PlainTrees:
+    """A model from a file that `Network.save` wrote (.npz), or from JSON: a network's parameters, or trees."""
     try:
         if not zipfile.is_zipfile(path):
-            return PlainModel.read(strict_json(path.read_bytes()))
+            entry = strict_json(path.read_bytes())
+            trees = isinstance(entry, dict) and entry.get("format") == "holdfast-trees"
+            return PlainTrees(entry) if trees else PlainModel.read(entry)
         with zipfile.ZipFile(path) as archive:
             if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:
                 raise ValueError(

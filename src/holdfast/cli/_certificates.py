@@ -25,10 +25,9 @@ from holdfast.cli._tables import read_schema
 from holdfast.errors import FileFormatError
 from holdfast.features._serial import FORMAT
 from holdfast.importers import read_model
-from holdfast.importers._model import as_network
 from holdfast.promises import write_certificates, write_parameters
 from holdfast.promises._certificate import certificate_texts
-from holdfast.verify._exact import checker_model
+from holdfast.verify._exact import plain_model
 
 
 @command
@@ -142,15 +141,15 @@ def check(
         raise typer.Exit(BROKEN)
 
 
-def _parameters(path: Path, *, trust_pickle: bool) -> tuple[checker.PlainModel, str]:
+def _parameters(
+    path: Path, *, trust_pickle: bool
+) -> tuple[checker.PlainModel | checker.PlainTrees, str]:
     """The model as the checker itself reads it, or through the importers where it cannot, and what is left aside."""
     try:
         if path.suffix.lower() in (".npz", ".hfn", ".json"):
             return checker.load_model(path), ""
         loaded = read_model(path, trust_pickle=trust_pickle)
-        return checker_model(
-            as_network(loaded.trained)
-        ), _PREPROCESSING if loaded.preprocess is not None else ""
+        return plain_model(loaded.trained), _PREPROCESSING if loaded.preprocess is not None else ""
     except checker.CheckError as error:
         raise FileFormatError(str(error)) from error
 

@@ -22,6 +22,8 @@ from holdfast._given import given_row
 from holdfast._network import Network
 from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
+from holdfast._tree_document import tree_document
+from holdfast._trees import TreeEnsemble
 from holdfast.changes import Changes, EnsembleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
@@ -30,7 +32,14 @@ from holdfast.importers import Model, load_model, load_network
 from holdfast.importers._model import as_network
 from holdfast.verify import Certificates, Verdict
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._exact import Document, NoProofError, checker_model, parameters
+from holdfast.verify._exact import (
+    Document,
+    NoProofError,
+    checker_model,
+    parameters,
+    plain_model,
+)
+from holdfast.verify._trees import MovingTrees
 
 Source = Certificates | Recourse
 _MAX_CASES = 5000
@@ -98,20 +107,19 @@ def certificate(
         certs.classifier.classes.tolist()[int(certs.targets[place])],
     )
     try:
-        network, changes = certs.network, _changes_document(certs.changes)
+        changes = _changes_document(certs.changes)
         threshold = _threshold_document(certs.decider.model)
         # What is hashed is the model as it was trained; the threshold is stated.
-        trained = (
-            certs.decider.model.trained
-            if threshold and certs.decider.model is not None
-            else network
-        )
-        model = checker_model(as_network(trained))
+        model = _plain_model(certs, bool(threshold))
     except (checker.CheckError, UnsupportedModelError) as error:
         raise NoCertificateError(
             f"row {row}: no certificate, for it takes a network, whose numbers others can check: {error}"
         ) from error
-    point = [float(value) for value in certs.points[place]]
+    point: list[Any] = (
+        certs.decider.row(certs.points[place])
+        if isinstance(certs.decider, MovingTrees)
+        else [float(value) for value in certs.points[place]]
+    )
     document: Document = {
         "format": checker.FORMAT,
         "version": checker.VERSION,
@@ -138,7 +146,7 @@ def certificate(
         elif verdict is Verdict.ROBUST:
             document["proof"] = {"parts": certs.proof(place, max_cases)}
         else:
-            document["proof"] = _witness_proof(network, certs.witness(place), point, target)
+            document["proof"] = _witness_proof(certs.network, certs.witness(place), point, target)
         document["id"] = checker.sha256({**document, "id": ""})
         report = checker.check(json.loads(_text(document)), model)
     except (NoProofError, checker.CheckError, ValueError) as error:
@@ -167,6 +175,19 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
     return source.certificates, int(source.found[:row].sum())
 
 
+def _plain_model(certs: Certificates, moved: bool) -> checker.PlainModel | checker.PlainTrees:
+    """The model as it was trained, where a threshold moved it, as the checker reads it."""
+    decider = certs.decider
+    trained = certs.classifier
+    if moved and decider.model is not None:
+        trained = decider.model.trained
+    if not isinstance(decider, MovingTrees):
+        return checker_model(as_network(trained))
+    if decider.classifier.score.first:
+        raise UnsupportedModelError("its threshold is one for the probability of the first class")
+    return plain_model(trained)
+
+
 def _threshold_document(model: Model | None) -> Document:
     """The threshold that decided, and what it takes off each logit; empty where it is where logits are equal."""
     if model is None or not any(model.offsets):
@@ -190,7 +211,7 @@ def _changes_document(changes: Changes) -> Document:
 
 
 def _witness_proof(
-    network: Network, witness: Network | None, point: list[float], target: int
+    network: Network, witness: Network | None, point: list[Any], target: int
 ) -> Document:
     if witness is None:
         raise NoProofError("its counter-model was not kept")
@@ -213,9 +234,15 @@ def _witness_proof(
 def write_parameters(model: Any, path: str | PathLike[str]) -> None:
     """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format.
 
-    A threshold that the model brings is left to the certificates, which state it.
+    A threshold that the model brings is left to the certificates, which state it. Trees are written in full.
     """
-    write_text(json.dumps(parameters(as_network(load_model(model).trained)), indent=1), Path(path))
+    trained = load_model(model).trained
+    document = (
+        tree_document(trained)
+        if isinstance(trained, TreeEnsemble)
+        else parameters(as_network(trained))
+    )
+    write_text(json.dumps(document, indent=1, allow_nan=False), Path(path))
 
 
 def row_document(row: Mapping[Any, Any] | pd.Series) -> Document:
@@ -323,7 +350,7 @@ def check_certificate(
     space: FeatureSpace | None = None,
     row: Mapping[Any, Any] | pd.Series | None = None,
 ) -> checker.Report:
-    """What `holdfast.checker` says of a certificate; `model` is any network that `load_model` takes.
+    """What `holdfast.checker` says of a certificate; `model` is any network, or trees, that `load_model` takes.
 
     Examples
     --------
@@ -332,7 +359,7 @@ def check_certificate(
     """
     return checker.check(
         document,
-        checker_model(as_network(load_model(model).trained)),
+        plain_model(load_model(model).trained),
         space=None if space is None else space.to_dict(),
         row=None if row is None else row_document(row),
     )

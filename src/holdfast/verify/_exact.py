@@ -7,6 +7,7 @@ counter-model is one. A case that stays open is split at the neuron that the pro
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from fractions import Fraction
@@ -18,10 +19,14 @@ from numpy.typing import NDArray
 
 from holdfast import checker
 from holdfast._arrays import to_numpy
+from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Network
+from holdfast._tree_document import tree_document
+from holdfast._trees import TreeEnsemble
 from holdfast.bounds._layers import Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
+from holdfast.importers._model import as_network
 from holdfast.verify._attack import attack, sides
 from holdfast.verify._program import propose
 from holdfast.verify._verdict import Outcome
@@ -43,6 +48,19 @@ _Branch = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 class NoProofError(checker.CheckError):
     """There is no proof, or none in a form that the checker takes."""
+
+
+def plain_model(classifier: Classifier) -> checker.PlainModel | checker.PlainTrees:
+    """A network, or trees, as the checker reads them."""
+    if isinstance(classifier, TreeEnsemble):
+        return _checker_trees(classifier, checker.canonical(classifier.classes.tolist()))
+    return checker_model(as_network(classifier))
+
+
+@lru_cache(maxsize=8)
+def _checker_trees(trees: TreeEnsemble, _: str) -> checker.PlainTrees:
+    # As a file would have it.
+    return checker.PlainTrees(json.loads(checker.canonical(tree_document(trees))))
 
 
 def checker_model(network: Network) -> checker.PlainModel:
