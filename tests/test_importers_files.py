@@ -198,7 +198,7 @@ class TestPaths:
         with pytest.raises(InvalidInputError, match="got a folder"):
             load_model(tmp_path)
 
-    @pytest.mark.parametrize("name", ["model.h5", "model", "model.json"])
+    @pytest.mark.parametrize("name", ["model.h5", "model", "model.yaml"])
     def test_an_unknown_ending(self, tmp_path, name):
         (tmp_path / name).write_text("{}")
         with pytest.raises(

@@ -12,6 +12,7 @@ The path of the data, and where each step lives:
     compare   metrics, study             what recourse is worth; methods side by side; the paper's experiments
     tables    datasets                   public tables with their caveats: `datasets.load("adult")`
     show      presentation               a page about everybody, a letter to each, pictures
+    scale     scale                      the same verbs over batches: larger than memory, on more machines than one
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from holdfast import datasets, metrics
 from holdfast import presentation as presentation
 from holdfast._network import Network
 from holdfast._scored import scored
+from holdfast._trees import TreeEnsemble
 from holdfast.calibration import (
     delta_calibrated,
     delta_incremental,
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     )
     from holdfast.promises._audit import audit
     from holdfast.promises._certificate import certificate
+    from holdfast.scale import over_batches
 
 __version__ = "0.1.0"
 
@@ -98,6 +101,7 @@ __all__ = [
     "PlausibleShift",
     "Recourse",
     "Robust",
+    "TreeEnsemble",
     "Verdict",
     "alternatives",
     "audit",
@@ -117,6 +121,7 @@ __all__ = [
     "main_reasons",
     "metrics",
     "output_bounds",
+    "over_batches",
     "parameter_distance",
     "prepare",
     "promise_expiry",
@@ -141,7 +146,7 @@ _LATER = dict.fromkeys(
         "write_certificates",
     ],
     "holdfast.promises",
-) | {"letters": "holdfast.presentation.letters"}
+) | {"letters": "holdfast.presentation.letters", "over_batches": "holdfast.scale"}
 
 
 def __getattr__(name: str) -> object:

@@ -12,6 +12,8 @@ from holdfast._given import given_points
 from holdfast.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Bools = NDArray[np.bool_]
 
 
 class Classifier(ABC):
@@ -40,13 +42,13 @@ class Classifier(ABC):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class label of each row."""
-        return np.asarray(self.classes[self.predict_index(X)])
+        return self.classes[self.predict_index(X)]
 
-    def predict_index(self, X: ArrayLike) -> NDArray[np.intp]:
+    def predict_index(self, X: ArrayLike) -> Ints:
         """The index of each row's class in `classes`."""
         return self.winners(self.logits(X))
 
-    def winners(self, logits: Floats) -> NDArray[np.intp]:
+    def winners(self, logits: Floats) -> Ints:
         """The index of the class that these logits stand for."""
         if self.n_outputs > 1:
             return np.asarray(logits.argmax(axis=1))

@@ -19,11 +19,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast._classifier import Bools as Bools
 from holdfast._classifier import Classifier
 from holdfast._classifier import Floats as Floats
+from holdfast._classifier import Ints as Ints
 from holdfast._given import given_floats
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
+
+__all__ = ["Bools", "Floats", "Ints", "Network"]
 
 # Rows that keep a layer of some tens of neurons inside a core's own cache: up to 2.7 times faster than one big product.
 CHUNK = 1024
@@ -73,10 +77,7 @@ class Network(Shown, Classifier):
                 "expected as many bias vectors as weight matrices and at least one, "
                 f"got {len(weights)} weights and {len(biases)} biases"
             )
-        frozen_weights = tuple(
-            _frozen(weight, 2, f"weights[{i}]") for i, weight in enumerate(weights)
-        )
-        frozen_biases = tuple(_frozen(bias, 1, f"biases[{i}]") for i, bias in enumerate(biases))
+        frozen_weights, frozen_biases = _frozen(weights, 2, "weights"), _frozen(biases, 1, "biases")
         for i, (weight, bias) in enumerate(zip(frozen_weights, frozen_biases, strict=True)):
             if bias.shape[0] != weight.shape[0]:
                 raise InvalidInputError(
@@ -141,11 +142,12 @@ class Network(Shown, Classifier):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
             return NotImplemented
-        ours, theirs = ((*one.weights, *one.biases, one.classes) for one in (self, other))
+        ours = (*self.weights, *self.biases, self.classes)
+        theirs = (*other.weights, *other.biases, other.classes)
         return self.activations == other.activations and all(map(np.array_equal, ours, theirs))
 
     def __hash__(self) -> int:
-        return hash(tuple(part.tobytes() for part in (*self.weights, *self.biases)))
+        return hash(tuple(map(np.ndarray.tobytes, (*self.weights, *self.biases))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Network, (self.weights, self.biases, self.classes, self.activations)
@@ -228,7 +230,7 @@ class Network(Shown, Classifier):
             gradient = gradient - self.weights[-1][rivals]
         for weight, mask in zip(self.weights[-2::-1], active[::-1], strict=True):
             gradient = (gradient * mask) @ weight
-        return np.asarray(gradient)
+        return gradient
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the network to a file of plain arrays (a zip of .npy parts, no pickle)."""
@@ -279,14 +281,17 @@ class Network(Shown, Classifier):
             ) from error
 
 
-def _frozen(values: ArrayLike, ndim: int, name: str) -> Floats:
-    """A read-only float64 copy, checked for shape and finiteness."""
-    array = np.array(given_floats(values, name), order="C")
-    if array.ndim != ndim or array.size == 0:
-        raise InvalidInputError(
-            f"{name}: expected a non-empty array of {ndim} dimension(s), got shape {array.shape}"
-        )
-    if not np.isfinite(array).all():
-        raise InvalidInputError(f"{name}: expected finite numbers, got NaN or infinity")
-    array.setflags(write=False)
-    return array
+def _frozen(parts: Sequence[ArrayLike], ndim: int, name: str) -> tuple[Floats, ...]:
+    """Read-only float64 copies, checked for shape and finiteness."""
+    frozen = []
+    for i, values in enumerate(parts):
+        array = np.array(given_floats(values, f"{name}[{i}]"), order="C")
+        if array.ndim != ndim or array.size == 0:
+            raise InvalidInputError(
+                f"{name}[{i}]: expected a non-empty array of {ndim} dimension(s), got shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            raise InvalidInputError(f"{name}[{i}]: expected finite numbers, got NaN or infinity")
+        array.setflags(write=False)
+        frozen.append(array)
+    return tuple(frozen)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast._classifier import Classifier, Floats
+from holdfast._classifier import Bools, Classifier, Floats, Ints
 from holdfast._given import whole_number
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 
@@ -117,7 +117,7 @@ class Scored(Classifier):
         """The same model, asked about points that stand for rows of a table."""
         return replace(self, decode=decode, width=width)
 
-    def doubts(self, points: Floats, frame: pd.DataFrame, classes: NDArray[np.intp]) -> list[str]:
+    def doubts(self, points: Floats, frame: pd.DataFrame, classes: Ints) -> list[str]:
         """Why a point's class, as its scores have it, does not hold for this row of the caller's table, or \"\"."""
         reasons = np.full(points.shape[0], "", dtype=object)
         if points.shape[0] and self.predict_labels is not None:
@@ -128,7 +128,7 @@ class Scored(Classifier):
         reasons[self.other_rows(points, frame)] = OTHER_ROW
         return list(reasons)
 
-    def other_rows(self, points: Floats, frame: pd.DataFrame) -> NDArray[np.bool_]:
+    def other_rows(self, points: Floats, frame: pd.DataFrame) -> Bools:
         """For which points the row that is scored is not, bit for bit, this one."""
         if self.decode is None or not points.shape[0]:
             return np.zeros(points.shape[0], dtype=np.bool_)
@@ -259,7 +259,7 @@ def log_odds(probabilities: Any, threshold: float | None = None, first: bool = F
         return np.where(second, np.maximum(logit, 0.0), np.minimum(logit, -_LEAST_PROBABILITY))
     lost = np.flatnonzero(logs.argmax(axis=1) != best)
     logs[lost, best[lost]] = np.nextafter(logs[lost].max(axis=1), np.inf)
-    return np.asarray(logs[:, 1] - logs[:, 0] if shares.shape[1] == 2 else logs)
+    return logs[:, 1] - logs[:, 0] if shares.shape[1] == 2 else logs
 
 
 def scored(
@@ -336,7 +336,7 @@ class _Moved:
 
     def __call__(self, table: Any) -> Floats:
         scores = self.times * np.asarray(self.score(table), dtype=np.float64)
-        return np.asarray(scores + np.array(self.by) if scores.ndim == 2 else scores + self.by[0])
+        return scores + np.array(self.by) if scores.ndim == 2 else scores + self.by[0]
 
 
 def _came(scores: Floats) -> str:

@@ -30,7 +30,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast._given import given_number, given_share
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast._numbers import share
 from holdfast._progress import progress_bar
 from holdfast._shown import Summary
@@ -41,8 +41,7 @@ from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift
 from holdfast.changes._shift import model_digest
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators import Generator, Recourse
-from holdfast.generators._base import Task
+from holdfast.generators import Generator, Recourse, Task
 from holdfast.importers import load_model
 from holdfast.metrics._rows import accepted_by
 from holdfast.retraining import RetrainedModels
@@ -275,7 +274,7 @@ def risk_bounds(
     losses: Floats,
     broken: float,
     probability: float | None = None,
-    usable: NDArray[np.bool_] | None = None,
+    usable: Bools | None = None,
 ) -> Floats:
     """(L_1 + ... + L_n + 1) / (n + 1) at each setting, from (models, settings) shares of broken promises.
 
@@ -314,7 +313,7 @@ class _Promises:
             self.made[setting] = self.ask(changes=self.make(setting))
         return self.made[setting]
 
-    def coverage(self, setting: float, rows: NDArray[np.bool_] | bool = True) -> float:
+    def coverage(self, setting: float, rows: Bools | bool = True) -> float:
         """Of the people with advice at the least setting, or of some of them, the share who have some here."""
         before = self.at(self.least).found & rows
         return float(self.at(setting).found[before].mean()) if before.any() else math.nan
@@ -326,7 +325,7 @@ class _Promises:
         )
 
     def evidence(
-        self, kept: list[NDArray[np.bool_]], losses: Floats, names: NDArray[Any] | None
+        self, kept: list[Bools], losses: Floats, names: NDArray[Any] | None
     ) -> pd.DataFrame:
         """One row for each setting, from which of its promises each model keeps."""
         rows, first = [], self.at(self.least)
@@ -352,14 +351,14 @@ class _Promises:
         return pd.DataFrame(rows)
 
 
-def _broken(kept: NDArray[np.bool_]) -> float:
+def _broken(kept: Bools) -> float:
     """The share of pairs of a model and a promise that it breaks; nan without promises."""
     return 1.0 - float(kept.mean()) if kept.size else math.nan
 
 
 def _kept(
     recourses: list[Recourse], models: Iterable[Any], advance: Callable[[int], object]
-) -> list[NDArray[np.bool_]]:
+) -> list[Bools]:
     """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
     ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
     pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
@@ -377,11 +376,11 @@ def _kept(
 def _accepted(
     recourse: Recourse,
     points: Floats,
-    targets: NDArray[np.intp],
+    targets: Ints,
     model: Any,
     number: int,
     ensemble: tuple[str, ...],
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Which promises a retrained model keeps, 1 or 0; refused where it cannot be held against them."""
     if ensemble and model_digest(model) in ensemble:
         raise InvalidInputError(

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._given import given_share, positive_number
+from holdfast._network import Ints
 from holdfast._progress import progress_bar
 from holdfast.calibration._result import ChosenDelta
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators import RNCE, Generator, Recourse, explain
-from holdfast.generators._base import Task
+from holdfast.generators import RNCE, Generator, Recourse, Task, explain
 from holdfast.generators._reading import read_question
 from holdfast.importers import Model, load_model
 from holdfast.metrics._rows import valid_rows
@@ -214,7 +213,7 @@ def rejected_people(
     generator: Generator,
     space: FeatureSpace | None,
     **options: Any,
-) -> tuple[Task, NDArray[np.intp], Callable[..., Recourse]]:
+) -> tuple[Task, Ints, Callable[..., Recourse]]:
     """The people whom today's model does not give their target: as a task, their rows, and `explain` for their advice.
 
     There must be some. What is asked for them takes the changes, and whether to show progress.

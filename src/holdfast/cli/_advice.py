@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from typer import Argument, Option
+from typer import Argument
 
 import holdfast as hf
 from holdfast.cli import _tables as tables
@@ -19,7 +19,7 @@ from holdfast.generators._stated import recourse_from
 AdviceFile = Annotated[
     Path, Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
 ]
-Promised = Annotated[str, Option(help="The class that the people were promised.")]
+Promised = Annotated[str, "The class that the people were promised."]
 Accepted = Annotated[
     Path | None,
     existing_file(

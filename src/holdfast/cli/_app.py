@@ -13,46 +13,20 @@ import typer
 from typer import Option
 
 import holdfast as hf
-from holdfast.cli import (
-    _audit as audit,
-)
-from holdfast.cli import (
-    _benchmark as benchmark,
-)
-from holdfast.cli import (
-    _certificates as certificates,
-)
-from holdfast.cli import (
-    _certify as certify,
-)
-from holdfast.cli import (
-    _check as check,
-)
-from holdfast.cli import (
-    _datasets as datasets,
-)
-from holdfast.cli import (
-    _delta as delta,
-)
-from holdfast.cli import (
-    _ledger as ledger,
-)
-from holdfast.cli import (
-    _letters as letters,
-)
-from holdfast.cli import (
-    _recourse as recourse,
-)
-from holdfast.cli import (
-    _report as report,
-)
-from holdfast.cli import (
-    _risk as risk,
-)
-from holdfast.cli import (
-    _schema as schema,
-)
+from holdfast.cli import _benchmark as benchmark
+from holdfast.cli import _ledger as ledger
+from holdfast.cli._audit import audit
+from holdfast.cli._certificates import certificates
+from holdfast.cli._certify import certify, radius
+from holdfast.cli._check import check
+from holdfast.cli._datasets import datasets
+from holdfast.cli._delta import delta
+from holdfast.cli._letters import letters
 from holdfast.cli._options import command
+from holdfast.cli._recourse import alternatives, explain, methods
+from holdfast.cli._report import report
+from holdfast.cli._risk import risk
+from holdfast.cli._schema import schema
 
 app = typer.Typer(
     name="holdfast",
@@ -62,9 +36,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for function in (
-    certify.certify, certify.radius, schema.schema, delta.delta, risk.risk, recourse.explain, recourse.alternatives,
-    recourse.methods, datasets.datasets, certificates.certificates, check.check, audit.audit, letters.letters,
-    report.report,
+    certify, radius, schema, delta, risk, explain, alternatives, methods, datasets, certificates, check, audit, letters,
+    report,
 ):  # fmt: skip
     app.command()(function)
 app.add_typer(ledger.app, name="ledger")
@@ -83,11 +56,9 @@ def demo(
     promises: Annotated[int, Option(min=10, help="How many rejected applicants get advice.")] = 200,
     delta: Annotated[
         float | None,
-        Option(help="How far each parameter may move; calibrated by retraining if not given."),
+        "How far each parameter may move; calibrated by retraining if not given.",
     ] = None,
-    seed: Annotated[
-        int, Option(help="The same seed gives the same applicants and the same model.")
-    ] = 7,
+    seed: Annotated[int, "The same seed gives the same applicants and the same model."] = 7,
 ) -> None:
     """Loan applicants, the advice they were given, and how much of it survives retraining."""
     from holdfast.cli.demo import run_demo
@@ -95,16 +66,16 @@ def demo(
     run_demo(out, applicants=applicants, promises=promises, delta=delta, seed=seed)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"holdfast {hf.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     version: Annotated[
-        bool,
-        Option(
-            "--version",
-            is_eager=True,
-            callback=lambda asked: _version(asked),
-            help="Show the version.",
-        ),
+        bool, Option("--version", is_eager=True, callback=_version, help="Show the version.")
     ] = False,
 ) -> None:
     """Recourse that survives retraining, with a proof."""
@@ -113,9 +84,3 @@ def options(
 def main() -> None:
     """Run the command ``holdfast``."""
     app()
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"holdfast {hf.__version__}")
-        raise typer.Exit

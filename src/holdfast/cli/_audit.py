@@ -14,24 +14,18 @@ from holdfast._files import write_json, write_table
 from holdfast._network import Network
 from holdfast.cli import _tables as tables
 from holdfast.cli._ledger import LedgerFile
-from holdfast.cli._options import BROKEN, FILE, Deciding, Out, TrustPickle, command, existing_file
+from holdfast.cli._options import BROKEN, Deciding, Out, TrustPickle, command, existing_file
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.cli._tables import read_schema
-from holdfast.importers import Model
-from holdfast.importers._files import read_model
+from holdfast.importers import Model, read_model
+from holdfast.promises import Audit, Expiry, Group, KeptShare, Ledger, Status, promise_expiry
 from holdfast.promises._audit import audit as audit_ledger
-from holdfast.promises._audit_result import Audit, Group, Status
-from holdfast.promises._expiry import Expiry, promise_expiry
-from holdfast.promises._kept_share import KeptShare
-from holdfast.promises._ledger import Ledger
 
 
 @command
 def audit(
     ledger: LedgerFile,
-    model: Annotated[
-        Path, Option("--model", help="The new classifier: .onnx, .skops or .npz.", **FILE)
-    ],
+    model: Annotated[Path, existing_file("The new classifier: .onnx, .skops or .npz.")],
     deciding: Deciding,
     *,
     schema: Annotated[
@@ -42,10 +36,7 @@ def audit(
     ] = None,
     radius: Annotated[
         bool,
-        Option(
-            "--radius",
-            help="Also how far the model may move from here before a kept promise can break.",
-        ),
+        "Also how far the model may move from here before a kept promise can break.",
     ] = False,
     history: Annotated[
         list[Path] | None,
@@ -53,7 +44,7 @@ def audit(
             "An earlier model; repeat it, the oldest first: how long the promises will last."
         ),
     ] = None,
-    confidence: Annotated[float, Option(help="With --history: the probability to state.")] = 0.95,
+    confidence: Annotated[float, "With --history: the probability to state."] = 0.95,
     horizon: Annotated[
         int, Option(min=1, help="With --history: how many retrainings to look ahead.")
     ] = 12,
@@ -65,7 +56,7 @@ def audit(
         Path | None, Option("--json", dir_okay=False, help="Where the totals go, as JSON.")
     ] = None,
     contacts: Annotated[
-        Path | None, Option(help="Where the people whose promise is broken go, as a table.")
+        Path | None, "Where the people whose promise is broken go, as a table."
     ] = None,
     trust_pickle: TrustPickle = False,
 ) -> None:

@@ -53,13 +53,9 @@ def run(
     ],
     delta: Annotated[
         list[str],
-        Option(
-            help="How far each parameter may move: a number, or inc or val to measure it; may be repeated."
-        ),
+        "How far each parameter may move: a number, or inc or val to measure it; may be repeated.",
     ],
-    datasets: Annotated[
-        Texts, Option(help="A public table, see `holdfast datasets`; may be repeated.")
-    ] = None,
+    datasets: Annotated[Texts, "A public table, see `holdfast datasets`; may be repeated."] = None,
     data: Annotated[
         Path | None, existing_file("A table of your own: .csv, .csv.gz or .parquet.")
     ] = None,
@@ -73,15 +69,13 @@ def run(
         Texts, Option(metavar="COLUMN", help="A column of --data that cannot change; repeat it.")
     ] = None,
     target: Annotated[
-        str | None, Option(help="The class that the people want; by default the last one.")
+        str | None, "The class that the people want; by default the last one."
     ] = None,
     methods: Annotated[
         Texts,
-        Option(help="A method, see `holdfast methods`; may be repeated. [nnce, rnce, closest]"),
+        "A method, see `holdfast methods`; may be repeated. [nnce, rnce, closest]",
     ] = None,
-    model: Annotated[
-        list[Trained] | None, Option(help="A network, logistic regression, or both. [nn]")
-    ] = None,
+    model: Annotated[list[Trained] | None, "A network, logistic regression, or both. [nn]"] = None,
     hidden: Annotated[str, Option(metavar="SIZES", help="The network's hidden layers.")] = "10,10",
     epochs: Annotated[int, Option(min=1, help="Passes over the training rows.")] = 100,
     seeds: Annotated[int, Option(min=1, help="How often everything is repeated.")] = 5,
@@ -89,10 +83,8 @@ def run(
         int, Option(min=1, help="Rejected people for each table, model and seed.")
     ] = 20,
     time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None,
-    n_jobs: Annotated[int, Option(help="How many tables, models and seeds at a time.")] = 1,
-    progress: Annotated[
-        bool | None, Option(help="Show a progress bar; by default on a terminal.")
-    ] = None,
+    n_jobs: Annotated[int, "How many tables, models and seeds at a time."] = 1,
+    progress: Annotated[bool | None, "Show a progress bar; by default on a terminal."] = None,
 ) -> None:
     """Train, retrain, ask each method for recourse, and see what it costs and what of it survives."""
     if bool(datasets) == (data is not None):

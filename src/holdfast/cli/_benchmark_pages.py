@@ -33,10 +33,8 @@ class Study:
             dir_okay=False, help="Where the page goes; by default paper.md or changes.md in OUT."
         ),
     ] = None
-    n_jobs: Annotated[int, Option(help="How many tables, models and seeds at a time.")] = 1
-    progress: Annotated[
-        bool | None, Option(help="Show a progress bar; by default on a terminal.")
-    ] = None
+    n_jobs: Annotated[int, "How many tables, models and seeds at a time."] = 1
+    progress: Annotated[bool | None, "Show a progress bar; by default on a terminal."] = None
 
     def place(self, name: str) -> Path:
         """Where the page of that name goes; its folder is made."""
@@ -64,9 +62,7 @@ def _typed(name: str, page: Path, **options: object) -> str:
 def paper(
     study: Study,
     *,
-    quick: Annotated[
-        bool, Option("--quick", help="One seed and five inputs: a few minutes.")
-    ] = False,
+    quick: Annotated[bool, "One seed and five inputs: a few minutes."] = False,
     tables: Annotated[
         Path | None, existing_file("The paper's figures as JSON, in place of holdfast's own copy.")
     ] = None,
@@ -75,11 +71,9 @@ def paper(
     ] = None,
     datasets: Annotated[
         Texts,
-        Option(help="adult, compas, gmc, heloc, iris or california_housing; may be repeated."),
+        "adult, compas, gmc, heloc, iris or california_housing; may be repeated.",
     ] = None,
-    methods: Annotated[
-        Texts, Option(help="A method by its name in the paper; may be repeated.")
-    ] = None,
+    methods: Annotated[Texts, "A method by its name in the paper; may be repeated."] = None,
 ) -> None:
     """Repeat the paper's experiments and write a page with our figures beside the paper's.
 
@@ -126,11 +120,9 @@ def paper(
 def changes(
     study: Study,
     *,
-    quick: Annotated[
-        bool, Option("--quick", help="One base model, few people and variants: minutes.")
-    ] = False,
+    quick: Annotated[bool, "One base model, few people and variants: minutes."] = False,
     datasets: Annotated[
-        Texts, Option(help="heloc, compas, adult, gmc or breast_cancer; may be repeated.")
+        Texts, "heloc, compas, adult, gmc or breast_cancer; may be repeated."
     ] = None,
     variants: Annotated[int | None, Option(min=1, help="Changed models of each kind.")] = None,
 ) -> None:

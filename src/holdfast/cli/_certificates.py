@@ -5,32 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
-
 from holdfast._files import write_table
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
 from holdfast.cli._options import command
-from holdfast.promises._certificate import write_certificates, write_parameters
+from holdfast.promises import write_certificates, write_parameters
 
 
 @command
 def certificates(
     advised: Advised,
-    out: Annotated[
-        Path, Option(help="A folder, for a file each, or one file of lines: promises.jsonl.")
-    ],
+    out: Annotated[Path, "A folder, for a file each, or one file of lines: promises.jsonl."],
     *,
     table: Annotated[
         Path | None,
-        Option(
-            help="Where each person's verdict and certificate id go: .csv, .csv.gz or .parquet."
-        ),
+        "Where each person's verdict and certificate id go: .csv, .csv.gz or .parquet.",
     ] = None,
     parameters: Annotated[
         Path | None,
-        Option(help="Where the model's parameters go, as JSON: what the checker reads on its own."),
+        "Where the model's parameters go, as JSON: what the checker reads on its own.",
     ] = None,
 ) -> None:
     """A certificate for each promise that `explain` made, which `holdfast check` checks without trusting anyone."""

@@ -41,10 +41,7 @@ def certify(
     out: Out = None,
     fail_if_broken: Annotated[
         bool,
-        Option(
-            "--fail-if-broken",
-            help="Exit with 3 unless every row is ROBUST; UNKNOWN is not ROBUST.",
-        ),
+        "Exit with 3 unless every row is ROBUST; UNKNOWN is not ROBUST.",
     ] = False,
 ) -> None:
     """Does each point keep its class under every model within delta of this one, or under a lower margin?"""

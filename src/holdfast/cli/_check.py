@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from holdfast import checker
-from holdfast.cli._options import BROKEN, FILE, TrustPickle, command, existing_file
+from holdfast.cli._options import BROKEN, TrustPickle, command, existing_file
 from holdfast.cli._screens import complain, say
 from holdfast.cli._tables import read_schema
 from holdfast.errors import FileFormatError
 from holdfast.features._serial import FORMAT
-from holdfast.importers._files import read_model
+from holdfast.importers import read_model
 from holdfast.importers._model import as_network
 from holdfast.promises._certificate import certificate_texts
 from holdfast.verify._exact import checker_model
@@ -37,10 +37,8 @@ def check(
     ],
     model: Annotated[
         Path,
-        Option(
-            "--model",
-            help="The model that they are about: .npz, .json (parameters), .onnx, .skops, ...",
-            **FILE,
+        existing_file(
+            "The model that they are about: .npz, .json (parameters), .onnx, .skops, ..."
         ),
     ],
     space: Annotated[

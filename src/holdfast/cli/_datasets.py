@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from rich import box
-from typer import Argument, Option
+from typer import Argument
 
 from holdfast._files import write_json, write_table
 from holdfast.cli import _tables as tables
@@ -16,7 +16,7 @@ from holdfast.datasets import load, names
 from holdfast.datasets._catalogue import Facts
 from holdfast.datasets._places import DATA, find, find_given
 from holdfast.errors import InvalidInputError
-from holdfast.features._kinds import Direction
+from holdfast.features import Direction
 
 _MOVES = {
     Direction.FREE: "either way",
@@ -34,14 +34,11 @@ def datasets(
     out: Out = None,
     schema: Annotated[
         Path | None,
-        Option(help="Where the feature space goes, as JSON: what `explain --schema` reads."),
+        "Where the feature space goes, as JSON: what `explain --schema` reads.",
     ] = None,
     as_in_paper: Annotated[
         bool,
-        Option(
-            "--as-in-paper",
-            help="gmc: each row of class 0 three times, as in the paper's experiments.",
-        ),
+        "gmc: each row of class 0 three times, as in the paper's experiments.",
     ] = False,
 ) -> None:
     """The public tables: rows, classes, licence, where each is found; one of them in detail, or as a file."""

@@ -61,12 +61,10 @@ def delta(
     epochs: Annotated[
         int | None, Option(min=1, help="With --model: passes over the rows; one if incremental.")
     ] = None,
-    coverage: Annotated[
-        float, Option(help="How probable it is to be that the next model stays within.")
-    ] = 0.95,
+    coverage: Annotated[float, "How probable it is to be that the next model stays within."] = 0.95,
     confidence: Annotated[
         float | None,
-        Option(help="How sure to be that this very history gives that coverage: it takes more."),
+        "How sure to be that this very history gives that coverage: it takes more.",
     ] = None,
     shape: Annotated[
         str,
@@ -76,10 +74,8 @@ def delta(
         ),
     ] = "uniform",
     norm: Norm = math.inf,
-    seed: Annotated[
-        int, Option(help="For the rows that each retraining draws, and its start.")
-    ] = 0,
-    out: Annotated[Path | None, Option(help="Where Δ goes, as JSON: what --changes reads.")] = None,
+    seed: Annotated[int, "For the rows that each retraining draws, and its start."] = 0,
+    out: Annotated[Path | None, "Where Δ goes, as JSON: what --changes reads."] = None,
 ) -> None:
     """How far does retraining move the model? A delta that the next one stays within, with a stated probability."""
     tables.check_output(out, table=False)

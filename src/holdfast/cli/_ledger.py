@@ -14,9 +14,9 @@ from typer import Argument, Option
 
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
-from holdfast.cli._options import BROKEN, FILE, command
+from holdfast.cli._options import BROKEN, FILE, command, existing_file
 from holdfast.cli._screens import complain, say, show_table
-from holdfast.promises._ledger import Ledger
+from holdfast.promises import Ledger
 from holdfast.promises._ledger_read import overviews
 from holdfast.promises._migrate import migrate as migrate_ledger
 
@@ -25,7 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-LedgerFile = Annotated[Path, Option("--ledger", help="The ledger.", **FILE)]
+LedgerFile = Annotated[Path, existing_file("The ledger.")]
 # The secret itself is no option: what is typed in a shell is kept, and shown to others.
 SECRET = "HOLDFAST_LEDGER_SECRET"
 SecretFile = Annotated[
@@ -51,22 +51,15 @@ def read_secret(path: Path | None) -> str | None:
 @command
 def add(
     advised: Advised,
-    ledger: Annotated[
-        Path, Option("--ledger", dir_okay=False, help="The ledger; created if it is not there.")
-    ],
+    ledger: Annotated[Path, Option(dir_okay=False, help="The ledger; created if it is not there.")],
     *,
     date: Annotated[
-        str | None, Option(help="When the promises were made, 2026-11-16; today if not given.")
+        str | None, "When the promises were made, 2026-11-16; today if not given."
     ] = None,
-    no_radius: Annotated[
-        bool, Option("--no-radius", help="Do not compute each promise's certified radius.")
-    ] = False,
+    no_radius: Annotated[bool, "Do not compute each promise's certified radius."] = False,
     once: Annotated[
         bool,
-        Option(
-            "--once",
-            help="Leave out what is recorded already (same key, date, terms, class and advice).",
-        ),
+        "Leave out what is recorded already (same key, date, terms, class and advice).",
     ] = False,
     secret: SecretFile = None,
 ) -> None:
@@ -89,9 +82,7 @@ def add(
 def show(
     ledger: LedgerFile,
     *,
-    key: Annotated[
-        str | None, Option(help="Show the promises made to this person instead.")
-    ] = None,
+    key: Annotated[str | None, "Show the promises made to this person instead."] = None,
     secret: SecretFile = None,
 ) -> None:
     """How many promises there are, under which models and Δ; or, with --key, someone's promises one by one."""
@@ -179,7 +170,7 @@ def verify(
 def export(
     ledger: LedgerFile,
     *,
-    out: Annotated[Path, Option(help="Where the table goes: .csv, .csv.gz or .parquet.")],
+    out: Annotated[Path, "Where the table goes: .csv, .csv.gz or .parquet."],
 ) -> None:
     """Every promise as a table, x and x' as JSON in raw units."""
     with Ledger(ledger, create=False) as book:
@@ -193,9 +184,7 @@ def erase(
     key: Annotated[str, Argument(help="Whose promises; a pseudonym as it is, without the secret.")],
     ledger: LedgerFile,
     *,
-    why: Annotated[
-        str, Option(help="A reason to put on record. It cannot be erased: name nobody.")
-    ] = "",
+    why: Annotated[str, "A reason to put on record. It cannot be erased: name nobody."] = "",
     secret: SecretFile = None,
 ) -> None:
     """Take everything that the ledger says of someone's promises out of the file; their place in the chain remains.

@@ -42,9 +42,7 @@ def _write_templates(folder: Path | None) -> None:
 @command
 def letters(
     advised: Advised,
-    out: Annotated[
-        Path, Option(help="A new or empty folder for the letters and their manifest.csv.")
-    ],
+    out: Annotated[Path, "A new or empty folder for the letters and their manifest.csv."],
     *,
     until: Annotated[
         str | None,
@@ -57,36 +55,31 @@ def letters(
             "how many retrainings a guarantee lasts."
         ),
     ] = None,
-    confidence: Annotated[float, Option(help="With --history: how sure that is to be.")] = 0.95,
+    confidence: Annotated[float, "With --history: how sure that is to be."] = 0.95,
     period: Annotated[
         str,
         Option(
             metavar="day|week|month|quarter|year", help="With --history: how often it is retrained."
         ),
     ] = "month",
-    language: Annotated[str, Option(help="en, de, or one that --templates has.")] = "en",
+    language: Annotated[str, "en, de, or one that --templates has."] = "en",
     templates: Annotated[
         Path | None,
         Option(help="A folder with templates of your own, see --write-templates.", **FOLDER),
     ] = None,
-    sender: Annotated[str | None, Option(help="Who writes; \\n begins a new line.")] = None,
+    sender: Annotated[str | None, "Who writes; \\n begins a new line."] = None,
     subject: Annotated[
         str | None,
-        Option(help='What about: "your loan application"; in German "Ihren Kreditantrag".'),
+        'What about: "your loan application"; in German "Ihren Kreditantrag".',
     ] = None,
     name: Annotated[
         str | None, Option(metavar="COLUMN", help="The column of --data with people's names.")
     ] = None,
-    date: Annotated[
-        str | None, Option(help="The letters' date, 2026-11-16; today if not given.")
-    ] = None,
+    date: Annotated[str | None, "The letters' date, 2026-11-16; today if not given."] = None,
     accepted: Accepted = None,
     no_certificates: Annotated[
         bool,
-        Option(
-            "--no-certificates",
-            help="Do not make a certificate for each guarantee and quote its id.",
-        ),
+        "Do not make a certificate for each guarantee and quote its id.",
     ] = False,
     write_templates: Annotated[
         Path | None,

@@ -37,10 +37,8 @@ def existing_file(text: str) -> Any:
 
 
 MODELS = ".onnx, .skops, a network saved by holdfast (.npz), or with --trust-pickle a pickle."
-ModelFile = Annotated[Path, Option("--model", help=f"The classifier: {MODELS}", **FILE)]
-DataFile = Annotated[
-    Path, Option("--data", help="The points, one a row: .csv, .csv.gz or .parquet.", **FILE)
-]
+ModelFile = Annotated[Path, existing_file(f"The classifier: {MODELS}")]
+DataFile = Annotated[Path, existing_file("The points, one a row: .csv, .csv.gz or .parquet.")]
 Schema = Annotated[
     Path | None,
     existing_file(
@@ -52,14 +50,12 @@ Norm = Annotated[float, Option(metavar="inf|1|2", help="The p-norm in which delt
 Index = Annotated[str | None, Option(metavar="COLUMN", help="A key column, kept in the output.")]
 Texts = list[str] | None
 Drop = Annotated[Texts, Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
-Out = Annotated[Path | None, Option(help="Where the full result goes: .csv, .csv.gz or .parquet.")]
+Out = Annotated[Path | None, "Where the full result goes: .csv, .csv.gz or .parquet."]
 TrustPickle = Annotated[
     bool,
-    Option(
-        "--trust-pickle", help="Open a .pkl, .joblib or .pt file, which can run any code it holds."
-    ),
+    "Open a .pkl, .joblib or .pt file, which can run any code it holds.",
 ]
-Debug = Annotated[bool, Option("--debug", help="Show where an error came from.")]
+Debug = Annotated[bool, "Show where an error came from."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,22 +64,18 @@ class MayChange:
 
     delta: Annotated[
         list[float] | None,
-        Option(
-            help="How far each parameter may move; repeat it for one a layer. Or --margin or --changes."
-        ),
+        "How far each parameter may move; repeat it for one a layer. Or --margin or --changes.",
     ] = None
     margin: Annotated[
         float | None,
-        Option(
-            help="In place of --delta, for any model: how far the margin may fall below today's, in logits."
-        ),
+        "In place of --delta, for any model: how far the margin may fall below today's, in logits.",
     ] = None
     changes: Annotated[
         Path | None,
-        Option("--changes", help="In place of --delta: what `holdfast delta --out` wrote.", **FILE),
+        existing_file("In place of --delta: what `holdfast delta --out` wrote."),
     ] = None
     norm: Norm = math.inf
-    no_biases: Annotated[bool, Option("--no-biases", help="Only the weights move.")] = False
+    no_biases: Annotated[bool, "Only the weights move."] = False
     threshold_range: Annotated[
         str | None,
         Option(metavar="LOW:HIGH", help="Between which probabilities the threshold may move, too."),
@@ -196,7 +188,7 @@ class Points(MayChange, Deciding, Reading):
 
     model: ModelFile
     data: DataFile
-    target: Annotated[str, Option(help="The class that the points were promised.")]
+    target: Annotated[str, "The class that the points were promised."]
     schema: Schema = None
 
     @cached_property
@@ -290,7 +282,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     debug = inspect.Parameter(
-        "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug
+        "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_option("debug", Debug)
     )
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -298,7 +290,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         types = hints if group is None else get_type_hints(group, include_extras=True)
         own = [parameter] if group is None else inspect.signature(group).parameters.values()
         parameters += [
-            one.replace(annotation=types[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            one.replace(
+                annotation=_option(one.name, types[one.name]), kind=inspect.Parameter.KEYWORD_ONLY
+            )
             for one in own
         ]
 
@@ -316,6 +310,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         parameter.name: parameter.annotation for parameter in (*parameters, debug)
     }
     return run
+
+
+def _option(name: str, hint: Any) -> Any:
+    """What is said of an option in a text alone is its help; a flag is turned on by its name, and off by nothing."""
+    said = getattr(hint, "__metadata__", [None])[0]
+    if not isinstance(said, str):
+        return hint
+    names = [f"--{name.replace('_', '-')}"] if hint.__origin__ is bool else []
+    return Annotated[hint.__origin__, Option(*names, help=said)]
 
 
 def named(text: str, form: str) -> tuple[str, str]:

@@ -25,10 +25,8 @@ from holdfast.generators._registry import METHODS, make_generator
 class Asked(Points, Constraints):
     """Who asks for what, and how it is to be looked for."""
 
-    target: Annotated[str, Option(help="The class that the people want.")]
-    method: Annotated[
-        str, Option(help="How to look for recourse; `holdfast methods` lists them.")
-    ] = "rnce"
+    target: Annotated[str, "The class that the people want."]
+    method: Annotated[str, "How to look for recourse; `holdfast methods` lists them."] = "rnce"
     candidates: Annotated[
         Path | None,
         existing_file("Other people, such as the training table, for methods that need them."),
@@ -38,7 +36,7 @@ class Asked(Points, Constraints):
         Option(min=1, help="Only the first so many people who do not have the class yet."),
     ] = None
     time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None
-    seed: Annotated[int, Option(help="For whatever is random in the method.")] = 0
+    seed: Annotated[int, "For whatever is random in the method."] = 0
 
     def question(self) -> dict[str, Any]:
         """The same as arguments of `explain`."""

@@ -20,15 +20,11 @@ from holdfast.errors import InvalidInputError
 @command
 def report(
     advised: Advised,
-    out: Annotated[
-        Path, Option(help="Where the page goes: one HTML file that needs nothing else.")
-    ],
+    out: Annotated[Path, "Where the page goes: one HTML file that needs nothing else."],
     *,
-    name: Annotated[
-        str | None, Option(help="What the method is called that gave the advice.")
-    ] = None,
+    name: Annotated[str | None, "What the method is called that gave the advice."] = None,
     outcome: Annotated[
-        str | None, Option(help='What the promised class gives people, in words: "a loan".')
+        str | None, 'What the promised class gives people, in words: "a loan".'
     ] = None,
     compare: Annotated[
         Texts,
@@ -49,9 +45,7 @@ def report(
     ] = None,
     no_radius: Annotated[
         bool,
-        Option(
-            "--no-radius", help="Do not compute certified radii, which takes long for large models."
-        ),
+        "Do not compute certified radii, which takes long for large models.",
     ] = False,
     accepted: Accepted = None,
     retrained: Annotated[
@@ -73,10 +67,8 @@ def report(
         Path | None,
         Option(help="What `holdfast letters` wrote: the page leads to them.", exists=True),
     ] = None,
-    title: Annotated[str | None, Option(help="The page's heading.")] = None,
-    date: Annotated[
-        str | None, Option(help="When it was written, 2026-11-16; today if not given.")
-    ] = None,
+    title: Annotated[str | None, "The page's heading."] = None,
+    date: Annotated[str | None, "When it was written, 2026-11-16; today if not given."] = None,
 ) -> None:
     """What was promised and how sure it is, as one page; the advice is certified anew."""
     from holdfast.promises import Ledger

@@ -44,25 +44,17 @@ def risk(
         ),
     ] = None,
     runs: Annotated[int, Option(min=1, help="With --label: how often.")] = 20,
-    broken: Annotated[
-        float, Option(help="The share of promises that the next model may break.")
-    ] = 0.1,
+    broken: Annotated[float, "The share of promises that the next model may break."] = 0.1,
     probability: Annotated[
         float | None,
-        Option(help="With this probability at most that share, in place of on average."),
+        "With this probability at most that share, in place of on average.",
     ] = None,
     coverage: Annotated[
         float,
-        Option(
-            help="Of the people who have advice at the least setting, the share who must keep some."
-        ),
+        "Of the people who have advice at the least setting, the share who must keep some.",
     ] = 1.0,
-    out: Annotated[
-        Path | None, Option(help="Where the changes go, as JSON: what --changes reads.")
-    ] = None,
-    evidence: Annotated[
-        Path | None, Option(help="Where what was measured goes, as a table.")
-    ] = None,
+    out: Annotated[Path | None, "Where the changes go, as JSON: what --changes reads."] = None,
+    evidence: Annotated[Path | None, "Where what was measured goes, as a table."] = None,
 ) -> None:
     """How much margin does a promise need, so that the next model breaks at most a share of them? For any model.
 

@@ -23,7 +23,7 @@ from holdfast.cli._options import (
 )
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
-from holdfast.features._kinds import Direction
+from holdfast.features import Direction
 from holdfast.features._schema import schema_document
 from holdfast.generators._reading import find_space
 from holdfast.importers import Model
@@ -32,9 +32,7 @@ from holdfast.importers import Model
 @command
 def schema(
     data: DataFile,
-    out: Annotated[
-        Path, Option(help="Where the schema goes, as JSON: edit it, and give it to --schema.")
-    ],
+    out: Annotated[Path, "Where the schema goes, as JSON: edit it, and give it to --schema."],
     limits: Constraints,
     reading: Reading,
     *,

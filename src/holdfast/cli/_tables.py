@@ -11,8 +11,7 @@ import pandas as pd
 
 from holdfast._files import check_place, is_parquet, read_csv, read_json
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.features import FeatureSpace
-from holdfast.features._schema import Schema
+from holdfast.features import FeatureSpace, Schema
 from holdfast.features._serial import FORMAT
 from holdfast.importers import Model
 

@@ -12,7 +12,7 @@ from importlib import resources
 
 from holdfast._files import read_json
 from holdfast.errors import InvalidInputError
-from holdfast.features._schema import Schema
+from holdfast.features import Schema
 
 NAMES = ("adult", "compas", "gmc", "heloc", "california_housing", "iris", "loans")
 MIRROR = "HOLDFAST_MIRROR"

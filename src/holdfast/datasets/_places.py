@@ -14,7 +14,7 @@ from holdfast._files import whole_file
 from holdfast._progress import progress_bar
 from holdfast.datasets._catalogue import Download, Facts
 from holdfast.errors import DownloadError, FileFormatError
-from holdfast.features._schema import Schema
+from holdfast.features import Schema
 
 DATA = "HOLDFAST_DATA"
 CACHE = "HOLDFAST_CACHE"

@@ -12,8 +12,7 @@ import pandas as pd
 
 from holdfast._files import read_csv
 from holdfast.errors import FileFormatError
-from holdfast.features._kinds import Kind
-from holdfast.features._schema import Schema
+from holdfast.features import Kind, Schema
 
 # The percentiles of the house value at which the paper cuts its three classes.
 _HOUSING_CUTS = (33, 67)

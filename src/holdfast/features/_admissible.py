@@ -9,9 +9,8 @@ they are is impossible. A value that changes has to land in the range and on the
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction
 from holdfast.features._scaling import hold, hold_down
@@ -135,7 +134,7 @@ def _listed(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     return codes.astype(np.float64) if feature.labelled else number_in(feature, codes, own)
 
 
-def possible_codes(feature: Feature, own: Floats) -> NDArray[np.bool_]:
+def possible_codes(feature: Feature, own: Floats) -> Bools:
     """Which labels or bins each person can get to, (n, n_codes); the own one always."""
     possible = feature.moves[feature.codes(own)]
     if feature.edges:
@@ -145,7 +144,7 @@ def possible_codes(feature: Feature, own: Floats) -> NDArray[np.bool_]:
     return possible
 
 
-def number_in(feature: Feature, codes: NDArray[np.intp], own: Floats | None) -> Floats:
+def number_in(feature: Feature, codes: Ints, own: Floats | None) -> Floats:
     """The admissible number in each bin that is nearest to the own one; nan where there is none."""
     if own is None:
         return feature.starts[codes]
@@ -163,7 +162,7 @@ def number_in(feature: Feature, codes: NDArray[np.intp], own: Floats | None) -> 
         first, last = np.maximum(begins, low), np.minimum(_below(ends, feature.precision), high)
     moved = np.clip(own, first, np.maximum(first, last))
     inside = (own >= begins) & (own < ends)
-    return np.asarray(np.where(inside, own, np.where(first <= last, moved, np.nan)))
+    return np.where(inside, own, np.where(first <= last, moved, np.nan))
 
 
 def _below(ends: Floats, precision: str) -> Floats:

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast.features._codec import Rows, differs
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction
 from holdfast.features._rules import RuleTerms
 
-Broken = tuple[NDArray[np.bool_], Callable[[int], str]]
+Broken = tuple[Bools, Callable[[int], str]]
+# Which rows, what is wrong with them, and the values that are named in it.
+BrokenColumn = tuple[Bools, str, tuple[float, ...]]
 
 
 def broken_constraints(
@@ -22,9 +23,11 @@ def broken_constraints(
 ) -> Iterator[Broken]:
     """For each constraint, which rows break it and how to say so; a table that came as points has to be an encoding."""
     for i, feature in enumerate(features):
-        yield from _broken_in_column(feature, rows.numbers[:, i], own.numbers[:, i])
+        numbers, before = rows.numbers[:, i], own.numbers[:, i]
+        for mask, what, values in _broken_in_column(feature, numbers, before):
+            yield mask, partial(_said, feature, before, numbers, what, values)
         if not raw:
-            yield _not_a_value(feature, rows.numbers[:, i], rows.points[:, feature.places])
+            yield _not_a_value(feature, numbers, rows.points[:, feature.places])
     for terms in rules:
         yield ~terms.holds(rows.numbers), partial(_broken_rule, terms, rows.numbers)
 
@@ -42,20 +45,20 @@ def show(feature: Feature, number: float) -> str:
     )
 
 
-def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterator[Broken]:
-    def saying(what: str, *values: float) -> Callable[[int], str]:
-        def message(row: int) -> str:
-            broken = what.format(*(show(feature, value) for value in values))
-            return f"{feature.name} {broken}: {show(feature, own[row])} -> {show(feature, numbers[row])}"
+def _said(
+    feature: Feature, own: Floats, numbers: Floats, what: str, values: tuple[float, ...], row: int
+) -> str:
+    broken = what.format(*(show(feature, value) for value in values))
+    return f"{feature.name} {broken}: {show(feature, own[row])} -> {show(feature, numbers[row])}"
 
-        return message
 
+def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterator[BrokenColumn]:
     changed, known = differs(numbers, own), ~(np.isnan(numbers) | np.isnan(own))
     if feature.missing:
-        yield changed & np.isnan(numbers), saying("has a value and cannot become missing")
+        yield changed & np.isnan(numbers), "has a value and cannot become missing", ()
         filled = changed & np.isnan(own)
         if not feature.fillable:
-            yield filled, saying("is missing and cannot be filled in")
+            yield filled, "is missing and cannot be filled in", ()
         # What follows is about values: a filled-in one comes from nowhere, and only has to be possible.
         changed = changed & ~np.isnan(numbers)
         numbers, own = (
@@ -63,22 +66,23 @@ def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterato
             np.where(known, own, np.where(filled, numbers, 0.0)),
         )
     if feature.direction is Direction.IMMUTABLE:
-        yield changed, saying("is immutable")
+        yield changed, "is immutable", ()
     elif feature.direction is Direction.INCREASING:
-        yield numbers < own, saying("may only increase")
+        yield numbers < own, "may only increase", ()
     elif feature.direction is Direction.DECREASING:
-        yield numbers > own, saying("may only decrease")
+        yield numbers > own, "may only decrease", ()
     if feature.labelled:
         if feature.allowed is not None:
             forbidden = changed & ~feature.moves[own.astype(np.intp), numbers.astype(np.intp)]
-            yield forbidden, saying("has no allowed move")
+            yield forbidden, "has no allowed move", ()
         return
     outside = changed & ((numbers < feature.lower) | (numbers > feature.upper))
-    yield outside, saying("has the range [{}, {}]", feature.lower, feature.upper)
+    yield outside, "has the range [{}, {}]", (feature.lower, feature.upper)
     if feature.grid is not None:
         yield (
             changed & ~feature.grid.contains(numbers),
-            saying("has steps of {}", feature.step or 1.0),
+            "has steps of {}",
+            (feature.step or 1.0,),
         )
 
 

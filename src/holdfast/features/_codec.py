@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.errors import InvalidInputError
 
 
@@ -18,7 +18,7 @@ class Rows(NamedTuple):
     numbers: Floats
     points: Floats
 
-    def take(self, rows: NDArray[np.intp]) -> Rows:
+    def take(self, rows: Ints) -> Rows:
         """Some of the rows, each as often as it is named."""
         return Rows(self.numbers[rows], self.points[rows])
 
@@ -28,7 +28,7 @@ RAW = (pd.DataFrame, Rows)
 Table = pd.DataFrame | ArrayLike | Rows
 
 
-def differs(numbers: Floats, own: Floats) -> NDArray[np.bool_]:
+def differs(numbers: Floats, own: Floats) -> Bools:
     """Where two tables of numbers differ: what is missing in both does not."""
     return np.asarray((numbers != own) & ~(np.isnan(numbers) & np.isnan(own)))
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.errors import InvalidInputError
 from holdfast.features._columns import Storage, column_codes, column_numbers
 from holdfast.features._grid import Grid
@@ -159,7 +158,7 @@ class Feature:
         """How many labels or bins there are; 0 for a plain column of numbers."""
         return len(self.categories) if self.labelled else len(self.edges) + bool(self.edges)
 
-    def codes(self, numbers: Floats) -> NDArray[np.intp]:
+    def codes(self, numbers: Floats) -> Ints:
         """Which label, or which bin, each number is."""
         if self.edges:
             return np.searchsorted(self.edges, numbers, side="right")
@@ -188,7 +187,7 @@ class Feature:
         return np.append(block.min(axis=0), known), np.append(block.max(axis=0), known)
 
     @cached_property
-    def moves(self) -> NDArray[np.bool_]:
+    def moves(self) -> Bools:
         """Whether a person with the first label, or in the first bin, may get to the second, (n_codes, n_codes)."""
         codes = np.arange(self.n_codes)
         step = codes[None, :] - codes[:, None]
@@ -291,7 +290,7 @@ class Feature:
             return encoded
         return np.clip(encoded, *self.scaling.apply(np.array([self.lower, self.upper])))
 
-    def says_missing(self, block: Floats) -> NDArray[np.bool_]:
+    def says_missing(self, block: Floats) -> Bools:
         """Whether the variables that say so say that the column has no value; never without such variables."""
         said = np.full(block.shape[0], bool(self.flags))
         for values, (_, known, missing) in zip(

@@ -14,9 +14,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast.errors import InvalidInputError
 
 _EXACT = 2.0**53
@@ -61,23 +60,23 @@ class Grid:
 
     def value(self, k: Floats) -> Floats:
         """The k-th multiple, always computed by this one formula."""
-        return np.asarray(k * self.numerator / self.denominator + 0.0)
+        return k * self.numerator / self.denominator + 0.0
 
     def nearest(self, values: Floats) -> Floats:
         """The number of the multiple nearest to each value, whatever the range."""
-        return np.asarray(np.rint(values * self.denominator / self.numerator))
+        return np.rint(values * self.denominator / self.numerator)
 
     def floor(self, values: Floats) -> Floats:
         """The number of the last multiple <= each value, whatever the range."""
         k = self.nearest(values)
         k = k - (self.value(k) > values)
-        return np.asarray(k + (self.value(k + 1.0) <= values))
+        return k + (self.value(k + 1.0) <= values)
 
     def ceil(self, values: Floats) -> Floats:
         """The number of the first multiple >= each value, whatever the range."""
         return -self.floor(-values)
 
-    def contains(self, values: Floats) -> NDArray[np.bool_]:
+    def contains(self, values: Floats) -> Bools:
         """Whether each value is, to the last bit, a multiple of the step."""
         return np.asarray(self.value(self.nearest(values)) == values)
 

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast.errors import InvalidInputError
 from holdfast.features._feature import Feature
 
@@ -179,7 +178,7 @@ class RuleTerms:
         """How far each row is beyond the rule, up to rounding; <= 0 where it holds."""
         return np.asarray(numbers[:, self.columns] @ self.coefficients - self.bound)
 
-    def holds(self, numbers: Floats) -> NDArray[np.bool_]:
+    def holds(self, numbers: Floats) -> Bools:
         """Whether each row obeys the rule, in exact arithmetic."""
         values = numbers[:, self.columns]
         products = values * self.coefficients

@@ -65,7 +65,7 @@ class Scaling:
         with np.errstate(all="ignore"):
             for operation, constant in self.operations:
                 values = _STEPS[operation][0](values, constant)
-        return np.asarray(values + 0.0)
+        return values + 0.0
 
     @cached_property
     def linear(self) -> bool:
@@ -77,7 +77,7 @@ class Scaling:
         with np.errstate(all="ignore"):
             for operation, constant in reversed(self.operations):
                 encoded = _STEPS[operation][1](encoded, constant)
-        return np.asarray(encoded + 0.0)
+        return encoded + 0.0
 
     def line(self) -> tuple[Fraction, Fraction]:
         """(slope, offset) with encoded = slope * raw + offset, exactly; only where there is no curve."""
@@ -122,7 +122,7 @@ class Scaling:
                 continue
             factor = operation in ("divide", "multiply")
             size = ARITHMETIC[operation][1](size, constant) if factor else size + abs(constant)
-        return np.asarray(size)
+        return size
 
     def invert(
         self, encoded: Floats, precision: str, favourites: Sequence[float | Floats] = ()
@@ -176,16 +176,16 @@ def round_decimals(values: Floats, decimals: int) -> Floats:
     power = 10.0**decimals
     with np.errstate(over="ignore"):
         scaled = np.rint(values * power) / power
-    return np.asarray(np.where(np.isfinite(scaled), scaled, values) + 0.0)
+    return np.where(np.isfinite(scaled), scaled, values) + 0.0
 
 
 def hold(values: Floats, precision: str) -> Floats:
     """The nearest value, as float64, that a column of this precision can hold."""
     if precision == "integer":
-        return np.asarray(np.rint(values) + 0.0)
+        return np.rint(values) + 0.0
     if precision == "float64":
         return np.array(values, dtype=np.float64)
-    return np.asarray(values.astype(np.dtype(precision)).astype(np.float64))
+    return values.astype(np.dtype(precision)).astype(np.float64)
 
 
 def hold_down(values: Floats, precision: str) -> Floats:

@@ -15,10 +15,10 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from holdfast._given import given_array, given_points
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import _describe as describe
@@ -486,7 +486,7 @@ class FeatureSpace(Shown):
                 sentences[row].append(message(row))
         return sentences
 
-    def satisfied(self, table: Table, factuals: Table) -> NDArray[np.bool_]:
+    def satisfied(self, table: Table, factuals: Table) -> Bools:
         """Whether each row obeys every constraint, exactly; a point also has to be the encoding of some row."""
         rows, own = self.rows_beside(table, factuals)
         fine = np.ones(rows.numbers.shape[0], dtype=np.bool_)
@@ -503,9 +503,9 @@ class FeatureSpace(Shown):
         """
         points = self.points(table)
         own = self.points(factuals, points.shape[0])
-        return np.asarray(np.abs(points - own) @ self.weights / self.n_variables)
+        return np.abs(points - own) @ self.weights / self.n_variables
 
-    def changed(self, table: Table, factuals: Table) -> NDArray[np.intp]:
+    def changed(self, table: Table, factuals: Table) -> Ints:
         """How many of the caller's columns differ, per row."""
         rows, own = self.rows_beside(table, factuals)
         return np.asarray(differs(rows.numbers, own.numbers).sum(axis=1))
@@ -554,7 +554,7 @@ class FeatureSpace(Shown):
         return ends
 
     @cached_property
-    def groups(self) -> list[NDArray[np.intp]]:
+    def groups(self) -> list[Ints]:
         """The one-hot groups: variables of which exactly one is 1 and the others are 0."""
         return [
             np.array(f.variables, dtype=np.intp)
@@ -563,7 +563,7 @@ class FeatureSpace(Shown):
         ]
 
     @cached_property
-    def partial_groups(self) -> list[NDArray[np.intp]]:
+    def partial_groups(self) -> list[Ints]:
         """The one-hot groups without a variable for one of their labels: at most one is 1."""
         return [
             np.array(f.variables, dtype=np.intp)
@@ -681,17 +681,11 @@ class FeatureSpace(Shown):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureSpace:
         """What `to_dict` wrote."""
-        if (
-            not isinstance(data, Mapping)
-            or data.get("format") != FORMAT
-            or data.get("version") != VERSION
-        ):
-            came = (
-                f"{data.get('format')} version {data.get('version')}"
-                if isinstance(data, Mapping)
-                else repr(data)
-            )
-            raise FileFormatError(f"expected {FORMAT} version {VERSION}, got {came}")
+        came = repr(data)
+        if isinstance(data, Mapping):
+            came = f"{data.get('format')} version {data.get('version')}"
+        if came != (expected := f"{FORMAT} version {VERSION}"):
+            raise FileFormatError(f"expected {expected}, got {came}")
         try:
             features = tuple(feature_from_dict(entry) for entry in data["features"])
             return cls(features, parse_rules(data["rules"]), Notes.from_list(data.get("notes", ())))

@@ -8,10 +8,9 @@ from operator import itemgetter
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Network
 from holdfast.bounds import _balls as balls
 from holdfast.importers._model import as_network
 from holdfast.milp._acceptor import Acceptor
@@ -39,11 +38,11 @@ class Judge(ABC):
     demand: float = 0.0
 
     @abstractmethod
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points pass, proven."""
 
     @abstractmethod
-    def clears(self, points: Floats) -> NDArray[np.bool_]:
+    def clears(self, points: Floats) -> Bools:
         """Which points may well pass, and not so near the edge that proof needs fractions."""
 
     @abstractmethod
@@ -105,15 +104,15 @@ class Today(Judge):
     target: int
     demand: float = 0.0
 
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points have the class and the margin."""
         return self._exceeds(points, np.zeros(points.shape[0]))
 
-    def clears(self, points: Floats) -> NDArray[np.bool_]:
+    def clears(self, points: Floats) -> Bools:
         """The same by more than rounding could undo."""
         return self._exceeds(points, rounding_of_margins(self.network, points))
 
-    def _exceeds(self, points: Floats, spare: Floats) -> NDArray[np.bool_]:
+    def _exceeds(self, points: Floats, spare: Floats) -> Bools:
         fine = self.network.predict_index(points) == self.target
         return np.asarray(
             fine & (least_margins(self.network, self.target, points) - self.demand >= spare)
@@ -147,11 +146,11 @@ class ClosedFormJudge(Judge):
     target: int
     decider: ClosedForm
 
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points hold."""
         return np.asarray(self.decider.settle(points, self.target).verdict == ROBUST)
 
-    def clears(self, points: Floats) -> NDArray[np.bool_]:
+    def clears(self, points: Floats) -> Bools:
         """Which points hold without the need of fractions."""
         return np.asarray(self.decider.worst(points, self.target)[0] > 0.0)
 
@@ -168,7 +167,7 @@ class EveryModel(Judge):
     target: int
     engine: Engine
 
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> NDArray[np.bool_]:
+    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points are proven Δ-robust."""
         if deadline.over:
             return np.zeros(points.shape[0], dtype=np.bool_)
@@ -176,7 +175,7 @@ class EveryModel(Judge):
             self.engine.settle(points, self.target, deadline=deadline, keep=False).verdict == ROBUST
         )
 
-    def clears(self, points: Floats) -> NDArray[np.bool_]:
+    def clears(self, points: Floats) -> Bools:
         """Which points keep a margin under best responses."""
         if self.engine.ball or not self.network.hidden:
             still = np.zeros(points.shape[1])

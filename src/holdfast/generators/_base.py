@@ -14,12 +14,11 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._classifier import Classifier
 from holdfast._deadline import Deadline
 from holdfast._given import positive_number, whole_number
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._progress import no_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -61,7 +60,7 @@ class Task:
     model: Model
     space: FeatureSpace
     people: Rows
-    targets: NDArray[np.intp]
+    targets: Ints
     decider: Decider | None
     frame: pd.DataFrame
     seed: int = 0
@@ -92,7 +91,7 @@ class Task:
         """Δ."""
         return None if self.decider is None else self.decider.changes
 
-    def take(self, rows: NDArray[np.intp]) -> Task:
+    def take(self, rows: Ints) -> Task:
         """The same question for some of the rows."""
         return replace(
             self,
@@ -105,13 +104,11 @@ class Task:
         """The end of the time for so many rows, if it begins now."""
         return Deadline.after(None if self.time_limit is None else self.time_limit * n_rows)
 
-    def project(self, rows: NDArray[np.intp], points: Floats) -> Floats:
+    def project(self, rows: Ints, points: Floats) -> Floats:
         """Each point moved to where the constraints of its row's person allow, as a row of the caller's table."""
         return self.space.project(points, self.people.take(rows))
 
-    def allowed(
-        self, fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats
-    ) -> NDArray[np.bool_]:
+    def allowed(self, fine: Bools, rows: Ints, points: Floats) -> Bools:
         """Of the projected points that are fine so far, those with the target class that obey the rules."""
         fine = fine & (self.classifier.predict_index(points) == self.targets[rows])
         if self.space.rules:
@@ -122,13 +119,13 @@ class Task:
 
     def robust(
         self,
-        fine: NDArray[np.bool_],
-        rows: NDArray[np.intp],
+        fine: Bools,
+        rows: Ints,
         points: Floats,
         deadline: Deadline,
         *,
         method: str = "joint",
-    ) -> NDArray[np.bool_]:
+    ) -> Bools:
         """Of the points that are fine so far, those that are proven Δ-robust in time; all of them without Δ."""
         if self.decider is None:
             return fine
@@ -221,11 +218,11 @@ class Proposals:
         return cls(points, reason, unknown, unknown.copy())
 
     @property
-    def found(self) -> NDArray[np.bool_]:
+    def found(self) -> Bools:
         """Which rows have a point."""
         return np.asarray(np.isfinite(self.points).all(axis=1))
 
-    def fill(self, rows: NDArray[np.intp], points: Mapping[int, Floats], none: str) -> None:
+    def fill(self, rows: Ints, points: Mapping[int, Floats], none: str) -> None:
         """Take over the points that were found for these rows; `none` says why the others have none."""
         for row in rows.tolist():
             if row in points:
@@ -233,7 +230,7 @@ class Proposals:
             else:
                 self.reason[row] = none
 
-    def put(self, rows: NDArray[np.intp], others: Proposals) -> None:
+    def put(self, rows: Ints, others: Proposals) -> None:
         """Take over the proposals that were made for these rows."""
         self.points[rows], self.optimality_gap[rows] = others.points, others.optimality_gap
         self.lower_bound[rows] = others.lower_bound
@@ -289,3 +286,17 @@ class Generator(ABC):
             )
         more = self.raise_by * step * (1.0 + step / 20.0)
         return replace(self, **{self.raises: getattr(self, self.raises) + more})  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class ByMargin(Generator):
+    """A generator for today's model that can be asked for more margin than none."""
+
+    uses_changes = False
+    raises = "margin"
+
+    margin: float = 0.0
+    raise_by: float = 0.1
+
+    def __post_init__(self) -> None:
+        self.check_numbers(positive=["raise_by"], non_negative=["margin"])

@@ -7,24 +7,22 @@ that may only rise counts only what it rises by.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from holdfast._classifier import Classifier
 from holdfast._given import given_array
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Direction
-from holdfast.generators._base import Generator
+from holdfast.features import Direction, Feature, FeatureSpace
+from holdfast.generators._base import Generator, Task
 from holdfast.generators._memory import remembered
 
 # A tree looks at a few candidates only, unless there are so many columns that most are about as far away.
@@ -61,7 +59,7 @@ class Candidates:
     space: FeatureSpace
     table: Floats
     settled_table: Floats
-    rows: NDArray[np.intp]
+    rows: Ints
 
     @classmethod
     def of(cls, points: Floats, space: FeatureSpace) -> Candidates:
@@ -71,7 +69,7 @@ class Candidates:
     def __len__(self) -> int:
         return self.rows.size
 
-    def where(self, mask: NDArray[np.bool_]) -> Candidates:
+    def where(self, mask: Bools) -> Candidates:
         """Some of them."""
         return replace(self, rows=self.rows[mask])
 
@@ -92,7 +90,7 @@ class Candidates:
         )
         return free and not self.space.rules and np.array_equal(self.table, self.settled_table)
 
-    def first(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
+    def first(self, factuals: Floats, k: int) -> list[Ints]:
         """For each factual the first `k` candidates in order of distance, the earlier candidate first on a tie."""
         if k < len(self) and len(factuals) >= _FEWEST_TO_ASK_A_TREE and self.by_tree:
             return self._first_by_tree(factuals, k)
@@ -125,7 +123,7 @@ class Candidates:
             distance += prices[own[:, None], codes[subset]]
         return distance
 
-    def _first_by_tree(self, factuals: Floats, k: int) -> list[NDArray[np.intp]]:
+    def _first_by_tree(self, factuals: Floats, k: int) -> list[Ints]:
         reach, neighbours = self._tree.query((factuals * self._scale)[:, self._free], k=k + 1, p=1)
         result = []
         for factual, far, near in zip(factuals, reach, neighbours, strict=True):
@@ -141,10 +139,10 @@ class Candidates:
 
     @cached_property
     def _scale(self) -> Floats:
-        return np.asarray(self.space.weights / self.space.n_variables)
+        return self.space.weights / self.space.n_variables
 
     @cached_property
-    def _free(self) -> NDArray[np.intp]:
+    def _free(self) -> Ints:
         """Variables that move both ways."""
         free = [
             f for f in self.space.features if f.direction is Direction.FREE and not f.restricted
@@ -178,7 +176,7 @@ class Candidates:
         ]
 
     @cached_property
-    def _restricted(self) -> list[tuple[Feature, Floats, NDArray[np.intp]]]:
+    def _restricted(self) -> list[tuple[Feature, Floats, Ints]]:
         """Columns some of whose labels cannot be reached: what each move costs, nothing if it cannot be made."""
         found = []
         for feature in self.space.features:
@@ -201,7 +199,7 @@ class Candidates:
         return cKDTree(self._near)
 
 
-def _least(distances: Floats, k: int) -> NDArray[np.intp]:
+def _least(distances: Floats, k: int) -> Ints:
     """Where the `k` least distances are, in their order, the earlier first on a tie."""
     if min(k, distances.size) == 0:
         return np.empty(0, dtype=np.intp)
@@ -271,8 +269,24 @@ def check_candidates(candidates: Any) -> Any:
 
 
 def accepted_candidates(
-    points: Floats, space: FeatureSpace, network: Classifier, target: int
-) -> Candidates:
-    """Those that today's network gives the target class."""
-    accepted = network.predict_index(points) == target
-    return Candidates.of(points, space).where(accepted)
+    table: Any, space: FeatureSpace, classifier: Classifier, targets: Iterable[int]
+) -> dict[int, Candidates]:
+    """For each target the candidates that today's model gives this class."""
+    every = Candidates.of(read_candidates(table, space, classifier), space)
+    classes = classifier.predict_index(every.table)
+    return {target: every.where(classes == target) for target in targets}
+
+
+@dataclass(frozen=True, eq=False)
+class FromTable(Generator):
+    """A generator that goes by other people's rows; its table is its own, which nobody else can change."""
+
+    candidates: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", check_candidates(self.candidates))
+
+    def accepted(self, task: Task) -> dict[int, Candidates]:
+        """For each target of a task the candidates that today's model gives this class."""
+        targets = np.unique(task.targets).tolist()
+        return accepted_candidates(self.candidates, task.space, task.classifier, targets)

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.neighbors import LocalOutlierFactor
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast.errors import InvalidInputError
 from holdfast.generators._memory import remembered
 
@@ -69,13 +69,13 @@ class Density:
         """What 99% of the rows themselves stay below."""
         return float(np.quantile(-self._fitted.negative_outlier_factor_, 0.99))
 
-    def far_off(self, points: Floats, factuals: Floats) -> NDArray[np.bool_]:
+    def far_off(self, points: Floats, factuals: Floats) -> Bools:
         """Which points lie far off the data: clearly beyond what is usual, and beyond the people whom they are for.
 
         Somebody whose age is rare is an outlier before any advice; what counts is what the advice adds to it.
         """
         usual = np.maximum(self.usual, self.outlier_factor(factuals))
-        return np.asarray(self.outlier_factor(points) > _CLEARLY * usual)
+        return self.outlier_factor(points) > _CLEARLY * usual
 
     @cached_property
     def _fitted(self) -> Any:

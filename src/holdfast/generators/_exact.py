@@ -17,9 +17,9 @@ import numpy as np
 from holdfast._deadline import Deadline
 from holdfast._network import Floats
 from holdfast._progress import no_bar
-from holdfast.features import FeatureSpace
+from holdfast.features import Direction, FeatureSpace
 from holdfast.features._codec import Rows
-from holdfast.features._kinds import Direction, Name
+from holdfast.features._kinds import Name
 from holdfast.generators._acceptance import Judge
 from holdfast.generators._base import Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators._cutting import CuttingPlanes

@@ -13,8 +13,7 @@ from holdfast._progress import progress_bar
 from holdfast._scored import Scored, Tally
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, HoldfastWarning
-from holdfast.features import FeatureSpace
-from holdfast.features._kinds import Direction
+from holdfast.features import Direction, FeatureSpace
 from holdfast.generators._base import Generator, Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators._candidates import check_candidates, read_candidates
 from holdfast.generators._density import density_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.generators._base import Generator, Proposals, Task
+from holdfast.generators._base import ByMargin, Proposals, Task
 from holdfast.generators._gradient import Aim, logistic_loss
 from holdfast.generators._polish import answer_by_descent
 
 
 @dataclass(frozen=True)
-class GCE(Generator):
+class GCE(ByMargin):
     """Gradient descent on the target's log-loss and the distance: cheap, quick, and just across the boundary.
 
         minimise over x'    log(1 + exp(margin - m(x'))) + lambda * sum_v weight_v |x'_v - x_v|
@@ -43,14 +43,6 @@ class GCE(Generator):
     paper = (
         "Wachter, Mittelstadt and Russell 2017, Counterfactual explanations without opening the box"
     )
-    uses_changes = False
-    raises = "margin"
-
-    margin: float = 0.0
-    raise_by: float = 0.1
-
-    def __post_init__(self) -> None:
-        self.check_numbers(positive=["raise_by"], non_negative=["margin"])
 
     def propose(self, task: Task) -> Proposals:
         """A cheap point with the margin for each row, all rows at once."""

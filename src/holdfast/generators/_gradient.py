@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.generators._base import Task
-from holdfast.verify._margins import Rows, least_margins, margin_slopes
+from holdfast.verify._margins import least_margins, margin_slopes
 
 # The least margin to be content with, in logits: nearer to 0 it is rounding that decides the class.
 _HAIR = 1e-9
@@ -49,22 +48,22 @@ class Aim:
     # How fast the slope of the smooth part of the price changes: what a step size has to know.
     curvature: float = 0.0
 
-    def margins(self, points: Floats, rows: Rows) -> Floats:
+    def margins(self, points: Floats, rows: Ints) -> Floats:
         """What is there beyond the demand, (n,)."""
         return least_margins(self.task.network, self.task.targets[rows], points) - max(
             self.demand, _HAIR
         )
 
-    def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
+    def slopes(self, points: Floats, rows: Ints) -> tuple[Floats, Floats]:
         """The margins and their gradients."""
         values, gradients = margin_slopes(self.task.network, self.task.targets[rows], points)
         return values - max(self.demand, _HAIR), gradients
 
-    def price(self, points: Floats, rows: Rows) -> Floats:
+    def price(self, points: Floats, rows: Ints) -> Floats:
         """What each point costs, (n,)."""
-        return np.asarray(np.abs(points - self.task.factuals[rows]) @ self.weights)
+        return np.abs(points - self.task.factuals[rows]) @ self.weights
 
-    def smooth_slopes(self, points: Floats, rows: Rows) -> Floats | float:
+    def smooth_slopes(self, points: Floats, rows: Ints) -> Floats | float:
         """The gradient of the smooth part of the price; the l1 part is left to the proximal step."""
         return 0.0
 
@@ -93,8 +92,8 @@ class RelaxedSpace:
     factuals: Floats
     lower: Floats
     upper: Floats
-    groups: tuple[Rows, ...]
-    partial_groups: tuple[Rows, ...]
+    groups: tuple[Ints, ...]
+    partial_groups: tuple[Ints, ...]
 
     @classmethod
     def of(cls, task: Task) -> RelaxedSpace:
@@ -104,7 +103,7 @@ class RelaxedSpace:
             task.factuals, lower, upper, tuple(task.space.groups), tuple(task.space.partial_groups)
         )
 
-    def inside(self, points: Floats, rows: Rows) -> Floats:
+    def inside(self, points: Floats, rows: Ints) -> Floats:
         """The points clipped to what each person can reach; one-hot weights sum to 1 (or at most 1)."""
         points = np.clip(points, self.lower[rows], self.upper[rows])
         for group in self.groups:
@@ -115,7 +114,7 @@ class RelaxedSpace:
         # An immutable label is a corner of its simplex already, but for rounding.
         return np.clip(points, self.lower[rows], self.upper[rows])
 
-    def ends(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
+    def ends(self, points: Floats, rows: Ints) -> tuple[Floats, Floats]:
         """How far each variable can go down and up, and some way from the points where there is no end."""
         lower, upper = self.lower[rows], self.upper[rows]
         return (
@@ -123,9 +122,9 @@ class RelaxedSpace:
             np.where(np.isfinite(upper), upper, points + _FAR),
         )
 
-    def movable(self, rows: Rows) -> NDArray[np.bool_]:
+    def movable(self, rows: Ints) -> Bools:
         """Which variables can move at all."""
-        return np.asarray(self.upper[rows] > self.lower[rows])
+        return self.upper[rows] > self.lower[rows]
 
 
 def descend(
@@ -174,15 +173,15 @@ def descend(
     return ends
 
 
-def _first_multiplier(aim: Aim, relaxed: RelaxedSpace, rows: Rows) -> Floats:
+def _first_multiplier(aim: Aim, relaxed: RelaxedSpace, rows: Ints) -> Floats:
     """Where half the loss's slope balances the price of the best single variable: exact for a linear model."""
     _, gradients = aim.slopes(relaxed.factuals, rows)
     gain = np.abs(gradients) / np.maximum(aim.weights, _TINY) * relaxed.movable(rows)
     best = gain.max(axis=1)
-    return np.asarray(np.where(best > _TINY, 2.0 / np.maximum(best, _TINY), 1.0))
+    return np.where(best > _TINY, 2.0 / np.maximum(best, _TINY), 1.0)
 
 
-def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Rows, x: Floats, c: Floats) -> Floats:
+def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Ints, x: Floats, c: Floats) -> Floats:
     """So many accelerated proximal steps for every row at once, each with its own step size and momentum."""
     y, t, steepest = x, np.ones(rows.size), np.zeros(rows.size)
     for _ in range(_STEPS):
@@ -203,7 +202,7 @@ def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Rows, x: Floats, c
 
 
 def halved(
-    holds: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, times: int
+    holds: Callable[[Floats], Bools], low: Floats, high: Floats, times: int
 ) -> tuple[Floats, Floats]:
     """Each pair of ends closer to where it begins to hold, so many times by half: it holds at `high`, not at `low`."""
     for _ in range(times):

@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 
 # The inner problems have one or two angles: a grid over them, then ever finer grids around the best.
 _GRID = 17
@@ -130,7 +129,7 @@ class Odds:
             CubicHermiteSpline(knots, *least(knots, sigma, epsilon[1], dimension)),
         )
 
-    def log_odds(self, distance: Floats, favourable: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    def log_odds(self, distance: Floats, favourable: Bools) -> tuple[Floats, Floats]:
         """log of sum greatest / sum least for each row, and its slope in each distance; (n, m) distances and marks.
 
         The shares of the two classes among the samples are their prior, which cancels with the kernels' weights.
@@ -140,9 +139,7 @@ class Odds:
         return against - in_favour, slope_against - slope_in_favour
 
 
-def _log_sum(
-    kernel: CubicHermiteSpline, distance: Floats, counted: NDArray[np.bool_]
-) -> tuple[Floats, Floats]:
+def _log_sum(kernel: CubicHermiteSpline, distance: Floats, counted: Bools) -> tuple[Floats, Floats]:
     value = np.where(counted, kernel(distance), -np.inf)
     top = value.max(axis=1, keepdims=True)
     share = np.exp(value - top)

@@ -8,11 +8,10 @@ handed out.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
-from holdfast.features._kinds import Kind
+from holdfast._network import Floats, Ints
+from holdfast.features import Kind
 from holdfast.generators._base import Task
 
 # The paper walks in steps of 0.05; what lies between the last good and the next step is then looked at ever closer.
@@ -21,7 +20,7 @@ _CLOSER = 8
 _ROUNDS = 5
 
 
-def line_search(task: Task, rows: NDArray[np.intp], points: Floats, deadline: Deadline) -> Floats:
+def line_search(task: Task, rows: Ints, points: Floats, deadline: Deadline) -> Floats:
     """For accepted points of these rows, accepted points that cost no more.
 
     Parameters
@@ -68,12 +67,12 @@ def line_search(task: Task, rows: NDArray[np.intp], points: Floats, deadline: De
 
 def _offer(
     task: Task,
-    rows: NDArray[np.intp],
+    rows: Ints,
     best: Floats,
-    places: NDArray[np.intp],
+    places: Ints,
     trials: Floats,
     deadline: Deadline,
-) -> NDArray[np.intp]:
+) -> Ints:
     """For each place the cheapest of its trials that is allowed, accepted and cheaper; which of them were taken."""
     if deadline.over or not places.size:
         return np.empty(0, dtype=np.intp)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.generators._acceptance import Judge, Today
-from holdfast.generators._base import Generator, Proposals, Task
+from holdfast.generators._base import ByMargin, Proposals, Task
 from holdfast.generators._exact import RowAnswer, answer_rows, search_row
 from holdfast.milp._people import NO_LIMITS
 
 
 @dataclass(frozen=True)
-class MCE(Generator):
+class MCE(ByMargin):
     """The cheapest change that today's model accepts, proven so.
 
     Says nothing about tomorrow's model: `Robust(MCE())` is the paper's MCE-R, and `Closest` the nearest robust point.
@@ -38,14 +38,6 @@ class MCE(Generator):
     paper = (
         "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
     )
-    uses_changes = False
-    raises = "margin"
-
-    margin: float = 0.0
-    raise_by: float = 0.1
-
-    def __post_init__(self) -> None:
-        self.check_numbers(positive=["raise_by"], non_negative=["margin"])
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted point of each row, with its gap."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._network import Floats
+from holdfast.features import Feature, Kind
 from holdfast.features._codec import differs
 from holdfast.features._describe import readable, unit_after
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Kind
 from holdfast.features._notes import Notes
 
 if TYPE_CHECKING:
@@ -73,19 +72,22 @@ class Move:
 
 def moves(recourse: Recourse) -> list[Move]:
     """The columns that someone is told to change, the most often changed first."""
-    before, after = answer_numbers(recourse, recourse.answered)
+    before, after = recourse.people.numbers[recourse.answered], recourse.answers
     found = [
         _move(feature, recourse.space.notes, before[:, i], after[:, i])
         for i, feature in enumerate(recourse.space.features)
         if differs(before[:, i], after[:, i]).any()
     ]
-    return sorted(found, key=lambda move: -move.changed)
+    return sorted(found, key=attrgetter("changed"), reverse=True)
 
 
 def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
     """The first `n` people and the columns that any of them is to change: "1,200 → 1,750", "" where it stays."""
     rows = np.flatnonzero(recourse.found[:n])
-    before, after = answer_numbers(recourse, rows)
+    before, after = (
+        recourse.space.numbers(table.iloc[rows])
+        for table in (recourse.factuals, recourse.counterfactuals)
+    )
     columns, notes = {}, recourse.space.notes
     for i, feature in enumerate(recourse.space.features):
         changed = np.flatnonzero(differs(before[:, i], after[:, i]))
@@ -98,15 +100,6 @@ def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
             label, unit = notes.label(feature.name), f"({unit_after(feature, notes).strip()})"
             columns[label if unit == "()" or label.endswith(unit) else f"{label} {unit}"] = cells
     return pd.DataFrame(columns, index=recourse.factuals.index[:n])
-
-
-def answer_numbers(recourse: Recourse, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Factuals and answers of these rows, a number for each column."""
-    names, space = list(recourse.space.names), recourse.space
-    return (
-        space.numbers(recourse.factuals[names].iloc[rows]),
-        space.numbers(recourse.counterfactuals[names].iloc[rows]),
-    )
 
 
 def _move(feature: Feature, notes: Notes, before: Floats, after: Floats) -> Move:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
 import numpy as np
 
 from holdfast._given import whole_number
-from holdfast.features._kinds import Direction
-from holdfast.generators._base import Generator, Proposals, Task
-from holdfast.generators._candidates import accepted_candidates, check_candidates, read_candidates
+from holdfast.features import Direction
+from holdfast.generators._base import Proposals, Task
+from holdfast.generators._candidates import Candidates, FromTable
 from holdfast.generators._walk import walk
 
 
 @dataclass(frozen=True, eq=False)
-class NNCE(Generator):
+class NNCE(FromTable):
     """The nearest accepted neighbour.
 
     Of the candidates that today's model gives the target class, the nearest by `cost_l1` that keeps it once the
@@ -41,30 +40,25 @@ class NNCE(Generator):
     0  0.7  0.75
     """
 
-    name: ClassVar[str] = "nnce"
-    good_for: ClassVar[str] = (
-        "plausible advice in no time: a real person's row; often broken by retraining"
-    )
-    paper: ClassVar[str] = "Nearest neighbour, as in Brughmans, Leyman and Martens 2023 (NICE)"
-    uses_changes: ClassVar[bool] = False
-    keeps_to_rows: ClassVar[bool] = True
+    name = "nnce"
+    good_for = "plausible advice in no time: a real person's row; often broken by retraining"
+    paper = "Nearest neighbour, as in Brughmans, Leyman and Martens 2023 (NICE)"
+    uses_changes = False
+    keeps_to_rows = True
 
-    candidates: Any
     skip: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", check_candidates(self.candidates))
+        super().__post_init__()
         whole_number(self.skip, "skip", least=0)
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted neighbour of each row."""
-        points = read_candidates(self.candidates, task.space, task.classifier)
         proposals = task.nothing()
-        for target in np.unique(task.targets).tolist():
+        for target, candidates in self.accepted(task).items():
             rows = np.flatnonzero(task.targets == target)
-            candidates = accepted_candidates(points, task.space, task.classifier, target)
             nearest = walk(task, rows, candidates, task.deadline(rows.size), skip=self.skip)
-            proposals.fill(rows, nearest, why_none(task, len(points), len(candidates), target))
+            proposals.fill(rows, nearest, why_none(task, target, candidates))
         return proposals
 
     def harder(self, step: float) -> NNCE:
@@ -72,13 +66,11 @@ class NNCE(Generator):
         return replace(self, skip=self.skip + int(step))
 
 
-def why_none(
-    task: Task, n_candidates: int, n_accepted: int, target: int, *, holds: str = "accepted"
-) -> str:
-    """Why no candidate would do."""
-    label = task.classifier.classes[target]
-    if n_accepted == 0:
-        return f"none of the {n_candidates:,} candidates is classified as {label}"
+def why_none(task: Task, target: int, *turns: Candidates, holds: str = "accepted") -> str:
+    """Why no candidate would do, of those that have the class."""
+    label, accepted = task.classifier.classes[target], sum(map(len, turns))
+    if accepted == 0:
+        return f"none of the {len(turns[0].table):,} candidates is classified as {label}"
     kept = [str(f.name) for f in task.space.features if f.direction is not Direction.FREE]
     once = f" with {', '.join(kept)} as they may be" if kept else ""
-    return f"none of the {n_accepted:,} candidates classified as {label} is {holds}{once}"
+    return f"none of the {accepted:,} candidates classified as {label} is {holds}{once}"

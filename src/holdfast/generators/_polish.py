@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.generators._base import Proposals, Task
 from holdfast.generators._gradient import Aim, Loss, RelaxedSpace, descend, halved
-from holdfast.verify._margins import Rows, rounding_of_margins
+from holdfast.verify._margins import rounding_of_margins
 
 # People who are searched for at once; enough to make single numpy calls worth their while, few enough for the cache.
 _BLOCK = 256
@@ -76,7 +75,7 @@ class Polish:
             self.steps[grid.variable] = grid.step
 
     @property
-    def found(self) -> NDArray[np.bool_]:
+    def found(self) -> Bools:
         """Which people have an answer."""
         return np.asarray(np.isfinite(self.prices))
 
@@ -103,7 +102,7 @@ class Polish:
             for found, label in zip(self.found, labels, strict=True)
         ]
 
-    def offer(self, points: Floats, rows: Rows) -> None:
+    def offer(self, points: Floats, rows: Ints) -> None:
         """Project the points, and keep for each row the cheapest that will do."""
         points = self.task.project(rows, points)
         prices = self.aim.price(points, rows)
@@ -115,7 +114,7 @@ class Polish:
         order = good[np.argsort(-prices[good], kind="stable")]
         self.points[rows[order]], self.prices[rows[order]] = points[order], prices[order]
 
-    def _stretched(self, points: Floats, rows: Rows) -> tuple[Floats, Rows]:
+    def _stretched(self, points: Floats, rows: Ints) -> tuple[Floats, Ints]:
         """The points, and those that fell a little short taken on the same way until they have the margin."""
         short = np.flatnonzero(self.aim.margins(points, rows) < 0.0)
         near, whose = points[short], rows[short]
@@ -156,7 +155,7 @@ class Polish:
             able = rate[best] > 0.0
             now, rows = options[best[able]], rows[able]
 
-    def _moves(self, now: Floats, rows: Rows) -> tuple[Floats, Rows]:
+    def _moves(self, now: Floats, rows: Ints) -> tuple[Floats, Ints]:
         """Every move of one column: to another label, or some of the way to an end of the range; and whose it is."""
         options, movable = [], self.relaxed.movable(rows)
         for mask in self.masks[self.one_hot]:
@@ -188,7 +187,7 @@ class Polish:
             self.offer(*self._promising(*self._backward(rows)))
             rows = rows[self.prices[rows] < before * (1.0 - _WORTH)]
 
-    def _backward(self, rows: Rows) -> tuple[Floats, Rows]:
+    def _backward(self, rows: Ints) -> tuple[Floats, Ints]:
         """Points between an answer and the factual, in one column or in all, that still have the margin."""
         change = self.relaxed.factuals[rows] - self.points[rows]
         ways = np.concatenate([change, *(mask * change for mask in self.masks)])
@@ -201,7 +200,7 @@ class Polish:
         points += [points[0] - self.steps * np.sign(way)]
         return np.concatenate(points), np.tile(who, len(points))
 
-    def _promising(self, points: Floats, rows: Rows) -> tuple[Floats, Rows]:
+    def _promising(self, points: Floats, rows: Ints) -> tuple[Floats, Ints]:
         """The cheapest few for each row: to bring a point to the caller's units takes longer than to look at it."""
         prices = self.aim.price(points, rows)
         cheaper = np.flatnonzero(prices < self.prices[rows])
@@ -210,11 +209,11 @@ class Polish:
         order = order[np.arange(order.size) - first < _LOOKED_AT]
         return points[order], rows[order]
 
-    def _furthest(self, here: Floats, way: Floats, rows: Rows) -> Floats:
+    def _furthest(self, here: Floats, way: Floats, rows: Ints) -> Floats:
         """By bisection, the greatest share of the way that keeps the margin."""
 
-        def lost(share: Floats) -> NDArray[np.bool_]:
-            return np.asarray(~(self.aim.margins(here + share[:, None] * way, rows) >= 0.0))
+        def lost(share: Floats) -> Bools:
+            return ~(self.aim.margins(here + share[:, None] * way, rows) >= 0.0)
 
         whole = np.ones(rows.size)
         return halved(lost, np.where(lost(whole), 0.0, 1.0), whole, _HALVINGS)[0]

@@ -8,17 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from holdfast._network import Floats
-from holdfast.generators._base import Generator, Proposals, Task
-from holdfast.generators._candidates import (
-    Candidates,
-    accepted_candidates,
-    check_candidates,
-    read_candidates,
-)
+from holdfast._network import Floats, Ints
+from holdfast.generators._base import Proposals, Task
+from holdfast.generators._candidates import Candidates, FromTable
 from holdfast.generators._gradient import Aim, hinge_loss
 from holdfast.generators._polish import answer_by_descent
-from holdfast.verify._margins import Rows
 
 # The hinge's kink is rounded off over this many logits.
 _WIDTH = 0.5
@@ -27,7 +21,7 @@ _SPARE = 4
 
 
 @dataclass(frozen=True, eq=False)
-class PROTO(Generator):
+class PROTO(FromTable):
     """An elastic net for the distance, and a pull towards people like those who have the class already.
 
         minimise over x'    c * max(0, kappa - m(x')) + beta ||x' - x||_1 + ||x' - x||_2^2 + theta ||x' - proto||_2^2
@@ -82,18 +76,15 @@ class PROTO(Generator):
 
     def __post_init__(self) -> None:
         if self.candidates is not None:
-            object.__setattr__(self, "candidates", check_candidates(self.candidates))
+            super().__post_init__()
         self.check_numbers(
             positive=["raise_by"], non_negative=["kappa", "beta", "theta"], counts=["neighbours"]
         )
 
     def propose(self, task: Task) -> Proposals:
         """A point with the margin kappa for each row, all rows at once."""
-        accepted = {}
-        if self.candidates is not None and self.theta > 0.0:
-            points = read_candidates(self.candidates, task.space, task.network)
-            for target in np.unique(task.targets).tolist():
-                accepted[target] = accepted_candidates(points, task.space, task.network, target)
+        pulled = self.candidates is not None and self.theta > 0.0
+        accepted = self.accepted(task) if pulled else {}
         return answer_by_descent(task, partial(self._aim, accepted), hinge_loss(_WIDTH))
 
     def _aim(self, accepted: dict[int, Candidates], task: Task) -> Aim:
@@ -129,13 +120,13 @@ class NearPrototype(Aim):
     prototypes: Floats = field(kw_only=True)
     pull: Floats = field(kw_only=True)
 
-    def price(self, points: Floats, rows: Rows) -> Floats:
+    def price(self, points: Floats, rows: Ints) -> Floats:
         """beta ||x' - x||_1 + ||x' - x||_2^2 + theta ||x' - proto||_2^2."""
         squared = (points - self.task.factuals[rows]) ** 2 @ self.squares
         pulled = self.pull[rows] * ((points - self.prototypes[rows]) ** 2).sum(axis=1)
         return np.asarray(super().price(points, rows) + squared + pulled)
 
-    def smooth_slopes(self, points: Floats, rows: Rows) -> Floats:
+    def smooth_slopes(self, points: Floats, rows: Ints) -> Floats:
         """The gradient of the two squares."""
         back = self.squares * (points - self.task.factuals[rows])
-        return np.asarray(2.0 * (back + self.pull[rows, None] * (points - self.prototypes[rows])))
+        return 2.0 * (back + self.pull[rows, None] * (points - self.prototypes[rows]))

@@ -5,26 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast._progress import no_bar
-from holdfast.generators._base import Generator, Proposals, Task
-from holdfast.generators._candidates import (
-    Candidates,
-    accepted_candidates,
-    check_candidates,
-    read_candidates,
-)
+from holdfast.generators._base import Proposals, Task
+from holdfast.generators._candidates import Candidates, FromTable
 from holdfast.generators._gradient import halved
 from holdfast.generators._likelihood import Odds
 from holdfast.generators._nearest import why_none
 from holdfast.generators._walk import walk
-from holdfast.verify._margins import Rows
 
 # The way to each of so many neighbours is looked at for the nearest point of the boundary.
 _NEIGHBOURS = 200
@@ -37,7 +29,7 @@ _ROWS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class RBR(Generator):
+class RBR(FromTable):
     """Robust Bayesian recourse: a point that would be favourable also if the data had come out a little differently.
 
     Samples around the nearest boundary point, labelled by the model, are the centres of Gaussian kernels. The odds
@@ -87,7 +79,6 @@ class RBR(Generator):
     paper = "Nguyen, Bui, Nguyen, Yue and Nguyen 2022, Robust Bayesian recourse"
     uses_changes = False
 
-    candidates: Any
     samples: int = 200
     radius: float = 0.2
     sigma: float = 0.2
@@ -97,7 +88,7 @@ class RBR(Generator):
     steps: int = 100
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", check_candidates(self.candidates))
+        super().__post_init__()
         self.check_numbers(
             positive=["radius", "sigma", "delta_plus"],
             non_negative=["epsilon_unfavourable", "epsilon_favourable"],
@@ -106,15 +97,13 @@ class RBR(Generator):
 
     def propose(self, task: Task) -> Proposals:
         """The least worst odds near each row."""
-        points = read_candidates(self.candidates, task.space, task.network)
         proposals = task.nothing()
-        for target in np.unique(task.targets).tolist():
+        for target, candidates in self.accepted(task).items():
             rows = np.flatnonzero(task.targets == target)
-            candidates = accepted_candidates(points, task.space, task.network, target)
             nearest = walk(
                 replace(task, advance=no_bar), rows, candidates, task.deadline(rows.size)
             )
-            proposals.fill(rows, nearest, why_none(task, len(points), len(candidates), target))
+            proposals.fill(rows, nearest, why_none(task, target, candidates))
             task.advance(rows.size - len(nearest))
             served = np.array(sorted(nearest), dtype=np.intp)
             for part in (served[start : start + _ROWS] for start in range(0, served.size, _ROWS)):
@@ -133,7 +122,7 @@ class _OddsDescent:
     """Projected gradient steps for some rows at once; all points are moves from where the people are."""
 
     def __init__(
-        self, settings: RBR, task: Task, rows: Rows, candidates: Candidates, neighbours: Floats
+        self, settings: RBR, task: Task, rows: Ints, candidates: Candidates, neighbours: Floats
     ) -> None:
         self.settings, self.task, self.rows = settings, task, rows
         self.own, self.weights = task.factuals[rows], task.space.weights
@@ -166,7 +155,7 @@ class _OddsDescent:
             self._keep_best(left, self.neighbours[left], reach, deadline)
         return self.best
 
-    def _keep_best(self, people: Rows, start: Floats, reach: Floats, deadline: Deadline) -> None:
+    def _keep_best(self, people: Ints, start: Floats, reach: Floats, deadline: Deadline) -> None:
         """For each person the iterate with the least odds that obeys the constraints and has the class."""
         iterates = [self.neighbours[people], *self._iterates(people, start, reach, deadline)]
         people, reach = np.tile(people, len(iterates)), np.tile(reach, len(iterates))
@@ -179,7 +168,7 @@ class _OddsDescent:
         self.best[served] = points[order[first]]
 
     def _iterates(
-        self, people: Rows, moves: Floats, reach: Floats, deadline: Deadline
+        self, people: Ints, moves: Floats, reach: Floats, deadline: Deadline
     ) -> Iterator[Floats]:
         """Where the gradient of the odds leads to within the ball, step by step."""
         lower, upper = (end[people] for end in self.bounds)
@@ -194,7 +183,7 @@ class _OddsDescent:
             moves = _into_ball(moves - length * slope, lower, upper, self.weights, reach)
         yield moves
 
-    def _worst_odds(self, people: Rows, moves: Floats) -> tuple[Floats, Floats]:
+    def _worst_odds(self, people: Ints, moves: Floats) -> tuple[Floats, Floats]:
         """log of the worst odds at points for these people, and its gradient."""
         beside = moves - self.boundary[people]
         # |y - o|² for all pairs at once; the last column is the person.
@@ -209,7 +198,7 @@ class _OddsDescent:
         towards = slope[:, :-1].sum(axis=1)[:, None] * beside - slope[:, :-1] @ self.offsets
         return value, towards + slope[:, -1:] * moves
 
-    def _has_class(self, moves: Floats, people: Rows) -> NDArray[np.bool_]:
+    def _has_class(self, moves: Floats, people: Ints) -> Bools:
         """Which moves take these people to their target class."""
         classes = self.task.network.predict_index(self.own[people] + moves)
         return np.asarray(classes == self.task.targets[self.rows[people]])
@@ -241,7 +230,7 @@ class _OddsDescent:
         )
         moves = high[:, None] * ends
         order = np.lexsort([np.abs(moves) @ self.weights, people])
-        return np.asarray(moves[order[np.unique(people[order], return_index=True)[1]]])
+        return moves[order[np.unique(people[order], return_index=True)[1]]]
 
 
 def _in_a_ball(n: int, dimension: int, radius: float, seed: int) -> Floats:

@@ -13,10 +13,8 @@ from holdfast._given import check_jobs, positive_number, whole_number
 from holdfast._network import Network
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
+from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._columns import Storage
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Kind
 from holdfast.generators._base import Generator, Task
 from holdfast.importers import Model, load_model
 from holdfast.verify._deciders import decider_for
@@ -67,9 +65,9 @@ def read_people(
     check_reading(loaded, space)
     people = space.rows(table)
     loaded = loaded.in_space(space, people if known is None else known)
-    check_encoding(
-        loaded, own_columns(loaded, table), loaded.classifier.check_points(people.points)
-    )
+    points = loaded.classifier.check_points(people.points)
+    if loaded.preprocess is not None:
+        check_encoding(loaded, own_columns(loaded, table), points)
     return Task(
         model=loaded,
         space=space,
@@ -91,12 +89,10 @@ def find_space(
     if space is not None:
         if not isinstance(space, FeatureSpace):
             raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
-        if (
-            isinstance(loaded.classifier, Network)
-            and space.n_variables != loaded.network.n_features
-        ):
+        known = loaded.classifier
+        if isinstance(known, Network) and space.n_variables != known.n_features:
             raise InvalidInputError(
-                f"space: expected one with the model's {loaded.network.n_features} variables, got {space.n_variables}"
+                f"space: expected one with the model's {known.n_features} variables, got {space.n_variables}"
             )
         check_reading(loaded, space)
         return space

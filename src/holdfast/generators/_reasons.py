@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
+from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._codec import Rows, differs
 from holdfast.features._describe import readable
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Kind
 from holdfast.generators._recourse import Recourse
 from holdfast.verify._margins import least_margins
 
@@ -98,9 +96,7 @@ def main_reasons(
     return frame.set_index(recourse.factuals.index[frame.pop("row").to_numpy(dtype=np.intp)])
 
 
-def against(
-    recourse: Recourse, rows: NDArray[np.intp], accepted: Any = None
-) -> list[list[Against]]:
+def against(recourse: Recourse, rows: Ints, accepted: Any = None) -> list[list[Against]]:
     """For each of these rows what counts against the person, the weightiest first; nothing for who is accepted.
 
     Where nothing counts that the person can change, it is what they cannot change: a refusal has reasons.
@@ -121,11 +117,11 @@ def against(
                 recourse, own.take(places), numbers, targets[places], within_reach
             ):
                 counted[places[place]].append(one)
-    return [sorted(mine, key=lambda one: -one.margin) for mine in counted]
+    return [sorted(mine, key=attrgetter("margin"), reverse=True) for mine in counted]
 
 
 def _won(
-    recourse: Recourse, own: Rows, numbers: Floats, targets: NDArray[np.intp], within_reach: bool
+    recourse: Recourse, own: Rows, numbers: Floats, targets: Ints, within_reach: bool
 ) -> Iterator[tuple[int, Against]]:
     """For each unprotected column and row: what the margin wins if this column alone is as in `numbers`."""
     space, there = recourse.space, recourse.space.encode_numbers(numbers)
@@ -134,10 +130,7 @@ def _won(
         moved = np.flatnonzero(differs(numbers[:, i], own.numbers[:, i]))
         if feature.name in space.protected or not moved.size:
             continue
-        points, columns = (
-            own.points[moved],
-            [*feature.variables, *(flag[0] for flag in feature.flags)],
-        )
+        points, columns = own.points[moved], feature.places
         points[:, columns] = there[moved][:, columns]
         won = least_margins(recourse.classifier, targets[moved], points) - today[moved]
         for place, margin in zip(moved.tolist(), won.tolist(), strict=True):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import given_floats, given_row
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._scored import Tally
 from holdfast._shown import HEAD, Shown, Summary, draw
 from holdfast.changes import Changes
@@ -82,7 +82,7 @@ class Recourse(Shown):
     """
 
     counterfactuals: pd.DataFrame
-    found: NDArray[np.bool_]
+    found: Bools
     reason: NDArray[Any]
     cost_l1: Floats
     verdict: NDArray[Any]
@@ -90,7 +90,7 @@ class Recourse(Shown):
     lower_bound: Floats
     factuals: pd.DataFrame
     points: Floats
-    targets: NDArray[np.intp]
+    targets: Ints
     model: Model
     space: FeatureSpace
     changes: Changes | None
@@ -239,7 +239,7 @@ class Recourse(Shown):
         return int(self.found.shape[0])
 
     @property
-    def answered(self) -> NDArray[np.intp]:
+    def answered(self) -> Ints:
         """The rows with an answer."""
         return np.flatnonzero(self.found)
 
@@ -249,11 +249,16 @@ class Recourse(Shown):
         return self.space.rows(self.factuals)
 
     @cached_property
+    def answers(self) -> Floats:
+        """The counterfactuals of the rows with an answer, a number for each column."""
+        return self.space.numbers(self.counterfactuals.iloc[self.answered])
+
+    @cached_property
     def moves(self) -> list[Move]:
         """The columns that someone is told to change, the most often changed first."""
         return moves(self)
 
-    def certified_radius(self, rows: NDArray[np.intp]) -> CertifiedRadius:
+    def certified_radius(self, rows: Ints) -> CertifiedRadius:
         """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
         return radius_of_points(self.model, self.points[rows], self.targets[rows], self.changes)
 
@@ -279,9 +284,9 @@ class Recourse(Shown):
         return pd.Series(names, index=self.factuals.index, dtype=object)
 
     @property
-    def robust(self) -> NDArray[np.bool_]:
+    def robust(self) -> Bools:
         """Which rows have an answer that every model in Δ accepts."""
-        return np.array([verdict is Verdict.ROBUST for verdict in self.verdict], dtype=np.bool_)
+        return np.asarray(self.verdict == Verdict.ROBUST)
 
     def describe(self, row: int) -> str:
         """What the person in this row (counted from 0) has to do, or why there is no answer.
@@ -310,7 +315,7 @@ class Recourse(Shown):
             "reason": np.array([*map(str, self.reason)], dtype=object),
         }
         for name, values in columns.items():
-            column = name if name not in self.counterfactuals.columns else f"recourse_{name}"
+            column = added_column(name, self.counterfactuals.columns)
             # An object column stays one: None is no answer, not a missing text.
             result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
         return result
@@ -404,8 +409,13 @@ class Recourse(Shown):
         )
 
 
+def added_column(name: str, columns: pd.Index) -> str:
+    """What a column of `to_frame` is called beside these columns of the caller's."""
+    return f"recourse_{name}" if name in columns else name
+
+
 def _judged(
-    decider: Decider | None, points: Floats, targets: NDArray[np.intp], deadline: Deadline
+    decider: Decider | None, points: Floats, targets: Ints, deadline: Deadline
 ) -> tuple[Certificates | None, NDArray[Any]]:
     """The certificates of the rows with an answer, and a verdict for every row; none without Δ."""
     verdict = np.full(len(points), None, dtype=object)

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._classifier import Classifier
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast._progress import no_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators._base import Generator, Proposals, Task
+from holdfast.generators._base import Proposals, Task
 from holdfast.generators._candidates import (
     Candidates,
+    FromTable,
     accepted_candidates,
-    check_candidates,
     read_candidates,
 )
 from holdfast.generators._line_search import line_search
@@ -87,7 +86,7 @@ class CertifiedCandidates:
 
 
 @dataclass(frozen=True, eq=False)
-class RNCE(Generator):
+class RNCE(FromTable):
     """The nearest candidate that is Δ-robust.
 
     Sound: what it returns is certified. Complete: if a candidate obeys the person's constraints and is Δ-robust, there
@@ -126,20 +125,17 @@ class RNCE(Generator):
     CertifiedCandidates(3 rows; 1: 2 accepted, 1 robust)
     """
 
-    name: ClassVar[str] = "rnce"
-    good_for: ClassVar[str] = (
-        "robust and plausible advice for many people: a real person's row, proven under Δ"
-    )
-    paper: ClassVar[str] = "Jiang, Leofante, Rago and Toni, Algorithms 2-4"
-    keeps_to_rows: ClassVar[bool] = True
+    name = "rnce"
+    good_for = "robust and plausible advice for many people: a real person's row, proven under Δ"
+    paper = "Jiang, Leofante, Rago and Toni, Algorithms 2-4"
+    keeps_to_rows = True
 
-    candidates: Any
     certified_candidates: bool | None = None
     line_search: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.candidates, CertifiedCandidates):
-            object.__setattr__(self, "candidates", check_candidates(self.candidates))
+            super().__post_init__()
 
     def prepare(
         self,
@@ -166,7 +162,7 @@ class RNCE(Generator):
     def propose(self, task: Task) -> Proposals:
         """The nearest Δ-robust neighbour of each row."""
         deadline = task.deadline(len(task))
-        points, by_target = self._by_target(task, deadline)
+        by_target = self._by_target(task, deadline)
         proposals = task.nothing()
         holds = (
             "accepted" if task.changes is None else "proven to stay so under every plausible model"
@@ -174,20 +170,15 @@ class RNCE(Generator):
         test = partial(robust_until_first, deadline=deadline)
         for target in list(by_target):
             turns = by_target.pop(target)
-            rows, accepted = np.flatnonzero(task.targets == target), sum(map(len, turns))
+            rows = np.flatnonzero(task.targets == target)
+            none, some = why_none(task, target, *turns, holds=holds), any(map(len, turns))
             chooses = (
                 self.certified_candidates is None
                 and len(turns) == 1
                 and turns[0].handed_out_as_they_are
             )
-            found = walk(
-                task,
-                rows,
-                turns[0],
-                deadline,
-                test=test,
-                most=accepted // _DEARER if chooses else np.inf,
-            )
+            most = len(turns[0]) // _DEARER if chooses else np.inf
+            found = walk(task, rows, turns[0], deadline, test=test, most=most)
             later = turns[1:]
             if chooses and len(found) < rows.size:
                 # Nobody needs the others, and they are not kept.
@@ -198,8 +189,7 @@ class RNCE(Generator):
                 left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
                 if chooses or not others.handed_out_as_they_are:
                     found |= walk(replace(task, advance=no_bar), left, others, deadline, test=test)
-            none = why_none(task, len(points), accepted, target, holds=holds)
-            proposals.fill(rows, found, none + (" in time" if accepted and deadline.over else ""))
+            proposals.fill(rows, found, none + (" in time" if some and deadline.over else ""))
         if self.line_search:
             rows = np.flatnonzero(proposals.found)
             proposals.points[rows] = line_search(task, rows, proposals.points[rows], deadline)
@@ -207,28 +197,18 @@ class RNCE(Generator):
 
     def example_table(self) -> object:
         """The candidates, or the space that they were certified in."""
-        return (
-            self.candidates.space
-            if isinstance(self.candidates, CertifiedCandidates)
-            else self.candidates
-        )
+        known = self.candidates
+        return known.space if isinstance(known, CertifiedCandidates) else known
 
-    def _by_target(self, task: Task, deadline: Deadline) -> tuple[Floats, dict[int, Turns]]:
-        targets = np.unique(task.targets).tolist()
-        if isinstance(self.candidates, CertifiedCandidates):
-            self.candidates.check(task)
-            return self.candidates.points, {
-                target: self.candidates.by_target[target] for target in targets
-            }
-        if self.certified_candidates:
-            certified = self._certified(
-                task.classifier, task.decider, task.space, targets, deadline
-            )
-            return certified.points, dict(certified.by_target)
-        points = read_candidates(self.candidates, task.space, task.classifier)
-        return points, {
-            t: (accepted_candidates(points, task.space, task.classifier, t),) for t in targets
-        }
+    def _by_target(self, task: Task, deadline: Deadline) -> dict[int, Turns]:
+        targets, known = np.unique(task.targets).tolist(), self.candidates
+        if isinstance(known, CertifiedCandidates):
+            known.check(task)
+        elif self.certified_candidates:
+            known = self._certified(task.classifier, task.decider, task.space, targets, deadline)
+        else:
+            return {target: (mine,) for target, mine in self.accepted(task).items()}
+        return {target: known.by_target[target] for target in targets}
 
     def _certified(
         self,
@@ -239,25 +219,18 @@ class RNCE(Generator):
         deadline: Deadline,
     ) -> CertifiedCandidates:
         """Algorithm 2 with robustInit: which candidates does every model in Δ accept, as far as time allows to say?"""
-        points = read_candidates(self.candidates, space, classifier)
-        accepted = {
-            target: accepted_candidates(points, space, classifier, target) for target in targets
-        }
-        robust = {
-            target: _are_robust(decider, mine, target, deadline)
-            for target, mine in accepted.items()
-        }
-        by_target = {
-            target: (mine.where(robust[target]), mine.where(~robust[target]))
-            for target, mine in accepted.items()
-        }
+        points, by_target = read_candidates(self.candidates, space, classifier), {}
+        accepted = accepted_candidates(self.candidates, space, classifier, targets)
+        for target, mine in accepted.items():
+            robust = _are_robust(decider, mine, target, deadline)
+            by_target[target] = (mine.where(robust), mine.where(~robust))
         changes = None if decider is None else decider.changes
         return CertifiedCandidates(classifier, changes, space, points, by_target)
 
 
 def _are_robust(
     decider: Decider | None, candidates: Candidates, target: int, deadline: Deadline
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Which candidates every model in Δ accepts, as far as time allows to say."""
     if decider is None or not len(candidates) or deadline.over:
         return np.full(len(candidates), decider is None)

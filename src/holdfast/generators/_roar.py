@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast.changes import PlausibleChanges
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._gradient import Aim, logistic_loss
 from holdfast.generators._polish import answer_by_descent
-from holdfast.verify._margins import Rows
 
 
 @dataclass(frozen=True)
@@ -96,12 +95,12 @@ class WorstTangent(Aim):
     dual: float = 1.0
     multiplier: float = 1.0
 
-    def margins(self, points: Floats, rows: Rows) -> Floats:
+    def margins(self, points: Floats, rows: Ints) -> Floats:
         """m(x') - radius * ||(x', 1)||_q."""
         size = _sizes(points, self.dual)
-        return np.asarray(super().margins(points, rows) - self.radius * size)
+        return super().margins(points, rows) - self.radius * size
 
-    def slopes(self, points: Floats, rows: Rows) -> tuple[Floats, Floats]:
+    def slopes(self, points: Floats, rows: Ints) -> tuple[Floats, Floats]:
         """These margins, and their gradients as far as the tangent's slope stays what it is."""
         values, gradients = super().slopes(points, rows)
         size = _sizes(points, self.dual)
@@ -109,7 +108,7 @@ class WorstTangent(Aim):
             points, size, self.dual
         )
 
-    def price(self, points: Floats, rows: Rows) -> Floats:
+    def price(self, points: Floats, rows: Ints) -> Floats:
         """The whole objective over lambda: also beyond a worst margin of 0 the loss counts."""
         return super().price(points, rows) + self.multiplier * np.logaddexp(
             0.0, -self.margins(points, rows)
@@ -127,4 +126,4 @@ def _norm_slopes(points: Floats, size: Floats, order: float) -> Floats:
     """The gradient of ||(x, 1)|| with respect to x; `size` is the norm."""
     if order == math.inf:
         return np.asarray(np.sign(points) * (np.abs(points) == size[:, None]))
-    return np.asarray(np.sign(points) * (np.abs(points) / size[:, None]) ** (order - 1.0))
+    return np.sign(points) * (np.abs(points) / size[:, None]) ** (order - 1.0)

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -102,9 +101,7 @@ def recourse_from(
     return Recourse.judged(task, points, table, reason, Deadline.after(time_limit))
 
 
-def answered(
-    factuals: pd.DataFrame, counterfactuals: pd.DataFrame, space: FeatureSpace
-) -> NDArray[np.bool_]:
+def answered(factuals: pd.DataFrame, counterfactuals: pd.DataFrame, space: FeatureSpace) -> Bools:
     """The rows with a value in every column, but for those that the person has not stated and need not state."""
     stated = factuals.reindex(columns=list(space.names)).notna().to_numpy()
     unstated = ~stated & [bool(feature.missing) for feature in space.features]
@@ -116,7 +113,7 @@ def answered(
 def _whole_rows(
     factuals: pd.DataFrame,
     counterfactuals: pd.DataFrame,
-    rows: NDArray[np.intp],
+    rows: Ints,
     space: FeatureSpace,
 ) -> pd.DataFrame:
     """The rows with an answer, in the factuals' dtypes: a column with gaps has become one of floats or objects."""
@@ -140,7 +137,7 @@ def _whole_rows(
 
 
 def _sentences(
-    found: NDArray[np.bool_],
+    found: Bools,
     reasons: Sequence[Any] | pd.Series | None,
     space: FeatureSpace | None,
     points: Floats,

@@ -6,17 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast.errors import InvalidInputError
-from holdfast.generators._base import Generator, Proposals, Task
-from holdfast.generators._candidates import accepted_candidates, check_candidates, read_candidates
+from holdfast.generators._base import Proposals, Task
+from holdfast.generators._candidates import FromTable
 from holdfast.generators._nearest import why_none
 from holdfast.generators._walk import for_the_first_time, walk
 
@@ -55,9 +53,9 @@ class Stability:
     def at_most(self, points: Floats) -> Floats:
         """An upper bound that asks for no neighbours: m - gamma |m - m(x)| is greatest at m = 1, or at m(x)."""
         own = self._probability(self.classifier.logits(points))
-        return np.asarray(1.0 - min(self.gamma, 1.0) * (1.0 - own))
+        return 1.0 - min(self.gamma, 1.0) * (1.0 - own)
 
-    def reaches(self, points: Floats, tau: float) -> NDArray[np.bool_]:
+    def reaches(self, points: Floats, tau: float) -> Bools:
         """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
         k, enough = self.noise.shape[0], np.zeros(points.shape[0], dtype=np.bool_)
         hopeful = np.flatnonzero(self.at_most(points) >= tau)
@@ -116,7 +114,7 @@ class Stability:
 
 
 @dataclass(frozen=True, eq=False)
-class STCE(Generator):
+class STCE(FromTable):
     """The nearest candidate that is stable: the model is sure of the class around it, and about equally sure.
 
     The stability of a point is the mean over Gaussian neighbours of the probability of the target class, less gamma
@@ -155,40 +153,31 @@ class STCE(Generator):
     uses_changes = False
     keeps_to_rows = True
 
-    candidates: Any
     k: int = 1000
     sigma: float = 0.1
     gamma: float = 1.0
     tau: float = 0.5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", check_candidates(self.candidates))
+        super().__post_init__()
         self.check_numbers(non_negative=["sigma", "gamma"], counts=["k"])
         if not (isinstance(self.tau, int | float | np.number) and self.tau < 1.0):
             raise InvalidInputError(f"tau: expected a number below 1, got {self.tau!r}")
 
     def propose(self, task: Task) -> Proposals:
         """The nearest stable neighbour of each row."""
-        points = read_candidates(self.candidates, task.space, task.classifier)
         noise = self.sigma * np.random.default_rng(task.seed).standard_normal(
             (self.k, task.space.n_variables)
         )
         proposals = task.nothing()
-        for target in np.unique(task.targets).tolist():
+        for target, candidates in self.accepted(task).items():
             rows = np.flatnonzero(task.targets == target)
-            candidates = accepted_candidates(points, task.space, task.classifier, target)
             test = partial(
                 stable_until_first, Stability(task.classifier, target, noise, self.gamma), self.tau
             )
             nearest = walk(task, rows, candidates, task.deadline(rows.size), test=test)
-            none = why_none(
-                task,
-                len(points),
-                len(candidates),
-                target,
-                holds=f"of stability {self.tau:g} or more",
-            )
-            proposals.fill(rows, nearest, none)
+            holds = f"of stability {self.tau:g} or more"
+            proposals.fill(rows, nearest, why_none(task, target, candidates, holds=holds))
         return proposals
 
     def harder(self, step: float) -> STCE:
@@ -200,11 +189,11 @@ def stable_until_first(
     stability: Stability,
     tau: float,
     task: Task,
-    fine: NDArray[np.bool_],
-    rows: NDArray[np.intp],
+    fine: Bools,
+    rows: Ints,
     points: Floats,
-    begin: NDArray[np.intp],
-) -> NDArray[np.bool_]:
+    begin: Ints,
+) -> Bools:
     """Which points are stable, for each person at least up to the first: what comes after it is not asked."""
     stable, hopeful = np.zeros(fine.size, dtype=np.bool_), fine.copy()
     hopeful[fine] = stability.at_most(points[fine]) >= tau

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.generators._base import Task
 from holdfast.generators._candidates import Candidates
 
@@ -24,14 +23,12 @@ _PAIRS = 8_192
 
 # Of the points that today's model accepts for these rows, those that are accepted for good. The last argument says for
 # each point where those of its row begin; what comes after a row's first such point need not be asked.
-Test = Callable[
-    [Task, NDArray[np.bool_], NDArray[np.intp], Floats, NDArray[np.intp]], NDArray[np.bool_]
-]
+Test = Callable[[Task, Bools, Ints, Floats, Ints], Bools]
 
 
 def walk(
     task: Task,
-    rows: NDArray[np.intp],
+    rows: Ints,
     candidates: Candidates,
     deadline: Deadline,
     *,
@@ -55,7 +52,7 @@ def walk(
     found: dict[int, Floats] = {}
     left, late = dict.fromkeys(rows.tolist(), skip), rows
     met, meet, seen = 0, min(_FIRST + skip, len(candidates)), 0
-    kept: dict[int, NDArray[np.intp]] = {}
+    kept: dict[int, Ints] = {}
     ahead = 0 if test is None or candidates.by_tree else _KEPT
     while late.size and met < meet and not (met and deadline.over):
         seen += late.size * (meet - met)
@@ -91,7 +88,7 @@ def walk(
 def _meet(
     task: Task,
     candidates: Candidates,
-    orders: dict[int, NDArray[np.intp]],
+    orders: dict[int, Ints],
     left: dict[int, int],
     test: Test | None,
     found: dict[int, Floats],
@@ -116,12 +113,12 @@ def _meet(
 
 def robust_until_first(
     task: Task,
-    fine: NDArray[np.bool_],
-    rows: NDArray[np.intp],
+    fine: Bools,
+    rows: Ints,
     points: Floats,
-    begin: NDArray[np.intp],
+    begin: Ints,
     deadline: Deadline,
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Which of the fine points are Δ-robust, for each row at least up to its first: what comes after it is not asked.
 
     Interval bounds prove some at once; only what a person meets before the first of these needs the exact test.
@@ -134,9 +131,7 @@ def robust_until_first(
     )
 
 
-def for_the_first_time(
-    fine: NDArray[np.bool_], rows: NDArray[np.intp], points: Floats
-) -> NDArray[np.bool_]:
+def for_the_first_time(fine: Bools, rows: Ints, points: Floats) -> Bools:
     """Of the fine points, those that their row has not met before: several candidates often lead to the same one."""
     fine = fine.copy()
     asked = np.flatnonzero(fine)

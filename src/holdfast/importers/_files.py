@@ -33,9 +33,9 @@ def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Mode
     Parameters
     ----------
     path
-        ``.onnx``; ``.npz`` or ``.hfn`` (a `Network` saved with `Network.save`, recognised by its content under any
-        name); ``.skops`` (scikit-learn); and the pickles ``.pkl``, ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and
-        ``.pth`` (a whole torch module).
+        ``.onnx``; ``.json`` or ``.ubj`` (XGBoost); ``.txt`` (LightGBM); ``.npz`` or ``.hfn`` (a `Network` saved with
+        `Network.save`, recognised by its content under any name); ``.skops`` (scikit-learn); and the pickles ``.pkl``,
+        ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and ``.pth`` (a whole torch module).
     trust_pickle
         True opens pickles too. Opening one runs whatever code is in it: only for files from people you trust.
 
@@ -97,6 +97,23 @@ def _not_a_network(path: Path) -> Any:
 
 def _read_onnx(path: Path) -> Any:
     return import_module("holdfast.importers._onnx").read_file(path)
+
+
+def _read_xgboost(path: Path) -> Any:
+    return _of_library("xgboost", path)
+
+
+def _read_lightgbm(path: Path) -> Any:
+    return _of_library("lightgbm", path)
+
+
+def _of_library(name: str, path: Path) -> Any:
+    """What the reader of a library makes of a file that this library wrote."""
+    try:
+        import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(name, name, f"reading a {path.suffix} file") from error
+    return import_module(f"holdfast.importers._{name}").read_file(path)
 
 
 def _read_skops(path: Path) -> Any:
@@ -169,6 +186,9 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     ".npz": _not_a_network,
     ".hfn": _not_a_network,
     ".skops": _read_skops,
+    ".json": _read_xgboost,
+    ".ubj": _read_xgboost,
+    ".txt": _read_lightgbm,
     ".pkl": _read_pickle,
     ".pickle": _read_pickle,
     ".joblib": _read_pickle,

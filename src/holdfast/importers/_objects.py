@@ -15,9 +15,10 @@ import numpy as np
 
 from holdfast._network import Network
 from holdfast._scored import Scored, log_odds, scored
+from holdfast._trees import TreeEnsemble
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.importers._model import Model, qualified_name
-from holdfast.importers._sklearn import column_names, own_threshold
+from holdfast.importers._sklearn import TREES, column_names, own_threshold
 from holdfast.importers._thresholds import check_threshold, logit
 
 # A row is a library and the module that reads its models with `import_model`; it is imported when the first one comes.
@@ -25,6 +26,7 @@ _READERS = {
     "sklearn": "holdfast.importers._sklearn",
     "torch": "holdfast.importers._torch",
     "onnx": "holdfast.importers._onnx",
+    **TREES,
 }
 EXPECTED = (
     "expected a fitted scikit-learn, torch or ONNX classifier, a holdfast Network, the path of a model file, "
@@ -53,7 +55,7 @@ def import_object(model: Any) -> Model:
                 imported: Model = import_module(reader).import_model(model)
             except UnsupportedModelError as why:
                 return _by_its_scores(model, why)
-            return imported
+            return _with_its_word(model, imported)
     if inspect.isroutine(model):
         return Model(scored(model))
     came = (
@@ -62,6 +64,18 @@ def import_object(model: Any) -> Model:
         else qualified_name(model)
     )
     return _by_its_scores(model, UnsupportedModelError(f"{EXPECTED}; got {came}"))
+
+
+def _with_its_word(model: Any, imported: Model) -> Model:
+    """Trees beside the prediction of the model that they were read from."""
+    trees = imported.classifier
+    if not isinstance(trees, TreeEnsemble) or imported.threshold or imported.calibration:
+        return imported
+    if not hasattr(model, "classes_"):
+        return imported
+    array = trees.columns is None and trees.score.before is None
+    own = Scoring(model, "predict", array=array)
+    return replace(imported, classifier=replace(trees, predict_labels=own))
 
 
 def _by_its_scores(model: Any, why: UnsupportedModelError) -> Model:

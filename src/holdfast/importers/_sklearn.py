@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,19 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
+from holdfast._trees import TreeEnsemble
 from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.importers import _sklearn_trees
 from holdfast.importers._chain import Chain
 from holdfast.importers._model import Model, dense, qualified_name
-from holdfast.importers._thresholds import Sigmoid
+from holdfast.importers._thresholds import Sigmoid, check_threshold, logit
 
 _PASSTHROUGH = (None, "passthrough")
+# Libraries of trees whose classifiers may end a pipeline, and who reads them with `import_model`.
+TREES = {
+    "xgboost": "holdfast.importers._xgboost",
+    "lightgbm": "holdfast.importers._lightgbm",
+}
 
 
 @dataclass(frozen=True)
@@ -70,12 +78,13 @@ def import_model(model: Any) -> Model:
     transformers, estimator = unwrapped(model)
     inner, threshold, first = own_threshold(estimator)
     if threshold is not None:
-        # A threshold for the first class is one for the second from the other side.
-        classified = import_model(inner).at(1.0 - threshold if first else threshold)
+        classified = _at_its_threshold(import_model(inner), threshold, first)
     elif isinstance(estimator, CalibratedClassifierCV):
         classified = _calibrated(estimator)
     else:
         classified = _classified(estimator)
+    if isinstance(classified.classifier, TreeEnsemble):
+        return _trees_behind(transformers, classified)
     if isinstance(classified.preprocess, Steps):
         transformers += classified.preprocess.transformers
     return replace(
@@ -86,19 +95,70 @@ def import_model(model: Any) -> Model:
     )
 
 
+def _at_its_threshold(model: Model, threshold: float, first: bool) -> Model:
+    """A threshold for the first class is one for the second from the other side; trees mind the last bit of it."""
+    second, trees = 1.0 - threshold if first else threshold, model.classifier
+    if not isinstance(trees, TreeEnsemble):
+        return model.at(second)
+    check_threshold(second)
+    moved = trees.at([logit(second)], threshold, first)
+    return replace(model, classifier=moved, threshold=second, as_trained=trees)
+
+
+def _trees_behind(transformers: tuple[Any, ...], model: Model) -> Model:
+    """Trees read the table itself, through what is in front of them."""
+    if not transformers:
+        return model
+    # Step by step, as a pipeline's own prediction does, which asks less of them than a part of it would.
+    steps = tuple(
+        step
+        for part in transformers
+        for step in (
+            [step for _, step in part.steps if step not in _PASSTHROUGH]
+            if isinstance(part, Pipeline)
+            else [part]
+        )
+        if hasattr(step, "transform")
+    )
+    names = column_names(transformers[0])
+    width = getattr(_first_step(transformers[0]), "n_features_in_", None)
+
+    def behind(trees: Any) -> Any:
+        return None if trees is None else trees.behind(Steps(steps), names, width)
+
+    return replace(
+        model,
+        classifier=behind(model.classifier),
+        as_trained=behind(model.as_trained),
+        feature_names=names,
+    )
+
+
 def _classified(estimator: Any) -> Model:
     """A classifier alone."""
+    if type(estimator) in _sklearn_trees.READERS:
+        _check_fitted(estimator)
+        names = column_names(estimator)
+        trees = replace(_sklearn_trees.read(estimator, names), why=_no_network(estimator))
+        return Model(trees, feature_names=names)
+    for base in type(estimator).__mro__:
+        reader = TREES.get(base.__module__.partition(".")[0])
+        if reader is not None:
+            boosted: Model = import_module(reader).import_model(estimator)
+            return boosted
     read = _CLASSIFIERS.get(type(estimator))
     if read is None:
-        raise UnsupportedModelError(
-            f"{qualified_name(estimator)} is not supported: expected {_SUPPORTED}"
-        )
+        raise UnsupportedModelError(_no_network(estimator))
     _check_fitted(estimator)
     # Whether its scores are log-odds: a hinge has none, and one against the rest is scaled to sum to one.
     odds = hasattr(estimator, "predict_proba")
     if isinstance(estimator, SGDClassifier):
         odds = bool(estimator.loss == "log_loss" and len(estimator.classes_) == 2)
     return Model(read(estimator).network(), estimator=estimator, odds=odds)
+
+
+def _no_network(estimator: Any) -> str:
+    return f"{qualified_name(estimator)} is not supported: expected {_SUPPORTED}"
 
 
 def column_names(estimator: Any) -> tuple[str, ...] | None:

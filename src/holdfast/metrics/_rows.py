@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features._codec import Rows
@@ -31,9 +31,7 @@ def check_recourse(recourse: Recourse) -> Recourse:
     return recourse
 
 
-def accepted_by(
-    model: object, today: Model, points: Floats, targets: NDArray[np.intp]
-) -> NDArray[np.bool_]:
+def accepted_by(model: object, today: Model, points: Floats, targets: Ints) -> Bools:
     """Which points a model gives the classes that today's model knows by these indices."""
     classifier = load_model(model, today.by_label).beside(today)
     # A model trained later may know its classes in another order, so labels are compared.

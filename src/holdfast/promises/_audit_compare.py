@@ -18,8 +18,7 @@ from holdfast._classifier import Classifier
 from holdfast._network import Floats, Network
 from holdfast.changes import Changes, Ellipsoid, PlausibleChanges
 from holdfast.changes._parameters import p_norm_above
-from holdfast.features import FeatureSpace
-from holdfast.features._feature import Feature
+from holdfast.features import Feature, FeatureSpace
 from holdfast.importers._model import as_network
 from holdfast.importers._thresholds import Threshold, offsets
 from holdfast.promises._audit_fold import SAFE, TINY, UNIT, Fold, narrower

@@ -17,8 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from holdfast._network import Floats, Network
-from holdfast.features import FeatureSpace
-from holdfast.features._feature import Feature
+from holdfast.features import Feature, FeatureSpace
 from holdfast.features._scaling import Scaling
 from holdfast.importers._model import as_network
 from holdfast.importers._thresholds import Threshold, at_threshold
@@ -171,16 +170,7 @@ def _paired(before: Feature, after: Feature) -> list[tuple[int, int]] | None:
     }
     bare = {label for label, cell in cells[0].items() if (cell < 0) != (cells[1][label] < 0)}
     together = len({old for old, _ in pairs}) == len(pairs) == len({new for _, new in pairs})
-    return None if bare or not together or not _same_gap(before, after, pairs) else sorted(pairs)
-
-
-def _same_gap(before: Feature, after: Feature, pairs: set[tuple[int, int]]) -> bool:
-    """Whether a missing value has the same variables in both, if these promises can lack one."""
-    if not before.missing:
-        return True
-    known = dict(zip(before.variables, before.missing, strict=True))
-    expected = {new: known[old] for old, new in pairs}
-    return after.missing == tuple(expected.get(new, 0.0) for new in after.variables)
+    return None if bare or not together else sorted(pairs)
 
 
 def _change(before: Scaling, after: Scaling) -> tuple[Fraction, Fraction]:

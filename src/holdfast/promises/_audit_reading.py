@@ -8,17 +8,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from holdfast._network import Bools
 from holdfast._scored import Scored
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
-from holdfast.features._feature import Feature
+from holdfast.features import Feature, FeatureSpace
 from holdfast.generators._reading import find_space, own_columns
 from holdfast.importers import Model
 from holdfast.verify._inputs import check_reading, variable_places
-
-Mask = NDArray[np.bool_]
 
 
 def reading_of(
@@ -74,7 +71,7 @@ def reading_of(
     return promised
 
 
-def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> Mask:
+def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> Bools:
     """Which rows have a value that the space can encode in every column."""
     readable = np.ones(len(frame), dtype=np.bool_)
     for feature in space.features:
@@ -98,7 +95,7 @@ def _can_read(feature: Feature, value: Any) -> bool:
     return True
 
 
-def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) -> Mask:
+def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) -> Bools:
     """Which rows the model's own preprocessing takes: a category that it refuses must not take the others along.
 
     Rows with the same labels are taken or refused together, so that one of each is tried.
@@ -120,7 +117,7 @@ def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) ->
             accepted[part] = True
         elif len(part) > 1:
             open_parts += np.array_split(part, 2)
-    return np.asarray(accepted[kinds])
+    return accepted[kinds]
 
 
 def _takes(loaded: Model, frame: pd.DataFrame) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.errors import FileFormatError
 from holdfast.importers._thresholds import Threshold
@@ -53,6 +53,10 @@ STATUSES = tuple(Status)
 CERTAIN, KEPT, BROKEN, UNREADABLE, ERASED = range(5)
 
 
+def _listed(totals: dict[Status, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in totals.items() if count) or "none"
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """The promises made under the same terms, and how the new model compares with the model of that day.
@@ -85,10 +89,7 @@ class Group:
     margin_error: float = 0.0
 
     def __repr__(self) -> str:
-        found = ", ".join(
-            f"{count} {status.name}" for status, count in self.totals.items() if count
-        )
-        return f"Group({self.terms!r}, distance {self.distance:.4g}: {found or 'none'})"
+        return f"Group({self.terms!r}, distance {self.distance:.4g}: {_listed(self.totals)})"
 
     def to_dict(self) -> dict[str, Any]:
         """The group as plain JSON-able data."""
@@ -174,7 +175,7 @@ class Audit(Shown):
         dates[self.codes == ERASED] = None
         return dates
 
-    def _keys(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def _keys(self, rows: Ints) -> NDArray[Any]:
         """Whose promise some are, given in rising order; a million keys take a moment, so each page is read once."""
         keys, ends = np.empty(len(rows), dtype=object), np.cumsum([page[1] for page in self.pages])
         places = np.searchsorted(ends, rows, side="right")
@@ -202,7 +203,7 @@ class Audit(Shown):
         return as_objects(STATUSES)[self.codes]
 
     @property
-    def broken(self) -> NDArray[np.bool_]:
+    def broken(self) -> Bools:
         """Which promises the new model does not keep: BROKEN or UNREADABLE."""
         return np.asarray((self.codes == BROKEN) | (self.codes == UNREADABLE))
 
@@ -227,7 +228,7 @@ class Audit(Shown):
         """Whose promise is not kept: one row for each such promise."""
         return self._frame(np.flatnonzero(self.broken))
 
-    def _frame(self, rows: NDArray[np.intp]) -> pd.DataFrame:
+    def _frame(self, rows: Ints) -> pd.DataFrame:
         return pd.DataFrame(
             {
                 "key": self._keys(rows),
@@ -255,10 +256,7 @@ class Audit(Shown):
         }
 
     def __repr__(self) -> str:
-        found = ", ".join(
-            f"{count} {status.name}" for status, count in self.totals.items() if count
-        )
-        return f"Audit({len(self)} promises: {found or 'none'})"
+        return f"Audit({len(self)} promises: {_listed(self.totals)})"
 
     @property
     def words(self) -> str:

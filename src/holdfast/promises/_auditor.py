@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._scored import Scored
 from holdfast.changes import Ellipsoid, PlausibleChanges, PlausibleShift
 from holdfast.errors import InvalidInputError
@@ -83,19 +83,18 @@ class Judged(NamedTuple):
     left: Floats
 
 
+@dataclass
 class Auditor:
     """The new model before the promises made under the same terms, which lie in the pages with these (first, size)."""
 
-    def __init__(
-        self, newcomer: Newcomer, terms: Terms, ledger: Ledger, spans: NDArray[np.int64], batch: int
-    ) -> None:
-        self.newcomer, self.terms, self.ledger, self.spans, self.batch = (
-            newcomer,
-            terms,
-            ledger,
-            spans,
-            batch,
-        )
+    newcomer: Newcomer
+    terms: Terms
+    ledger: Ledger
+    spans: NDArray[np.int64]
+    batch: int
+
+    def __post_init__(self) -> None:
+        newcomer, terms = self.newcomer, self.terms
         self.space = self._reading()
         self.same = self.space is not None and same_encoding(terms.space, self.space)
         folded = None
@@ -104,7 +103,7 @@ class Auditor:
                 terms.space,
                 self.space,
                 newcomer.loaded.network,
-                reach_of(ledger.file, terms, spans),
+                reach_of(self.ledger.file, terms, self.spans),
             )
         self.comparison = compare(
             terms, newcomer.loaded.classifier, newcomer.threshold, self.space, folded
@@ -192,7 +191,7 @@ class Auditor:
             judged.codes[asked[clear]] = np.where(kept, KEPT, BROKEN)[clear]
             self.used_fold |= bool(clear.any())
 
-    def _run(self, rows: Overview, wanted: NDArray[np.intp], radius: bool, judged: Judged) -> None:
+    def _run(self, rows: Overview, wanted: Ints, radius: bool, judged: Judged) -> None:
         """Run the model on what it reads of some promises, of which those that are certain stay so."""
         model, readable = self.newcomer.decision, np.ones(len(wanted), dtype=np.bool_)
         if isinstance(model, Scored):
@@ -216,7 +215,7 @@ class Auditor:
                 self._left(model, points[kept], targets[kept]) if kept.any() else np.nan
             )
 
-    def _targets(self, model: Classifier, promised: NDArray[np.uint16]) -> NDArray[np.intp]:
+    def _targets(self, model: Classifier, promised: NDArray[np.uint16]) -> Ints:
         """Where the new model has the classes that were promised."""
         targets = self.places[promised]
         for code in np.unique(promised[targets < 0]):
@@ -230,7 +229,7 @@ class Auditor:
                 ) from error
         return self.places[promised] if (targets < 0).any() else targets
 
-    def _scored(self, model: Scored, raw: pd.DataFrame) -> tuple[Scored, Floats, NDArray[np.bool_]]:
+    def _scored(self, model: Scored, raw: pd.DataFrame) -> tuple[Scored, Floats, Bools]:
         """A model that reads the promised rows themselves, and which of them it can read.
 
         What goes wrong in a function of the caller's is no fault of a row: a service may be out of reach.
@@ -243,7 +242,7 @@ class Auditor:
             readable = accepted_rows(loaded, rows, self.terms.space)
         return asked, places, readable
 
-    def _left(self, model: Classifier, points: Floats, targets: NDArray[np.intp]) -> Floats | float:
+    def _left(self, model: Classifier, points: Floats, targets: Ints) -> Floats | float:
         """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
         kind = None if self.terms.changes is None else self.terms.changes.moving(None)
         if isinstance(kind, Ellipsoid):
@@ -261,7 +260,7 @@ class Auditor:
             fits = not why_no_radius(model, kind)
         return radius_of_points(Model(model), points, targets, kind).lower if fits else np.nan
 
-    def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, NDArray[np.bool_]]:
+    def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, Bools]:
         """Promised rows as the new model reads them from raw units, and which of them it can read."""
         loaded, points = (
             self.newcomer.loaded,
@@ -279,9 +278,7 @@ class Auditor:
         return points, readable
 
 
-def _decided(
-    model: Classifier, logits: Floats, targets: NDArray[np.intp]
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _decided(model: Classifier, logits: Floats, targets: Ints) -> tuple[Floats, Bools]:
     """How far each target lies above its strongest rival, and whether it is the model's choice."""
     kept = np.asarray(model.winners(logits) == targets)
     if model.n_outputs == 1:

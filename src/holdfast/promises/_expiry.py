@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from holdfast._dates import read_day
 from holdfast._given import given_share, whole_number
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.calibration import delta_calibrated, least_history
 from holdfast.changes import parameter_distance
@@ -73,8 +73,8 @@ class Expiry(Shown):
 
     radius: Floats
     drift: Floats
-    windows: NDArray[np.intp]
-    needed: NDArray[np.intp]
+    windows: Ints
+    needed: Ints
     confidence: float
     period: str
     start: datetime.date | None
@@ -85,13 +85,13 @@ class Expiry(Shown):
         return int(np.isfinite(self.drift).sum())
 
     @property
-    def retrainings(self) -> NDArray[np.intp]:
+    def retrainings(self) -> Ints:
         """Through how many of the next retrainings each promise is kept, as far as the history reaches."""
         kept = self.radius[:, None] > self.drift[None, : self.known]
         return np.asarray(np.cumprod(kept, axis=1).sum(axis=1), dtype=np.intp)
 
     @property
-    def limited(self) -> NDArray[np.bool_]:
+    def limited(self) -> Bools:
         """Which promises may well last longer, but the history is too short to say so."""
         return np.asarray((self.retrainings == self.known) & (self.known < len(self.drift)))
 

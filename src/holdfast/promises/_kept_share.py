@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast._scored import Scored
 from holdfast.changes import Changes, EnsembleShift, PlausibleShift
 from holdfast.errors import InvalidInputError
@@ -32,9 +32,7 @@ from holdfast.generators._reading import own_columns
 from holdfast.importers import Model, load_model
 from holdfast.importers._thresholds import HALF
 from holdfast.promises._ledger import Ledger
-from holdfast.verify._certify import certify
-
-Mask = NDArray[np.bool_]
+from holdfast.verify import certify
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class KeptShare:
 
     share: Floats
     at_least: Floats
-    windows: NDArray[np.intp]
+    windows: Ints
     promises: int
     confidence: float
 
@@ -169,7 +167,7 @@ def _parts(promises: Recourse | Ledger) -> Iterator[_Part]:
         yield _Part(batch.counterfactuals, batch.targets, known, batch.terms.space, threshold)
 
 
-def _holding(model: Any, part: _Part, changes: Changes | None) -> Mask:
+def _holding(model: Any, part: _Part, changes: Changes | None) -> Bools:
     """Which promises hold around a model; without changes, which it accepts."""
     loaded = load_model(model, part.threshold)
     rows, space = part.rows, None if loaded.preprocess is not None else part.space

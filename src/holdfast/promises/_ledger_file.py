@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast._network import Ints
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises._pages import PAGE, Columns, Page
 from holdfast.promises._terms import Terms
@@ -353,7 +354,7 @@ class LedgerFile:
         ]
         self.connection.executemany("INSERT OR IGNORE INTO people VALUES (?, ?)", sorted(parts))
 
-    def _unrecorded(self, terms: str, date: str, said: Columns) -> NDArray[np.intp]:
+    def _unrecorded(self, terms: str, date: str, said: Columns) -> Ints:
         """The promises of which no other, here or before, has the key, date, terms, class and x'."""
         asked = "SELECT page FROM people JOIN pages ON page = number WHERE people.hash = ? AND terms = ? AND date = ?"
         pages = {

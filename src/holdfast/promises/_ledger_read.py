@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast._files import is_parquet, whole_file
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
 from holdfast.promises._ledger_file import LedgerFile
@@ -79,7 +79,7 @@ class Promises:
     erased: NDArray[np.int64]
 
     @classmethod
-    def of(cls, page: Page, terms: Terms, places: NDArray[np.intp]) -> Promises:
+    def of(cls, page: Page, terms: Terms, places: Ints) -> Promises:
         """Some of the promises of a page."""
         said = page.columns(terms.space.n_variables)
         gone = said.verdicts[places] == ERASED
@@ -224,7 +224,7 @@ class Overview:
                 "damaged, or a promise was erased meanwhile"
             )
 
-    def points(self, places: NDArray[np.intp]) -> Floats:
+    def points(self, places: Ints) -> Floats:
         """x' of some of these promises, as the model of that day read them."""
         content = b"".join(chain(*self._columns("points")))
         width = self._terms.space.n_variables
@@ -234,7 +234,7 @@ class Overview:
         self._check(not np.isnan(points).any(), "a point")
         return points
 
-    def counterfactuals(self, places: NDArray[np.intp]) -> pd.DataFrame:
+    def counterfactuals(self, places: Ints) -> pd.DataFrame:
         """x' of some of these promises in raw units: float64, or labels."""
         lines = as_objects(
             [line for (text,) in self._columns("counterfactuals") for line in text.split("\n")]

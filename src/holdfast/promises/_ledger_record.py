@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast._scored import Scored
 from holdfast._shown import Shown, Summary
 from holdfast.errors import InvalidInputError
@@ -70,7 +70,7 @@ def certified_columns(
     keys: NDArray[Any],
     factuals: pd.DataFrame,
     counterfactuals: pd.DataFrame,
-    targets: NDArray[np.intp],
+    targets: Ints,
     radius: bool,
 ) -> Columns:
     """What is to be recorded, row by row, checked and certified.
@@ -136,7 +136,7 @@ def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
 
 
 def _proven(
-    terms: Terms, model: Model, points: Floats, targets: NDArray[np.intp], radius: bool
+    terms: Terms, model: Model, points: Floats, targets: Ints, radius: bool
 ) -> tuple[NDArray[np.uint8], Floats]:
     """The verdicts as a page stores them, and the certified radii, nan without a way to compute them."""
     changes, n = terms.changes, len(points)

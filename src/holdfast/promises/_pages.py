@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast.errors import FileFormatError
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import differs
@@ -173,7 +173,7 @@ class Page(NamedTuple):
             for i, text in enumerate(texts)
         )
 
-    def blanked(self, places: NDArray[np.intp]) -> Page:
+    def blanked(self, places: Ints) -> Page:
         """The page without what it says of some promises, its `reach` as the others have it.
 
         Nothing changes its length: SQLite then writes over what was there and leaves no copy of it.

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from holdfast._classifier import Classifier
 from holdfast._given import check_jobs, given_share, whole_number
-from holdfast._network import Network
+from holdfast._network import Ints, Network
 from holdfast._progress import progress_bar
 from holdfast._scored import Scored
 from holdfast.errors import InvalidInputError, UnsupportedModelError
@@ -185,7 +185,7 @@ def run_seeds(seed: int, n: int) -> tuple[int, ...]:
     return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
 
 
-def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> NDArray[np.intp]:
+def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> Ints:
     """Which rows a run learns from."""
     order = np.random.default_rng(seed).permutation(n_rows)
     if how == "incremental":
@@ -194,7 +194,7 @@ def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> ND
     return np.sort(order[: max(1, n_rows - without)])
 
 
-def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[NDArray[np.intp]]:
+def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[Ints]:
     """For each run rows that no other run has."""
     size = math.floor(share * n_rows + 1e-9)
     if how != "incremental" or n * share > 1.0 + 1e-9 or size < 1:

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast.changes import Changes
 from holdfast.generators import Generator, Recourse, explain
 from holdfast.generators._candidates import read_ahead
@@ -60,7 +59,7 @@ class Cell:
     reused: bool
 
     @property
-    def found(self) -> NDArray[np.bool_]:
+    def found(self) -> Bools:
         """Which people have an answer."""
         return np.asarray(~np.isnan(self.points).any(axis=1))
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from holdfast._network import Network
+from holdfast._network import Ints, Network
 from holdfast._scored import Scored
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError, UnsupportedModelError
@@ -204,6 +203,6 @@ def read_recipes(recipes: Any) -> tuple[Recipe, ...]:
     return tuple(chosen)
 
 
-def _drawn(n: int, share: float, seed: int) -> NDArray[np.intp]:
+def _drawn(n: int, share: float, seed: int) -> Ints:
     """A share of `n` rows, at random, in their order."""
     return np.sort(np.random.default_rng(seed).permutation(n)[: max(1, round(share * n))])

@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from holdfast._classifier import Classifier
 from holdfast._given import whole_number
-from holdfast._network import Network
+from holdfast._network import Ints, Network
 from holdfast._scored import Scored
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
@@ -27,7 +27,7 @@ from holdfast.retraining import Retrain, retrain
 from holdfast.retraining._trainers import quietly, random_states
 from holdfast.study._specification import describe, digest
 from holdfast.study._store import NO_STORE, StudyStore
-from holdfast.study._tables import Learned, Rows, StudyTable
+from holdfast.study._tables import Learned, StudyTable
 
 # The paper's fifteen.
 PAPER_RETRAINED: Mapping[str, int] = {"complete": 5, "leave_one_out": 5, "incremental": 5}
@@ -85,10 +85,10 @@ class Protocol:
 class Halves:
     """Rows of the table: training and test part of the data at hand, and of the data that come later."""
 
-    train: Rows
-    test: Rows
-    new_train: Rows
-    new_test: Rows
+    train: Ints
+    test: Ints
+    new_train: Ints
+    new_test: Ints
 
     @classmethod
     def of(cls, y: NDArray[Any], seed: int, test_share: float) -> Halves:
@@ -239,7 +239,7 @@ class Situation:
                 )  # fmt: skip
                 yield from models.classifiers
 
-    def rejects(self, rows: Rows) -> Rows:
+    def rejects(self, rows: Ints) -> Ints:
         """Those whom today's model keeps from the target; where the protocol names a class, by giving that."""
         today, origin = (
             self.models.classifier.predict(self.table.points[rows]),
@@ -248,7 +248,7 @@ class Situation:
         return np.asarray(rows[today != self.table.target if origin is None else today == origin])
 
     @cached_property
-    def drawn(self) -> Rows:
+    def drawn(self) -> Ints:
         """The rows of the people asked about: drawn from those whom today's model rejects."""
         every = np.arange(len(self.table.y))
         rows = {"test": self.halves.test, "new": self.halves.new_test, "all": every}[

@@ -12,14 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats
-from holdfast.datasets import load
-from holdfast.datasets._dataset import Dataset
+from holdfast._network import Floats, Ints
+from holdfast.datasets import Dataset, load
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.study._specification import digest
-
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +56,7 @@ class StudyTable:
         """What the models read."""
         return self.space.encode(self.X)
 
-    def labelled(self, rows: Rows) -> tuple[Floats, NDArray[Any]]:
+    def labelled(self, rows: Ints) -> tuple[Floats, NDArray[Any]]:
         """What the models read of some rows, and their labels."""
         return self.points[rows], self.y[rows]
 

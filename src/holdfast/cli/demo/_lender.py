@@ -18,7 +18,8 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 import holdfast as hf
 from holdfast._network import Floats
 from holdfast.calibration import CalibratedDelta
-from holdfast.datasets._loans import CATEGORICAL, LABEL, make_loans
+from holdfast.datasets import make_loans
+from holdfast.datasets._loans import CATEGORICAL, LABEL
 from holdfast.errors import InvalidInputError
 
 # What advice cannot ask for: nobody grows younger, sends a dependant away or lengthens a credit history at will.

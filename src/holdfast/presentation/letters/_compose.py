@@ -16,20 +16,16 @@ from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._dates import read_day
 from holdfast._given import given_row
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.changes import Chance, Changes, PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
-from holdfast.features import FeatureSpace
+from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._codec import Rows, differs
 from holdfast.features._describe import PERCENT
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Kind
-from holdfast.generators import Recourse
-from holdfast.generators._base import ReasonKind
+from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._reasons import Against, against
 from holdfast.generators._recourse import sentence_list
 from holdfast.presentation.letters._contents import (
@@ -46,8 +42,7 @@ from holdfast.presentation.letters._contents import (
     Time,
 )
 from holdfast.presentation.letters._language import Language
-from holdfast.promises._certificate import NoCertificateError, certificate
-from holdfast.promises._expiry import Expiry
+from holdfast.promises import Expiry, NoCertificateError, certificate
 from holdfast.verify import Verdict
 
 # Control characters and those that turn the order of reading around.
@@ -94,7 +89,7 @@ class Batch:
     """
 
     recourse: Recourse
-    rows: NDArray[np.intp]
+    rows: Ints
     language: Language
     date: datetime.date
     sender: str
@@ -104,7 +99,7 @@ class Batch:
     certified: bool
     own: Rows
     after: Rows
-    accepted: NDArray[np.bool_]
+    accepted: Bools
     broken: list[list[str]]
     against: list[list[Against]]
 

@@ -28,9 +28,8 @@ from holdfast.presentation.pictures._drawing import (
     percent,
     plain,
 )
-from holdfast.verify import Certificates, CertifiedRadius
+from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify._margins import least_margins
-from holdfast.verify._verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,11 +10,14 @@ import numpy as np
 
 from holdfast._numbers import share
 from holdfast._shown import draw
-from holdfast.calibration._conformal import CalibratedDelta
-from holdfast.calibration._incremental import IncrementalDelta, in_words
-from holdfast.calibration._result import ChosenDelta
-from holdfast.calibration._risk import CalibratedRisk
-from holdfast.calibration._validation import ValidationDelta
+from holdfast.calibration import (
+    CalibratedDelta,
+    CalibratedRisk,
+    ChosenDelta,
+    IncrementalDelta,
+    ValidationDelta,
+)
+from holdfast.calibration._incremental import in_words
 from holdfast.presentation.pictures._drawing import (
     CHOSEN,
     DARK,

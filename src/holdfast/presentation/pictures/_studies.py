@@ -12,8 +12,8 @@ import pandas as pd
 from holdfast._shown import draw
 from holdfast.errors import InvalidInputError
 from holdfast.presentation.pictures._drawing import DARK, LIGHT, new_figure, plain, tidy
-from holdfast.study._result import BenchmarkResult
-from holdfast.study._survival import Survival, named
+from holdfast.study import BenchmarkResult, Survival
+from holdfast.study._survival import named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,12 +16,10 @@ from scipy.special import softmax
 
 from holdfast._network import Floats, Network
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
+from holdfast.features import Feature, FeatureSpace
 from holdfast.features import _describe as describe
 from holdfast.features._describe import NOT_STATED
-from holdfast.features._feature import Feature
 from holdfast.generators import Recourse
-from holdfast.generators._moves import answer_numbers
 from holdfast.generators._reasons import against
 from holdfast.presentation.report._contents import Counted, CounterModel, OtherWay, Person, Value
 
@@ -32,22 +30,17 @@ _MOST_REASONS = 4
 def people_of(
     recourse: Recourse,
     shown: Sequence[Feature],
-    *,
     keys: Sequence[str],
     radii: Floats,
     counters: Mapping[int, CounterModel],
-    against: Sequence[tuple[Counted, ...]],
-    others: Sequence[tuple[OtherWay, ...]],
-    certificates: Sequence[str],
-    letters: Sequence[str],
-    kept: Sequence[int | None],
+    *beside: Sequence[Any],
 ) -> tuple[Person, ...]:
     """One for each row; `shown` are the columns on their pages, and everything else is one for each row too."""
     n, rows = len(recourse), recourse.answered
     worst, after = np.full(n, np.nan), list[tuple[Value, ...]]([()] * n)
     if recourse.certificates is not None:
         worst[rows] = recourse.certificates.margin_lower
-    told = _rows(recourse.space, shown, answer_numbers(recourse, rows)[1])
+    told = _rows(recourse.space, shown, recourse.answers)
     for row, values in zip(rows.tolist(), told, strict=True):
         after[row] = values
     columns = (
@@ -67,11 +60,7 @@ def people_of(
             finite(chances(recourse, recourse.points)),
             strict=True,
         ),
-        against,
-        others,
-        certificates,
-        letters,
-        kept,
+        *beside,
     )
     return tuple(starmap(Person, zip(*columns, strict=True)))
 
@@ -91,7 +80,8 @@ def advice_of(recourse: Recourse) -> list[tuple[str, ...]]:
     result: list[tuple[str, ...]] = [()] * len(recourse)
     features, notes = recourse.space.features, recourse.space.notes
     rows = recourse.answered
-    for row, old, new in zip(rows.tolist(), *answer_numbers(recourse, rows), strict=True):
+    before = recourse.people.numbers[rows]
+    for row, old, new in zip(rows.tolist(), before, recourse.answers, strict=True):
         result[row] = tuple(describe.describe_change(features, notes, old, new))
     return result
 
@@ -126,14 +116,12 @@ def counted(
     recourse: Recourse, shown: Sequence[Feature], accepted: pd.DataFrame | None
 ) -> list[tuple[Counted, ...]]:
     """What counts most against each person, by the place of its column among those that are shown."""
-    space = recourse.space
-    places = {feature.name: place for place, feature in enumerate(shown)}
     result = []
     for mine in against(recourse, np.arange(len(recourse)), accepted):
         told = []
         for one in mine[:_MOST_REASONS]:
-            (usual,) = values_of(space, one.feature, np.array([one.usual]))
-            told.append(Counted(places[one.feature.name], usual, one.margin, one.within_reach))
+            (usual,) = values_of(recourse.space, one.feature, np.array([one.usual]))
+            told.append(Counted(shown.index(one.feature), usual, one.margin, one.within_reach))
         result.append(tuple(told))
     return result
 

@@ -7,10 +7,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Ints, Network
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
@@ -43,7 +42,7 @@ class CostlyChange(NamedTuple):
 
 
 def closest_counter_models(
-    recourse: Recourse, radii: Radii, *, rows: NDArray[np.intp], advance: Callable[[int], object]
+    recourse: Recourse, radii: Radii, *, rows: Ints, advance: Callable[[int], object]
 ) -> dict[int, CounterModel]:
     """The counter-models of these rows, each replayed through its own forward pass.
 
@@ -57,12 +56,8 @@ def closest_counter_models(
     for row in rows.tolist():
         same = (int(recourse.targets[row]), recourse.points[row].tobytes())
         if same not in seen:
-            near = _witness(recourse, radii, row, int(place[row]))
-            seen[same] = (
-                None if near is None else _counter_model(recourse, radii, row, *near, names, shown)
-            )
-        counter = seen[same]
-        if counter is not None:
+            seen[same] = _counter_model(recourse, radii, row, int(place[row]), names, shown)
+        if (counter := seen[same]) is not None:
             result[row] = counter
         advance(1)
     return result
@@ -112,15 +107,12 @@ def _measured(
 
 
 def _counter_model(
-    recourse: Recourse,
-    radii: Radii,
-    row: int,
-    witness: Classifier,
-    distance: float,
-    inside: bool,
-    names: Sequence[str],
-    shown: int,
-) -> CounterModel:
+    recourse: Recourse, radii: Radii, row: int, place: int, names: Sequence[str], shown: int
+) -> CounterModel | None:
+    near = _witness(recourse, radii, row, place)
+    if near is None:
+        return None
+    witness, distance, inside = near
     target, point = int(recourse.targets[row]), recourse.points[row]
     if witness.predict_index(point[None])[0] == target:
         raise HoldfastError(

@@ -18,15 +18,11 @@ from holdfast._dates import iso_date
 from holdfast._given import whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
-from holdfast.calibration._result import ChosenDelta
+from holdfast.calibration import ChosenDelta
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
-from holdfast.features._feature import Feature
-from holdfast.features._kinds import Direction
-from holdfast.generators import Recourse
-from holdfast.generators._base import ReasonKind
-from holdfast.generators._moves import Move
+from holdfast.features import Direction, Feature, FeatureSpace
+from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._radii import Radii, least_radius, radii_of
 from holdfast.metrics._rows import valid_rows
 from holdfast.presentation.pictures._certified import survival
@@ -144,27 +140,31 @@ def gather(
         if feature.name in moved or feature.name not in space.protected
     ]
     columns = {feature.name: _column(space, feature) for feature in shown}
-    free = (
-        one.name
+    told = []
+    for move in moves:
+        middle, low, high = finite([move.median, move.low, move.high])
+        counts = (move.changed, move.up, move.down)
+        told.append(Moves(columns[move.feature.name], *counts, middle, low, high, move.swaps))
+    told += [
+        Moves(columns[one.name], 0)
         for one in shown
         if one.name not in moved and one.direction is not Direction.IMMUTABLE
-    )
-    unmoved = (Moves(columns[name], 0) for name in free)
+    ]
     kept, refits = _refits(recourse, retrained)
     proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
     people = people_of(
         recourse,
         shown,
-        keys=names,
-        radii=measured.lower,
-        counters=counters,
-        against=counted(recourse, shown, accepted),
-        others=other_ways(recourse, compared, alternatives)
+        names,
+        measured.lower,
+        counters,
+        counted(recourse, shown, accepted),
+        other_ways(recourse, compared, alternatives)
         if compared or alternatives is not None
         else [()] * n,
-        certificates=proofs,
-        letters=[""] * n if letters is None else letter_links(letters, page, names),
-        kept=kept,
+        proofs,
+        [""] * n if letters is None else letter_links(letters, page, names),
+        kept,
     )
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
@@ -183,12 +183,12 @@ def gather(
         facts=facts_of(
             recourse, name or _UNRECORDED, when, outcome, cost, certificates=proofs, ledger=ledger
         ),
-        promise=promise_of(recourse, method, measured, known, needed, outcome, refits),
+        promise=tuple(promise_of(recourse, method, measured, known, needed, outcome, refits)),
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
         methods=methods,
         columns=tuple(columns.values()),
-        moves=(*(_moves(columns[move.feature.name], move) for move in moves), *unmoved),
+        moves=tuple(told),
         slices=slices,
         missing=_missing(recourse),
         people=people,
@@ -208,7 +208,7 @@ def _counters(
     recourse: Recourse, radii: Radii, wanted: bool | int, progress: bool | None
 ) -> tuple[dict[int, CounterModel], list[str]]:
     """The counter-models of the most fragile people, and what is to be said about the others."""
-    rows = np.flatnonzero(recourse.found)
+    rows = recourse.answered
     most = rows.size if wanted is True else whole_number(int(wanted), "counter_models", least=0)
     # Where no radius is known, whoever a model in Δ breaks comes first.
     fragility = np.where(np.isnan(radii.upper[rows]), recourse.robust[rows], radii.upper[rows])
@@ -243,12 +243,6 @@ def _column(space: FeatureSpace, feature: Feature) -> Column:
     return Column(
         str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why
     )
-
-
-def _moves(column: Column, move: Move) -> Moves:
-    """What the advice does with a column, with None where a number says nothing."""
-    middle, low, high = finite([move.median, move.low, move.high])
-    return Moves(column, move.changed, move.up, move.down, middle, low, high, move.swaps)
 
 
 def _missing(recourse: Recourse) -> tuple[Missing, ...]:

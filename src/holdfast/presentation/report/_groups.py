@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._describe import NOT_STATED
@@ -28,7 +27,7 @@ _OTHERS = "all others"
 
 
 def slices_of(
-    recourse: Recourse, groups: Groups, *, needed: NDArray[np.bool_], radii: Floats
+    recourse: Recourse, groups: Groups, *, needed: Bools, radii: Floats
 ) -> tuple[Slices, ...]:
     """One for each protected attribute of the space and each further group.
 
@@ -150,7 +149,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def bands(values: Floats) -> tuple[NDArray[np.intp], list[str]]:
+def bands(values: Floats) -> tuple[Ints, list[str]]:
     """Numbers cut at a few round ones, and what each band is called.
 
     Examples
@@ -196,7 +195,7 @@ def _slices(
     label: str,
     labels: pd.Series,
     note: str,
-    needed: NDArray[np.bool_],
+    needed: Bools,
     radii: Floats,
 ) -> Slices:
     groups, empty = [], []
@@ -221,7 +220,7 @@ def _slices(
     return Slices(attribute, label, tuple(groups), " ".join(notes))
 
 
-def figures_of(name: str, recourse: Recourse, members: NDArray[np.bool_], radii: Floats) -> Figures:
+def figures_of(name: str, recourse: Recourse, members: Bools, radii: Floats) -> Figures:
     """How these people fare; `radii` are everyone's."""
     answered = members & recourse.found
     costs, lower = recourse.cost_l1[answered], radii[answered]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections import defaultdict
 from collections.abc import Hashable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from itertools import count
 from math import isfinite
 from typing import Any
 
@@ -25,6 +27,8 @@ MOST_PLAIN = 600_000
 # Of a counter-model the costliest changes; the rest is in the model itself.
 MOST_CHANGES = 8
 _DIGITS = 6
+# The number of each text among those that came before it.
+Codes = defaultdict[Hashable, int]
 # Columns of the data that are often empty.
 _RARE = ("others", "against", "chances", "certificates", "letters")
 # Inside <script> a text must not end it, nor open a comment; JSON reads these as the same characters.
@@ -35,9 +39,9 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
     """The data, ready to stand inside <script>, and their encoding: "json" or "gzip"."""
     people = contents.people
     # Texts and parameters in the order in which they first come, each once.
-    reasons: dict[Hashable, int] = {}
-    words: dict[Hashable, int] = {}
-    parameters: dict[Hashable, int] = {}
+    reasons: Codes = defaultdict(count().__next__)
+    words: Codes = defaultdict(count().__next__)
+    parameters: Codes = defaultdict(count().__next__)
     table: dict[str, Any] = {
         "fall": contents.fall,
         "symbol": contents.symbol,
@@ -55,15 +59,15 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
         "radii": [_short(person.radius, ROUND_DOWN) for person in people],
         "gaps": [_short(person.gap, ROUND_CEILING) for person in people],
         "worst": [_short(person.worst_margin, ROUND_FLOOR) for person in people],
-        "reasons": [_code(reasons, person.reason) for person in people],
+        "reasons": [reasons[person.reason] for person in people],
         "before": [
             _column([person.before[i] for person in people]) for i in range(len(contents.columns))
         ],
         "after": [_changed(person) for person in people],
-        "advice": [[_code(words, sentence) for sentence in person.advice] for person in people],
+        "advice": [[*map(words.__getitem__, person.advice)] for person in people],
         "others": [
             [
-                [way.name, way.verdict, [_code(words, sentence) for sentence in way.advice]]
+                [way.name, way.verdict, [*map(words.__getitem__, way.advice)]]
                 for way in person.others
             ]
             for person in people
@@ -98,18 +102,13 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
     return Markup(base64.b64encode(packed).decode()), "gzip"
 
 
-def _code(texts: dict[Hashable, int], text: Hashable) -> int:
-    """The number of a text among those that came before."""
-    return texts.setdefault(text, len(texts))
-
-
 def _column(values: list[Value]) -> list[Any] | dict[str, list[Any]]:
     """A column of numbers as it is; one with texts as codes and the texts they stand for."""
     shown = list(map(_value, values))
     if str not in set(map(type, values)):
         return shown
-    texts: dict[Hashable, int] = {}
-    return {"codes": [_code(texts, value) for value in shown], "texts": list(texts)}
+    texts: Codes = defaultdict(count().__next__)
+    return {"codes": [*map(texts.__getitem__, shown)], "texts": list(texts)}
 
 
 def _changed(person: Person) -> list[Any] | None:
@@ -125,11 +124,11 @@ def _changed(person: Person) -> list[Any] | None:
     ]
 
 
-def _counter(counter: CounterModel, parameters: dict[Hashable, int]) -> list[Any]:
+def _counter(counter: CounterModel, parameters: Codes) -> list[Any]:
     """A counter-model; a parameter of today's model is written once for all of them."""
     changes: list[Any] = []
     for change in counter.changes[:MOST_CHANGES]:
-        parameter = _code(parameters, (change.where, _short(change.today)))
+        parameter = parameters[change.where, _short(change.today)]
         changes += [parameter, _short(change.changed), _short(change.effect)]
     margins = [_short(counter.margin_today), _short(counter.margin_counter)]
     distance = _short(counter.distance, ROUND_DOWN if counter.inside else ROUND_CEILING)

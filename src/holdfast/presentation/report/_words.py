@@ -6,20 +6,18 @@ docs/guarantee.md is where the statements come from.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast import _numbers as numbers
-from holdfast._network import Network
+from holdfast._network import Bools, Network
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import differs
 from holdfast.generators import Generator, Recourse
-from holdfast.generators._moves import answer_numbers
 from holdfast.generators._radii import Radii
 from holdfast.presentation.report._contents import Calibrated, Figures, Refits
 
@@ -123,65 +121,62 @@ def promise_of(
     method: Figures,
     radii: Radii,
     calibrated: Calibrated | None,
-    needed: NDArray[np.bool_],
+    needed: Bools,
     outcome: str | None = None,
     refits: Refits | None = None,
-) -> tuple[str, ...]:
+) -> Iterator[str]:
     """What was promised and how sure it is, for someone who reads nothing else."""
     found, asked = method.found, int(needed.sum())
     wanted = outcome or classes_of(recourse)
     if not asked:
-        return (f"All {len(recourse):,} people have {wanted} already, so nobody needed advice.",)
+        yield f"All {len(recourse):,} people have {wanted} already, so nobody needed advice."
+        return
     do, were = "does" if found == asked == 1 else "do", _plural(found, "was", "were")
-    sentences = [
-        f"{_of(found, asked, 'people')} who {do} not have {wanted} today {were} told what to change."
-    ]
+    told = f"{_of(found, asked, 'people')} who {do} not have {wanted} today {were} told what to change."
     if not found:
-        return (*sentences, "Nothing was promised, so nothing can break.")
-    sentences[0] += f" Today's model gives {wanted} to everyone who makes these changes."
+        yield told
+        yield "Nothing was promised, so nothing can break."
+        return
+    yield f"{told} Today's model gives {wanted} to everyone who makes these changes."
     changes = recourse.changes
     if changes is None:
-        sentences.append(
-            "No set of plausible models was stated, so nothing is proven about the next model."
-        )
+        yield ("No set of plausible models was stated, so nothing is proven about the next model.")
     else:
-        sentences.append(
+        yield (
             f"{_of(method.robust, found, 'promises', 'is', 'are')} proven to hold under every model in Δ, that is, "
             f"{changes.every_model}."
         )
         if changes.unit == "margin":
-            sentences.append(
+            yield (
                 "That says how clear today's answer is, and not that the next model is one of these."
             )
         broken = found - method.robust - method.unknown
         if broken == 1:
-            sentences.append(
-                "1 is not: some model in Δ breaks it, and that person's page shows one."
-            )
+            yield ("1 is not: some model in Δ breaks it, and that person's page shows one.")
         elif broken:
-            sentences.append(
+            yield (
                 f"{broken:,} are not: for each of them some model in Δ breaks the promise, and the person's page shows "
                 "one."
             )
         if method.unknown:
-            sentences.append(
+            yield (
                 f"{method.unknown:,} {_plural(method.unknown, 'is', 'are')} undecided: neither a proof nor a "
                 "counter-model was found. They are not counted as safe."
             )
         # What was measured beside the proof is never worded as one.
         if changes.chance is not None:
-            sentences.append(
+            yield (
                 f"Measured, not proven, of promises that hold under every model in Δ: {changes.chance}."
             )
         elif changes.unit == "margin":
-            sentences.append(
+            yield (
                 "How far retraining lowers margins was not measured, so nothing is said about the next model."
             )
     if refits is not None:
         one = refits.models == 1
         who = "1 model that was" if one else f"{refits.models:,} models that were"
         worst = "" if one else f" on average and {numbers.share(refits.worst)} at worst"
-        sentences.append(
+        yield (
             f"Measured, not proven: {who} retrained in fact kept {numbers.share(refits.mean)} of the promises{worst}."
             + (
                 ""
@@ -190,31 +185,29 @@ def promise_of(
             )
         )
     if calibrated is not None and isinstance(changes, PlausibleChanges) and not changes.biases:
-        sentences.append(
+        yield (
             f"Δ leaves the biases as they are, which retraining moves too, so nothing is proven about the δ calibrated "
             f"on the lender's retraining, {numbers.about(calibrated.delta)}."
         )
     elif calibrated is not None and calibrated.covered:
-        sentences.append(
+        yield (
             "Δ covers the δ calibrated on the lender's retraining, "
             f"{calibrated.several or numbers.about(calibrated.delta)}; what is known about it stands under “How sure”."
         )
     elif calibrated is not None and method.survival is not None:
         survive = int((radii.lower > calibrated.delta).sum())
-        sentences.append(
+        yield (
             f"{_of(survive, found, 'promises', 'is', 'are')} proven to hold up to the δ calibrated on the "
             f"lender's retraining, {numbers.about(calibrated.delta)}."
         )
-    return tuple(sentences)
 
 
-def limits_of(
-    recourse: Recourse, method: Figures, radii: Radii, needed: NDArray[np.bool_]
-) -> list[str]:
+def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: Bools) -> Iterator[str]:
     """What the guarantee does not say, and what is particular about these figures."""
     changes = recourse.changes
-    limits = [] if changes is None else _limits_of_changes(changes)
-    limits += [
+    if changes is not None:
+        yield from _limits_of_changes(changes)
+    yield from (
         "A promise is about the very values advised. Someone who ends up elsewhere, even better off, is not covered.",
         "Whether the advice is good, possible or fair is for those who give it to judge. Differences between groups "
         "are described here, not explained.",
@@ -223,36 +216,36 @@ def limits_of(
         if isinstance(recourse.classifier, Network)
         else "A verdict holds for the scores as the model computed them for this report.",
         "Figures are rounded for reading; a radius, and the size of Δ that something is proven for, always downwards.",
-    ]
+    )
     if radii.unknown:
-        limits.append(radii.unknown)
+        yield (radii.unknown)
     elif method.found:
         # One digit, upwards, without an exponent: an upper bound that people can read.
         exponent = math.floor(math.log10(radii.slack))
         slack = math.ceil(radii.slack / 10.0**exponent - 1e-6) * 10.0**exponent
-        limits.append(
+        yield (
             f"A radius is a proven lower bound: the promise is safe for every smaller {radii.along.unit}. The true one "
             f"is at most {slack:.{max(0, -exponent)}f} larger, save for promises that are undecided."
         )
     if isinstance(changes, PlausibleChanges) and isinstance(changes.delta, tuple) and radii.known:
-        limits.append(
+        yield (
             f"Δ has a radius for each {'layer' if changes.per_layer else 'parameter'}, while radii and curves let "
             "every parameter move by the same delta; the line marks the largest radius, so that shares there can lie "
             "below the share that is proven for Δ."
         )
     if isinstance(changes, PlausibleChanges) and not changes.biases:
-        limits.append(
+        yield (
             "The biases stay as they are in every model that verdicts, radii and curves speak of. Retraining usually "
             "moves them too, and is then not covered."
         )
     if method.unknown:
-        limits.append(
+        yield (
             f"{method.unknown:,} undecided {_plural(method.unknown, 'promise')} never "
             f"{'counts' if method.unknown == 1 else 'count'} as safe, and a radius of theirs is not said to exceed Δ's."
         )
     already = int((~needed).sum())
     if already:
-        limits.append(
+        yield (
             f"{already:,} {_plural(already, 'person', 'people')} in the table had the class already, and got no advice."
         )
     spared = int(
@@ -262,7 +255,7 @@ def limits_of(
         ).sum()
     )
     if spared:
-        limits.append(
+        yield (
             f"{spared:,} {_plural(spared, 'person', 'people')} had the class already, and got advice all the same."
         )
     protected = [
@@ -270,52 +263,50 @@ def limits_of(
         for name in recourse.space.protected
         if name in recourse.space.names
     ]
-    touched = int(
-        differs(*answer_numbers(recourse, recourse.answered))[:, protected].any(axis=1).sum()
-    )
+    moved = differs(recourse.people.numbers[recourse.answered], recourse.answers)
+    touched = int(moved[:, protected].any(axis=1).sum())
     if touched:
-        limits.append(
+        yield (
             f"{touched:,} {_plural(touched, 'piece')} of advice {'changes' if touched == 1 else 'change'} a protected "
             "attribute. Nobody can be told that, and no letter says it: make it immutable."
         )
     remarked = int(np.count_nonzero(recourse.reason[recourse.found]))
     if remarked:
-        limits.append(
+        yield (
             f"{remarked:,} {_plural(remarked, 'piece')} of advice come with a remark, such as a constraint that "
             "the advice breaks; see the person's page."
         )
-    return limits
 
 
-def _limits_of_changes(changes: Changes) -> list[str]:
+def _limits_of_changes(changes: Changes) -> Iterator[str]:
     """What Δ leaves open."""
     if changes.unit == "margin":
-        limits = [
+        yield (
             "Δ bounds how far a margin falls, not how a model changes: which retrained models lie in it is a matter of "
             "measurement, not of proof."
-        ]
+        )
     else:
         scratch = (
             " A model trained from scratch, with another seed, is typically nowhere near today's, however alike their "
             "decisions."
         )
-        limits = [
-            "That the next model lies in Δ is an assumption about how you retrain."
-            + (scratch if isinstance(changes, PlausibleChanges) else ""),
+        yield "That the next model lies in Δ is an assumption about how you retrain." + (
+            scratch if isinstance(changes, PlausibleChanges) else ""
+        )
+        yield (
             "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or "
             + (
                 "a moved decision threshold"
                 if changes.threshold is None
                 else "a threshold beyond those that Δ names"
             )
-            + " is another change, and not covered.",
-        ]
+            + " is another change, and not covered."
+        )
     if changes.chance is not None:
-        limits.append(
+        yield (
             "The chance is about the share of all such promises, under models retrained like those it was calibrated "
             "on. It is no proof, and says nothing about a single person."
         )
-    return limits
 
 
 def classes_of(recourse: Recourse) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pandas as pd
 
 from holdfast._files import check_place, write_text
-from holdfast.calibration._result import ChosenDelta
+from holdfast.calibration import ChosenDelta
 from holdfast.generators import Recourse
 from holdfast.presentation.report._gather import gather
 from holdfast.presentation.report._groups import Groups

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold, cross_val_score, train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast.calibration import IncrementalDelta, delta_incremental, delta_validation
 from holdfast.changes import PlausibleChanges
 from holdfast.datasets import load
@@ -30,7 +30,7 @@ from holdfast.study._methods import StudyMethod
 from holdfast.study._run import Plan
 from holdfast.study._situation import Protocol, Situation
 from holdfast.study._store import NO_STORE, StudyStore
-from holdfast.study._tables import Rows, StudyTable
+from holdfast.study._tables import StudyTable
 from holdfast.study.paper._printed import Printed
 from holdfast.study.paper._settings import (
     ARRIVED_SHARE,
@@ -250,7 +250,7 @@ class PaperModel:
         content, _ = self.store.remember(kind, specification, lambda: {"records": compute()})
         return [self.situation.place | record for record in content["records"]]
 
-    def _rejected(self, rows: Rows, n: int | None, stream: int) -> pd.DataFrame:
+    def _rejected(self, rows: Ints, n: int | None, stream: int) -> pd.DataFrame:
         """People among these rows whom today's model puts in class 0: `n` of them, or all."""
         here = self.situation
         return here.table.X.iloc[

@@ -1,0 +1,361 @@
+"""Trees as flat arrays: which leaf a row reaches, and what the leaves add up to, bit for bit as a library does.
+
+numbers       left iff x <= cut             one comparison of float64 for every library, see `cut_below`
+categories    left iff sets[code]           whole codes; whatever has none is the last column
+missing       left iff missing_left
+sums          base, then tree after tree, in the library's own precision; divided by `divisor`
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._classifier import Floats
+from holdfast.errors import InvalidInputError
+
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+# So many rows walk at once: with their columns they fit into the cache.
+_CHUNK = 4096
+
+
+def cut_below(thresholds: Any, *, strict: bool) -> Floats:
+    """The largest float64 whose float32 value is below a threshold, or at most at it unless `strict`.
+
+    So  x <= cut  says of a float64 what a library says that takes float32(x) < t, or float32(x) <= t.
+
+    Examples
+    --------
+    >>> cut = cut_below(np.array([0.1]), strict=True)[0]
+    >>> bool(np.float32(cut) < np.float32(0.1)), bool(np.float32(np.nextafter(cut, 1.0)) < np.float32(0.1))
+    (True, False)
+    """
+    given = np.asarray(thresholds, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        near = given.astype(np.float32)
+    # The greatest float32 on the left side, and its neighbour.
+    inside = near < given if strict else near <= given
+    below = np.where(inside, near, np.nextafter(near, np.float32(-np.inf)))
+    with np.errstate(over="ignore"):
+        above = np.nextafter(below, np.float32(np.inf)).astype(np.float64)
+    # Past the greatest float32 a float64 rounds to infinity from where a next one would round up.
+    above = np.where(np.isinf(above) & np.isfinite(below), 2.0**128, above)
+    with np.errstate(invalid="ignore"):
+        middle = below.astype(np.float64) / 2.0 + above / 2.0
+    with np.errstate(over="ignore"):
+        down = middle.astype(np.float32) <= below
+    cut = np.where(down, middle, np.nextafter(middle, -np.inf))
+    cut = np.where(np.isneginf(below), np.where(np.isneginf(given), -np.inf, cut), cut)
+    return np.where(np.isposinf(below), np.inf, cut)
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees in flat arrays, a place for each node.
+
+    Parameters
+    ----------
+    feature
+        The column that a node asks about; -1 at a leaf.
+    cut
+        A row goes left where its number is at most this one.
+    left, right
+        The nodes below; -1 at a leaf.
+    missing_left
+        Whether a row without a value goes left.
+    category
+        The row of `sets` with the codes that go left; -1 where a node asks for a number.
+    sets
+        (sets, codes + 1); the last column is for codes that no other column is for.
+    values
+        What a leaf adds, (nodes, 1), or to every output, (nodes, outputs).
+    roots, output
+        The first node of each tree; the output that it adds to, where leaves have one value.
+    base
+        What each sum begins with.
+    width
+        How many columns there are.
+    threshold
+        The numbers as the library has them, which `cut` stands for.
+    single
+        Whether sums are kept in float32; else in float64.
+    divisor
+        What the sums are divided by at last.
+    ordered
+        Whether the library adds in the order of the trees; else sums may differ by rounding.
+    zero
+        Numbers no larger than this are 0 to the library.
+    missing
+        For each column what the library takes for missing: "nan" alone, "zero" too, or "none": then NaN is a 0.
+    """
+
+    feature: Ints
+    cut: Floats
+    left: Ints
+    right: Ints
+    missing_left: Bools
+    category: Ints
+    sets: Bools
+    values: Floats
+    roots: Ints
+    output: Ints
+    base: Floats
+    width: int
+    threshold: Floats
+    single: bool = False
+    divisor: float = 1.0
+    ordered: bool = True
+    zero: float = 0.0
+    missing: tuple[str, ...] = field(default=())
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees there are."""
+        return int(self.roots.size)
+
+    @property
+    def n_outputs(self) -> int:
+        """How many sums there are."""
+        return int(self.base.size)
+
+    @property
+    def leaves(self) -> Bools:
+        """Which nodes are leaves."""
+        return np.asarray(self.feature < 0)
+
+    @property
+    def vector(self) -> bool:
+        """Whether a leaf adds to every output."""
+        return bool(self.values.shape[1] > 1)
+
+    @cached_property
+    def tree_of(self) -> Ints:
+        """The tree that each node stands in."""
+        owner = np.full(self.feature.size, -1, dtype=np.int32)
+        owner[self.roots] = np.arange(self.n_trees, dtype=np.int32)
+        front = self.roots
+        while front.size:
+            front = front[self.feature[front] >= 0]
+            for side in (self.left, self.right):
+                owner[side[front]] = owner[front]
+            front = np.concatenate([self.left[front], self.right[front]])
+        return owner
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What was worked out from the arrays is left behind.
+        return type(self), self._parts
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, part.name) for part in fields(self))
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for what the trees compute."""
+        hashed = hashlib.sha256()
+        for part in self._parts:
+            given = part if isinstance(part, np.ndarray) else np.array(repr(part))
+            hashed.update(f"{given.dtype}{given.shape}".encode() + given.tobytes())
+        return hashed.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Forest) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def with_values(self, values: Floats) -> Forest:
+        """The same trees with other leaves."""
+        return replace(self, values=values)
+
+    def seen(self, X: Floats) -> Floats:
+        """The numbers as the library sees them: zeros, and NaN where something is missing to it."""
+        if not (self.zero or any(how != "nan" for how in self.missing)):
+            return X
+        X = np.where(np.abs(X) <= self.zero, 0.0, X)
+        for column, how in enumerate(self.missing):
+            if how == "none":
+                X[:, column] = np.where(np.isnan(X[:, column]), 0.0, X[:, column])
+            elif how == "zero":
+                X[:, column] = np.where(X[:, column] == 0.0, np.nan, X[:, column])
+        return X
+
+    @cached_property
+    def _walk(self) -> _Walk:
+        return _Walk(self)
+
+    def leaf_of(self, X: Floats) -> Ints:
+        """The leaf that each row reaches in each tree, (n, trees)."""
+        out = np.empty((X.shape[0], self.n_trees), dtype=np.int32)
+        for rows in _chunks(X.shape[0]):
+            for tree, nodes in enumerate(self._walk.trees(self.seen(X[rows]))):
+                out[rows, tree] = nodes
+        return out
+
+    def sums(self, X: Floats, values: Floats | None = None) -> Floats:
+        """What the leaves add up to as the library computes it, (n, outputs); with other `values` for the leaves."""
+        kind = np.float32 if self.single else np.float64
+        leaf = np.ascontiguousarray((self.values if values is None else values).astype(kind).T)
+        out = np.empty((X.shape[0], self.n_outputs))
+        for rows in _chunks(X.shape[0]):
+            sums = np.empty((self.n_outputs, rows.stop - rows.start), dtype=kind)
+            sums[:] = self.base.astype(kind)[:, None]
+            for tree, nodes in enumerate(self._walk.trees(self.seen(X[rows]))):
+                for place, column in enumerate(leaf):
+                    sums[place if self.vector else self.output[tree]] += column[nodes]
+            out[rows] = sums.T
+        return out if self.divisor == 1.0 else out / self.divisor
+
+    def rounding(self, values: Floats | None = None) -> Floats:
+        """How far any order of the sums of any leaves may round, for each output, as seen after the division.
+
+        With u the unit of rounding, n terms of sizes a_i are added with an error of at most  n u / (1 - n u) sum a_i.
+        """
+        leaf = np.abs(self.values if values is None else values)
+        largest = np.array(
+            [
+                np.maximum.reduceat(leaf[order, place], starts)
+                for order, starts in [self._by_tree]
+                for place in range(leaf.shape[1])
+            ]
+        )
+        sizes = np.abs(self.base)
+        if self.vector:
+            sizes = sizes + largest.sum(axis=1)
+        else:
+            np.add.at(sizes, self.output, largest[0])
+        return self.sum_error(sizes)
+
+    def sum_error(self, sizes: Floats) -> Floats:
+        """How far the library's sum may be from the true one, where the sizes of its terms add up to `sizes`."""
+        unit = 2.0**-24 if self.single else 2.0**-53
+        n = self.n_trees + 3
+        return np.asarray(sizes * (n * unit / (1.0 - n * unit)) / self.divisor) * (1.0 + 2.0**-40)
+
+    @cached_property
+    def _by_tree(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The leaves, tree by tree, and where each tree begins among them."""
+        nodes = np.flatnonzero(self.leaves & (self.tree_of >= 0))
+        order = nodes[np.argsort(self.tree_of[nodes], kind="stable")]
+        return order, np.searchsorted(self.tree_of[order], np.arange(self.n_trees))
+
+
+class _Walk:
+    """The trees laid out for walking: brothers are neighbours, every question is  x > cut.
+
+    Columns stand twice where values may be missing, as -inf and as +inf, and once for each set of categories.
+    """
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest, self.width = forest, forest.width
+        inner = ~forest.leaves
+        sets = forest.category >= 0
+        column = np.where(inner, forest.feature, 0)
+        column = np.where(inner & ~forest.missing_left & ~sets, column + self.width, column)
+        self.asked, places = np.unique(
+            np.column_stack([forest.feature, forest.category, forest.missing_left])[sets],
+            axis=0,
+            return_inverse=True,
+        )
+        column[sets] = 2 * self.width + places.ravel()
+        self.order, left = _brothers(forest)
+        kind = np.int64
+        self.column = column[self.order].astype(kind)
+        # Where every number goes left, what is missing may still go right.
+        cut = np.minimum(forest.cut, np.finfo(np.float64).max)
+        cut = np.where(sets, 0.0, np.where(inner, cut, np.inf))
+        self.cut = cut[self.order]
+        # A leaf leads to itself.
+        self.left = left.astype(kind)
+        self.depths = _depths(forest)
+        self.starts = np.flatnonzero(self.order_roots(forest)).astype(kind)
+
+    def order_roots(self, forest: Forest) -> Bools:
+        """Where the trees begin."""
+        return np.isin(self.order, forest.roots)
+
+    def table(self, X: Floats) -> Floats:
+        """The columns that are asked about, (n, columns)."""
+        gaps = np.isnan(X)
+        low, high = (
+            (np.where(gaps, -np.inf, X), np.where(gaps, np.inf, X)) if gaps.any() else (X, X)
+        )
+        if not len(self.asked):
+            return np.ascontiguousarray(np.hstack([low, high]))
+        codes = self.forest.sets.shape[1] - 1
+        parts = []
+        for feature, category, missing_left in self.asked:
+            x = np.where(gaps[:, feature], 0.0, X[:, feature])
+            code = np.where((x >= 0.0) & (x < codes), x, codes).astype(np.intp)
+            left = np.where(gaps[:, feature], missing_left, self.forest.sets[category][code])
+            parts.append(~left.astype(bool))
+        return np.ascontiguousarray(np.hstack([low, high, np.column_stack(parts)]))
+
+    def trees(self, X: Floats) -> Any:
+        """For each tree the leaves that the rows reach."""
+        table = self.table(X)
+        flat = table.ravel()
+        first = np.arange(X.shape[0]) * table.shape[1]
+        for start, depth in zip(self.starts, self.depths, strict=True):
+            at = np.full(X.shape[0], start, dtype=np.int64)
+            for _ in range(depth):
+                right = flat[first + self.column[at]] > self.cut[at]
+                at = self.left[at] + right
+            yield self.order[at]
+
+
+def _brothers(forest: Forest) -> tuple[Ints, Ints]:
+    """The nodes in an order in which the two below a node are neighbours; and where the left one, or itself, stands."""
+    order: list[int] = []
+    left: list[int] = []
+    for root in forest.roots.tolist():
+        begin = len(order)
+        order.append(root)
+        at = begin
+        while at < len(order):
+            node = order[at]
+            if forest.feature[node] < 0:
+                left.append(at)
+            else:
+                left.append(len(order))
+                order += [int(forest.left[node]), int(forest.right[node])]
+            at += 1
+    return np.array(order, dtype=np.int32), np.array(left, dtype=np.int32)
+
+
+def _depths(forest: Forest) -> list[int]:
+    """How deep each tree is."""
+    depth = np.zeros(forest.n_trees, dtype=int)
+    front = forest.roots
+    while front.size:
+        front = front[forest.feature[front] >= 0]
+        depth[forest.tree_of[front]] += front.size > 0
+        front = np.concatenate([forest.left[front], forest.right[front]])
+        front = np.unique(front)
+    return depth.tolist()
+
+
+def _chunks(n: int) -> list[slice]:
+    return [slice(i, min(i + _CHUNK, n)) for i in range(0, n, _CHUNK)]
+
+
+def check_codes(X: Floats, forest: Forest, known: tuple[Any, ...], names: Any = None) -> None:
+    """Refuse a category that the model has not seen."""
+    asked = np.unique(forest.feature[forest.category >= 0])
+    for column in asked.tolist():
+        x = X[:, column]
+        x = x[~np.isnan(x)]
+        labels = known[column] if column < len(known) else None
+        most = np.inf if labels is None else len(labels) - 1
+        wrong = x[(x != np.floor(x)) | (x < 0) | (x > most)]
+        if wrong.size:
+            name = repr(names[column]) if names is not None else f"column {column}"
+            raise InvalidInputError(
+                f"X: expected a category that the model has seen in {name}, got the code {wrong[0]:g}"
+            )

@@ -1,0 +1,190 @@
+"""A tree ensemble as a model: boosted trees, forests and single trees of any library, read exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast._classifier import Floats
+from holdfast._forest import Forest, check_codes
+from holdfast._given import given_floats
+from holdfast._scored import Scored, log_odds
+from holdfast.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class Votes:
+    """From a table to the logits of trees.
+
+    Parameters
+    ----------
+    forest
+        The trees.
+    columns
+        The names of the columns, where the model knows them.
+    labels
+        For each column the categories in the order of their codes, where the model knows them; else None.
+    before
+        What is done to the table first: the earlier steps of a pipeline.
+    shares
+        Whether the sums are probabilities, as of forests: the logits are then their log-odds.
+    band
+        Margins of two classes above 0 by no more than this are 0: the library's own probability of them is one half.
+    off
+        What a threshold takes off the logits; for shares the threshold itself is `bar`.
+    """
+
+    forest: Forest
+    columns: tuple[str, ...] | None = None
+    labels: tuple[tuple[Any, ...] | None, ...] = ()
+    before: Callable[[Any], Any] | None = None
+    shares: bool = False
+    band: float = 0.0
+    off: tuple[float, ...] = ()
+    bar: float | None = None
+    first: bool = False
+
+    def matrix(self, table: Any) -> Floats:
+        """What the trees read of a table: a number, a code, or NaN in every place."""
+        if self.before is not None:
+            table = self.before(table)
+        table = table.toarray() if hasattr(table, "toarray") else table
+        if isinstance(table, pd.DataFrame) and self.columns is not None and self.before is None:
+            table = table[list(self.columns)]
+        if isinstance(table, pd.DataFrame):
+            X = (
+                np.column_stack([self._column(table.iloc[:, i], i) for i in range(table.shape[1])])
+                if table.shape[1]
+                else np.empty((len(table), 0))
+            )
+        else:
+            X = given_floats(table, "X")
+        if X.ndim != 2 or X.shape[1] != self.forest.width:
+            raise InvalidInputError(
+                f"X: expected a table with the {self.forest.width} columns of the trees, got shape {X.shape}"
+            )
+        check_codes(X, self.forest, self.labels, self.columns)
+        return np.ascontiguousarray(X)
+
+    def _column(self, values: pd.Series[Any], place: int) -> Floats:
+        labels = self.labels[place] if place < len(self.labels) else None
+        if labels is None:
+            if isinstance(values.dtype, pd.CategoricalDtype) and not pd.api.types.is_numeric_dtype(
+                values.cat.categories.dtype
+            ):
+                raise InvalidInputError(
+                    f"X: expected numbers in {values.name!r}, got the categories "
+                    f"{values.cat.categories.tolist()[:3]}: the model does not know their order"
+                )
+            return pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+        gaps = values.isna().to_numpy()
+        codes = pd.Index(list(labels)).get_indexer(pd.Index(values.astype(object)))
+        unknown = np.flatnonzero((codes < 0) & ~gaps)
+        if unknown.size:
+            raise InvalidInputError(
+                f"X: expected a category that the model has seen in {values.name!r}, {list(labels)[:8]}, "
+                f"got {values.iloc[int(unknown[0])]!r}"
+            )
+        return np.where(gaps, np.nan, codes.astype(np.float64))
+
+    def __call__(self, table: Any) -> Floats:
+        return self.logits(self.forest.sums(self.matrix(table)))
+
+    def logits(self, sums: Floats) -> Floats:
+        """The logits of the sums of leaves."""
+        if self.shares:
+            shares = np.clip(sums, 0.0, 1.0)
+            logits = log_odds(shares, self.bar, self.first)
+            logits = logits[:, None] if logits.ndim == 1 else logits
+        else:
+            logits = np.where((sums > 0.0) & (sums <= self.band), 0.0, sums) if self.band else sums
+        return logits - np.array(self.off) if self.off else logits
+
+    def odds_at(self, threshold: float | None, first: bool = False) -> Votes:
+        """The same at a threshold."""
+        return replace(self, bar=threshold, first=first)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeEnsemble(Scored):
+    """Boosted trees, a forest or a single tree, with all that they compute.
+
+    It reads the caller's table, as any model does that is known by its scores; unlike those its leaves and thresholds
+    are known, so that `TreeChanges` can be proven about it. `load_model` makes one of a model of XGBoost, LightGBM,
+    scikit-learn and others.
+
+    Attributes
+    ----------
+    score
+        The trees, and how a table becomes what they read: `Votes`.
+    origin
+        The library that it came from, and what is needed to write it down for that library.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from holdfast import load_model
+    >>> tree = DecisionTreeClassifier(max_depth=1).fit([[1.0], [2.0], [3.0]], ["no", "yes", "yes"])
+    >>> load_model(tree).classifier
+    TreeEnsemble(1 tree, 2 leaves, 2 classes, 1 variable)
+    """
+
+    score: Votes
+    origin: Any = None
+
+    @property
+    def forest(self) -> Forest:
+        """The trees."""
+        return self.score.forest
+
+    def sums(self, X: Any) -> Floats:
+        """What the leaves add up to at points, bit for bit as the library computes it, (n, outputs of the trees)."""
+        return self.forest.sums(self.matrix(X))
+
+    def matrix(self, X: Any) -> Floats:
+        """What the trees read at points."""
+        return self.score.matrix(self._table(self.check_points(X)))
+
+    def with_forest(self, forest: Forest) -> TreeEnsemble:
+        """The same model with other trees."""
+        return replace(self, score=replace(self.score, forest=forest), predict_labels=None)
+
+    def behind(
+        self, before: Callable[[Any], Any], columns: tuple[str, ...] | None, width: int | None
+    ) -> TreeEnsemble:
+        """The same trees behind what is done to a table first."""
+        votes = replace(self.score, before=before, columns=columns)
+        return replace(self, score=votes, columns=columns, width=width, raw=True)
+
+    def at(
+        self, offsets: Sequence[float], threshold: float | None, first: bool = False
+    ) -> TreeEnsemble:
+        """The model that decides at a threshold, from the logit 0 on."""
+        if self.score.shares and threshold is not None:
+            moved = self.score.odds_at(threshold, first)
+        else:
+            moved = replace(self.score, off=tuple(offsets))
+        return replace(self, score=moved, tie=1, predict_labels=None)
+
+    def moved(self, by: Sequence[float], scores: float = 1.0) -> Scored:
+        """A model with a constant added to a multiple of each score; its leaves are no longer known."""
+        own = {part.name: getattr(self, part.name) for part in fields(Scored)}
+        return Scored(**own).moved(by, scores)
+
+    def check_points(self, X: Any) -> Floats:
+        """As for every model; but a value may be missing."""
+        if self.decode is not None:
+            return super().check_points(X)
+        points = given_floats(X, "X")
+        super().check_points(np.where(np.isnan(points), 0.0, points))
+        return points
+
+    def __repr__(self) -> str:
+        forest, k = self.forest, len(self.labels)
+        trees = f"{forest.n_trees} tree{'s' * (forest.n_trees != 1)}"
+        width = f"{self.width} variable{'s' * (self.width != 1)}"
+        return f"TreeEnsemble({trees}, {int(forest.leaves.sum())} leaves, {k} classes, {width})"

@@ -1,0 +1,233 @@
+"""XGBoost: sums and comparisons in float32, a row goes left where its value is below the threshold.
+
+What the library writes as JSON says all about a model; what it makes of its base score is asked of the library itself.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from holdfast._forest import cut_below
+from holdfast._trees import Votes
+from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
+from holdfast.importers._model import Model
+from holdfast.importers._tree_parts import Tree, ensemble, forest_of, half_band
+
+_OBJECTIVES = (
+    "binary:logistic",
+    "binary:logitraw",
+    "binary:hinge",
+    "multi:softprob",
+    "multi:softmax",
+)
+
+
+def read_file(path: Path) -> Any:
+    """The booster in a file; as a classifier where scikit-learn's interface wrote it."""
+    try:
+        booster = xgboost.Booster(model_file=str(path))
+    except (xgboost.core.XGBoostError, ValueError) as error:
+        raise FileFormatError(
+            f"{path}: expected a model of XGBoost, got a file that it cannot load: {str(error).splitlines()[0]}"
+        ) from error
+    return booster
+
+
+def import_model(model: Any) -> Model:
+    """The trees of a booster or of a classifier."""
+    if isinstance(model, xgboost.XGBClassifier):
+        return _classifier(model)
+    if not isinstance(model, xgboost.Booster):
+        raise UnsupportedModelError(
+            f"{type(model).__name__} is not supported: expected an XGBClassifier or a Booster"
+        )
+    return _model(model, used=_used(model))
+
+
+def _used(booster: Any) -> int | None:
+    """How many rounds a classifier of scikit-learn's interface uses, where it wrote the booster."""
+    best = booster.attr("best_iteration") if booster.attr("scikit_learn") else None
+    return None if best is None else int(best) + 1
+
+
+def _classifier(model: Any) -> Model:
+    try:
+        booster = model.get_booster()
+    except Exception as error:
+        raise InvalidInputError(
+            f"expected a fitted {type(model).__name__}, got one that is not fitted"
+        ) from error
+    if not (isinstance(model.missing, float) and np.isnan(model.missing)):
+        raise UnsupportedModelError(
+            f"XGBClassifier(missing={model.missing}): expected NaN alone for what is missing"
+        )
+    if np.ndim(model.n_classes_) or getattr(model, "n_classes_", 2) < 2:
+        raise UnsupportedModelError("XGBClassifier: expected one label of two or more classes")
+    used = None
+    if booster.attr("best_iteration") is not None and model.early_stopping_rounds is not None:
+        used = int(booster.attr("best_iteration")) + 1
+    return _model(booster, labels=model.classes_.tolist(), classifier=model, used=used)
+
+
+def _model(
+    booster: Any, labels: Any = None, classifier: Any = None, used: int | None = None
+) -> Model:
+    document = json.loads(bytes(booster.save_raw("json")))
+    learner = document["learner"]
+    objective, parameters = learner["objective"]["name"], learner["learner_model_param"]
+    if objective not in _OBJECTIVES:
+        raise UnsupportedModelError(
+            f"XGBoost's {objective} is not supported: expected one of {', '.join(_OBJECTIVES)}"
+        )
+    if objective == "binary:logitraw" and classifier is not None:
+        raise UnsupportedModelError(
+            "XGBClassifier(objective='binary:logitraw') predicts class 1 from a margin of 0.5 on; pass its booster, "
+            "whose margin is 0 between the classes"
+        )
+    if int(parameters.get("num_target", 1)) > 1:
+        raise UnsupportedModelError("XGBoost: expected one label for each row, got several targets")
+    k = max(int(parameters["num_class"]), 1)
+    labels = list(range(max(k, 2))) if labels is None else labels
+    if len(labels) != max(k, 2):
+        raise UnsupportedModelError(
+            f"XGBoost: expected a margin for each of the classes {labels}, got {k}"
+        )
+    names = tuple(learner.get("feature_names") or ()) or None
+    model, weights = _gbtree(learner["gradient_booster"])
+    width, cats = int(parameters["num_feature"]), model.get("cats", {})
+    base = _base(document, k)
+    trees = [
+        _tree(one, int(output), weight, base[int(output)])
+        for one, output, weight in zip(model["trees"], model["tree_info"], weights, strict=True)
+    ]
+    if used is not None:
+        trees = trees[: model["iteration_indptr"][used]]
+    forest = forest_of(trees, base, width, single=True)
+    votes = Votes(
+        forest,
+        names,
+        _labels(cats, width),
+        band=half_band(_sigmoid, np.float32) if objective == "binary:logistic" else 0.0,
+    )
+    return Model(
+        ensemble(
+            votes,
+            labels,
+            raw=names is not None,
+            origin=Origin(document),
+        ),
+        feature_names=names,
+        odds=objective != "binary:hinge",
+    )
+
+
+class Origin:
+    """The model as XGBoost writes it."""
+
+    library = "xgboost"
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+
+
+def _gbtree(booster: dict[str, Any]) -> tuple[dict[str, Any], list[float | None]]:
+    """The trees; and for DART the weight that each was left with."""
+    name = booster["name"]
+    if name not in ("gbtree", "dart"):
+        raise UnsupportedModelError(f"XGBoost's {name} is not supported: expected gbtree or dart")
+    model = booster["gbtree"]["model"] if name == "dart" else booster["model"]
+    if not model["trees"]:
+        raise UnsupportedModelError("XGBoost: expected at least one tree, got none")
+    return model, booster.get("weight_drop") or [None] * len(model["trees"])
+
+
+def _tree(tree: dict[str, Any], output: int, weight: float | None, base: Any) -> Tree:
+    if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
+        raise UnsupportedModelError("XGBoost: expected one value in each leaf, got a vector")
+    left = np.array(tree["left_children"], dtype=np.int64)
+    leaf = left < 0
+    # Written with as few digits as tell float32 numbers apart.
+    numbers = np.array(tree["split_conditions"], dtype=np.float32).astype(np.float64)
+    categorical = np.array(tree.get("split_type", []), dtype=np.int64) == 1
+    sets, stored = [], np.array(tree.get("categories", []), dtype=np.int64)
+    for node, begin, size in zip(
+        tree.get("categories_nodes", []),
+        tree.get("categories_segments", []),
+        tree.get("categories_sizes", []),
+        strict=True,
+    ):
+        # The codes that are stored go right; all others left.
+        known = frozenset(stored[begin : begin + size].tolist())
+        sets.append((int(node), frozenset[int](), True, known))
+    if categorical.size and int((categorical & ~leaf).sum()) != len(sets):
+        raise FileFormatError("XGBoost: expected the categories of each categorical split")
+    values = np.where(leaf, numbers, 0.0).astype(np.float32)
+    if weight is not None:
+        # DART takes the base off the sum of both, and weighs the rest.
+        start = np.float32(base)
+        values = ((start + values) - start) * np.float32(weight)
+    return Tree(
+        feature=np.where(leaf, -1, np.array(tree["split_indices"], dtype=np.int64)),
+        cut=np.where(leaf, np.inf, cut_below(numbers, strict=True)),
+        left=left,
+        right=np.array(tree["right_children"], dtype=np.int64),
+        missing_left=np.array(tree["default_left"], dtype=np.bool_),
+        values=np.where(leaf, values, 0.0).astype(np.float64),
+        threshold=numbers,
+        output=output,
+        sets=tuple(sets),
+    )
+
+
+def _base(document: dict[str, Any], k: int) -> Any:
+    """What the library starts its sums with: the margin of a model whose only tree adds 0."""
+    learner = dict(document["learner"], attributes={})
+    booster = learner["gradient_booster"]
+    inner = booster["gbtree"] if booster["name"] == "dart" else booster
+    model = inner["model"]
+    first = model["trees"][0]
+    nothing = dict(
+        model,
+        trees=[dict(first, split_conditions=[0.0] * len(first["split_conditions"]))],
+        tree_info=[0],
+        iteration_indptr=[0, 1],
+        gbtree_model_param=dict(model["gbtree_model_param"], num_trees="1", num_parallel_tree="1"),
+    )
+    nothing.pop("cats", None)
+    learner["gradient_booster"] = {"model": nothing, "name": "gbtree"}
+    learner["feature_names"], learner["feature_types"] = [], []
+    bare = xgboost.Booster()
+    bare.load_model(bytearray(json.dumps(dict(document, learner=learner)).encode()))
+    row = np.zeros((1, int(learner["learner_model_param"]["num_feature"])))
+    return bare.predict(xgboost.DMatrix(row), output_margin=True).reshape(k).astype(np.float64)
+
+
+def _labels(cats: dict[str, Any], width: int) -> tuple[tuple[Any, ...] | None, ...]:
+    """The categories of each column in the order of their codes, where the model holds them."""
+    labels: list[tuple[Any, ...] | None] = []
+    for part in cats.get("enc", []):
+        if "offsets" in part:
+            text = bytes(value & 255 for value in part["values"])
+            ends = part["offsets"]
+            try:
+                words = [text[a:b].decode() for a, b in pairwise(ends)]
+            except UnicodeDecodeError as error:
+                raise UnsupportedModelError(
+                    "XGBoost: expected the names of categories in ASCII, got others, which it cuts short"
+                ) from error
+            labels.append(tuple(words) or None)
+        else:
+            labels.append(tuple(part["values"]) or None)
+    return tuple(labels) if any(labels) and len(labels) == width else ()
+
+
+def _sigmoid(margin: float) -> float:
+    """XGBoost's own, in float32."""
+    one = np.float32(1.0)
+    return float(one / (np.float32(np.exp(np.float64(-np.float32(margin)))) + one))

@@ -1,0 +1,272 @@
+"""A verb as a function of batches: a batch in, its rows' answers out, and nothing else.
+
+Whoever moves batches (joblib, Dask, Spark, Ray, a loop over a file) calls the same value. It reads no files and keeps
+nothing between calls but what it prepared of its own arguments, once in each process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import uuid
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+from pandas.api import types
+
+from holdfast.errors import InvalidInputError, MissingExtraError
+from holdfast.generators import explain
+from holdfast.generators._recourse import added_column
+from holdfast.importers import load_model
+from holdfast.verify import certified_radius, certify, prepare
+
+Columns = dict[Hashable, Any]
+Answer = Callable[[pd.DataFrame], pd.DataFrame]
+
+# What was prepared in this process, by the token of the function that it was prepared for; the oldest go first.
+_PREPARED: dict[str, Answer] = {}
+_MOST = 8
+_LOCK = threading.Lock()
+
+
+def over_batches(
+    verb: str, model: object, like: Any, *, keep: Sequence[Hashable] = (), **options: Any
+) -> BatchFunction:
+    """A verb as a function of batches, for tables larger than memory and for more machines than one.
+
+    Parameters
+    ----------
+    verb
+        "certify", "certified_radius" or "explain".
+    model
+        Anything that the verb takes.
+    like
+        What batches look like: a DataFrame, of which only columns and types count, or an Arrow schema. Columns that it
+        does not have are ignored; a batch without one of its columns, or with another kind of value in it, is refused.
+    keep
+        Columns that the verb does not read: they come back as they are, before its answer, so that rows can be told
+        apart where there is no index.
+    options
+        The other arguments of the verb, such as ``target=1, changes=hf.PlausibleChanges(0.02)``. For "certify",
+        `factuals` is what the names of columns begin with that hold each row's factual: with "was_", ``was_income``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from holdfast import Network, PlausibleChanges
+    >>> net, table = Network([[[-1.0, 1.0]]], [[0.0]]), pd.DataFrame({"id": ["a", "b"], "x": 0.7, "y": [0.7, 0.9]})
+    >>> answer = over_batches("certify", net, table, keep=["id"], target=1, changes=PlausibleChanges(0.05))
+    >>> answer(table)[["id", "verdict"]]
+      id     verdict
+    0  a  NOT_ROBUST
+    1  b      ROBUST
+    """
+    if verb not in _VERBS:
+        raise InvalidInputError(f"verb: expected one of {', '.join(_VERBS)}, got {verb!r}")
+    example = _example(like)
+    missing = [name for name in keep if name not in example.columns]
+    if missing:
+        raise InvalidInputError(
+            f"keep: expected columns of the table, got {missing[0]!r}; it has {list(example.columns)}"
+        )
+    try:
+        inspect.signature(_VERBS[verb].function).bind(model, X=None, **options)
+    except TypeError as error:
+        raise InvalidInputError(f"options: expected those of {verb}, got: {error}") from error
+    function = BatchFunction(verb, model, example, tuple(keep), options)
+    _ = function.meta  # which refuses what cannot be declared
+    return function
+
+
+@dataclass(frozen=True, eq=False)
+class BatchFunction:
+    """What `over_batches` made: a DataFrame, an Arrow record batch or an Arrow table goes in, and the same comes out.
+
+    It pickles with its arguments alone; each process prepares what they ask for on the first call.
+    """
+
+    verb: str
+    model: Any
+    like: pd.DataFrame
+    keep: tuple[Hashable, ...]
+    options: Mapping[str, Any]
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @cached_property
+    def meta(self) -> pd.DataFrame:
+        """The columns and types of every answer, as a DataFrame without rows: what Dask asks for."""
+        asked = self.like.drop(columns=list(self.keep))
+        answer = _VERBS[self.verb].columns(asked, self.options)
+        twice = [name for name in self.keep if name in answer]
+        if twice:
+            raise InvalidInputError(
+                f"keep: expected names that the answer does not have, got {twice[0]!r}; it has {list(answer)}"
+            )
+        kept = {name: self.like[name].dtype for name in self.keep}
+        types = {name: pd.Series(dtype=dtype) for name, dtype in (kept | answer).items()}
+        return pd.DataFrame(types, index=self.like.index)
+
+    @cached_property
+    def schema(self) -> Any:
+        """The same as an Arrow schema: what Spark and a Parquet file ask for."""
+        try:
+            import pyarrow  # type: ignore[import-untyped]
+        except ImportError:
+            raise MissingExtraError("pyarrow", "parquet", "an Arrow schema") from None
+        return pyarrow.Schema.from_pandas(self.meta, preserve_index=False).remove_metadata()
+
+    def __call__(self, batch: Any) -> Any:
+        """The answers to a batch, row by row, as what the batch is itself."""
+        frame = batch if isinstance(batch, pd.DataFrame) else batch.to_pandas()
+        frame = _checked(frame, self.like)
+        result = self._answered(frame) if len(frame) else self.meta.iloc[:0]
+        if isinstance(batch, pd.DataFrame):
+            return result
+        return type(batch).from_pandas(result, schema=self.schema, preserve_index=False)
+
+    def _answered(self, frame: pd.DataFrame) -> pd.DataFrame:
+        asked = frame.drop(columns=list(self.keep))
+        answer = self._prepared()(asked)
+        for place, name in enumerate(self.keep):
+            answer.insert(place, name, frame[name].array)
+        return answer[list(self.meta.columns)].astype(self.meta.dtypes.to_dict())
+
+    def _prepared(self) -> Answer:
+        with _LOCK:
+            if self.token not in _PREPARED:
+                _PREPARED[self.token] = _VERBS[self.verb].prepared(self.model, dict(self.options))
+                while len(_PREPARED) > _MOST:
+                    del _PREPARED[next(iter(_PREPARED))]
+            return _PREPARED[self.token]
+
+
+# ---------------------------------------------------------------- what comes in
+
+
+def _example(like: Any) -> pd.DataFrame:
+    """A table without rows that has the columns and types."""
+    like = getattr(like, "schema", like)
+    if hasattr(like, "empty_table"):
+        like = like.empty_table().to_pandas()
+    if not isinstance(like, pd.DataFrame):
+        raise InvalidInputError(f"like: expected a DataFrame or an Arrow schema, got {like!r:.80}")
+    return like.iloc[:0]
+
+
+def _checked(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
+    """The batch's columns that are asked for, in their order and types; whole numbers may stand for fractions."""
+    missing = [name for name in like.columns if name not in frame.columns]
+    if missing:
+        raise InvalidInputError(
+            f"batch: expected the column {missing[0]!r}, got {list(frame.columns)}"
+        )
+    frame = frame[list(like.columns)]
+    changed = {}
+    for name in like.columns[frame.dtypes.to_numpy() != like.dtypes.to_numpy()]:
+        came, expected = _kind(frame[name].dtype), _kind(like[name].dtype)
+        if frame[name].isna().all() or (came, expected) == ("whole numbers", "numbers"):
+            came = expected
+        if came != expected:
+            raise InvalidInputError(
+                f"batch: expected {expected} in the column {name!r}, as in the table that was declared, got {came}: "
+                f"{frame[name].iloc[0]!r:.40}"
+            )
+        changed[name] = like[name].dtype
+    return frame.astype(changed) if changed else frame
+
+
+def _kind(dtype: Any) -> str:
+    if types.is_bool_dtype(dtype):
+        return "yes or no"
+    if types.is_integer_dtype(dtype):
+        return "whole numbers"
+    return "numbers" if types.is_float_dtype(dtype) else "labels"
+
+
+# ---------------------------------------------------------------- the verbs
+
+
+@dataclass(frozen=True)
+class _Verb:
+    """The function, its answer's columns for a table like this, and what a process prepares for it."""
+
+    function: Callable[..., Any]
+    columns: Callable[[pd.DataFrame, Mapping[str, Any]], Columns]
+    prepared: Callable[[Any, dict[str, Any]], Answer]
+
+
+def _certify_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
+    columns: Columns = {
+        "verdict": "str",
+        "robust": bool,
+        "margin_lower": float,
+        "margin_upper": float,
+        "decided_by": "str",
+    }
+    return columns if options.get("factuals") is None else columns | {"sound": bool}
+
+
+def _certify(model: Any, options: dict[str, Any]) -> Answer:
+    reading = {
+        name: options.pop(name) for name in ("space", "device", "threshold") if name in options
+    }
+    ready, target = prepare(model, options.pop("changes"), **reading), options.pop("target")
+    before = options.pop("factuals", None)
+    options["progress"] = False
+
+    def answer(frame: pd.DataFrame) -> pd.DataFrame:
+        if before is None:
+            return ready.certify(frame, target, **options).to_frame()
+        own = [name for name in frame.columns if not str(name).startswith(before)]
+        factuals = frame[[f"{before}{name}" for name in own]].set_axis(own, axis=1)
+        return ready.certify(frame[own], target, factuals=factuals, **options).to_frame()
+
+    return answer
+
+
+def _radius(model: Any, options: dict[str, Any]) -> Answer:
+    loaded = load_model(model, options.pop("threshold", None))
+    options["progress"] = False
+    return lambda frame: certified_radius(loaded, frame, **options).to_frame()
+
+
+def _explain_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
+    # Who has no answer has nothing in these columns.
+    may_lack = {"whole numbers": "Int64", "yes or no": "boolean"}
+    columns: Columns = {
+        name: may_lack.get(_kind(dtype), dtype) for name, dtype in like.dtypes.items()
+    }
+    added = {
+        "found": bool,
+        "verdict": "str",
+        "cost_l1": float,
+        "optimality_gap": float,
+        "lower_bound": float,
+        "reason": "str",
+    }
+    columns |= {added_column(name, like.columns): dtype for name, dtype in added.items()}
+    return columns | {"advice": "str"}
+
+
+def _explain(model: Any, options: dict[str, Any]) -> Answer:
+    loaded = load_model(model, options.pop("threshold", None))
+    options["progress"] = False
+
+    def answer(frame: pd.DataFrame) -> pd.DataFrame:
+        result = explain(loaded, frame, **options)
+        advice = [result.describe(i) if found else "" for i, found in enumerate(result.found)]
+        return result.to_frame().assign(advice=advice)
+
+    return answer
+
+
+_VERBS = {
+    "certify": _Verb(certify, _certify_columns, _certify),
+    "certified_radius": _Verb(
+        certified_radius, lambda *_: {"radius_lower": float, "radius_upper": float}, _radius
+    ),
+    "explain": _Verb(explain, _explain_columns, _explain),
+}
