@@ -36,6 +36,8 @@ class Pieces:
         Whether a missing value is in the box, (n, columns).
     among
         For each listed column the codes in the box, (n, codes).
+    exact
+        Whether all worths are what they are, and none only a bound.
     """
 
     tree: Ints
@@ -44,6 +46,7 @@ class Pieces:
     high: Ints
     gap: Mask
     among: dict[int, Mask]
+    exact: bool
 
 
 @dataclass
@@ -62,11 +65,9 @@ class _Front:
         return _Front(self.node[rows], self.low[rows], self.high[rows], self.gap[rows], among)
 
 
-def pieces_of(
-    forest: Forest, worth: Floats, asked: Questions, n_columns: int, forked: bool
-) -> Pieces:
+def pieces_of(forest: Forest, worth: Floats, asked: Questions, n_columns: int) -> Pieces:
     """The boxes of all trees; `worth` is what each leaf adds to each rival's margin at worst, (nodes, rivals)."""
-    both = _both_ways(forest, asked) if forked else np.zeros(forest.feature.size, dtype=np.bool_)
+    both = _both_ways(forest, asked)
     open_trees = np.unique(forest.tree_of[both & (forest.tree_of >= 0)])
     ends = np.zeros(n_columns, dtype=np.intp)
     for column, numbers in asked.ends.items():
@@ -82,8 +83,11 @@ def pieces_of(
     closed = np.flatnonzero(~np.isin(np.arange(forest.n_trees), open_trees))
     done = _walk(forest, asked, start.take(closed))
     found = [(done, worth[done.node])]
+    exact = True
     for tree in open_trees.tolist():
-        found += _Forked(forest, asked, worth, int(forest.roots[tree])).boxes(start.take([tree]))
+        forked = _Forked(forest, asked, worth, int(forest.roots[tree]))
+        found += forked.boxes(start.take([tree]))
+        exact &= forked.exact
     tree = np.concatenate([forest.tree_of[front.node] for front, _ in found])
     order = np.argsort(tree, kind="stable")
     join = np.concatenate
@@ -94,6 +98,7 @@ def pieces_of(
         join([front.high for front, _ in found])[order],
         join([front.gap for front, _ in found])[order],
         {i: join([front.among[i] for front, _ in found])[order] for i in asked.scored},
+        exact,
     )
 
 
@@ -162,7 +167,7 @@ class _Forked:
     """A tree with questions that send some values both ways."""
 
     def __init__(self, forest: Forest, asked: Questions, worth: Floats, root: int) -> None:
-        self.forest, self.asked, self.root = forest, asked, root
+        self.forest, self.asked, self.root, self.exact = forest, asked, root, True
         order = [root]
         for node in order:
             order += [] if forest.feature[node] < 0 else self._below(node)
@@ -192,6 +197,7 @@ class _Forked:
                 node for node in nodes if not self._leaf(node) and (self.least[node] < worst).any()
             ]
             if not nodes or len(done) + len(todo) >= self.most:
+                self.exact &= not nodes
                 value = np.min([worst, *(self.best[node] for node in nodes)], axis=0)
                 box.node[:] = self.root
                 done.append((box, value[None, :]))

@@ -23,12 +23,15 @@ class Rival:
     ----------
     leaves, tree, worth
         The leaves of the trees that matter, in rising order of their worth: where two write, the better one stays.
+    offset, slack
+        What the sum begins with, and how much of that is for rounding.
     """
 
     leaves: Cells
     tree: Cells
     worth: Floats
     offset: float
+    slack: float
     dropped: int = 0
 
     @cached_property
@@ -178,6 +181,11 @@ class Problem:
         """The bound of each rival at one choice."""
         there = self.inside(cells).all(axis=1)
         return np.array([rival.bound(there[rival.leaves]) for rival in self.rivals])
+
+    def clear(self, cells: Cells) -> bool:
+        """Whether a choice is enough by more than rounding."""
+        spare = np.array([2.0 * rival.slack for rival in self.rivals])
+        return bool((self.margins(cells) > spare).all())
 
     def profile(self, cells: Cells) -> tuple[Floats, float]:
         """The least bound after a change of any one column to any of its cells, (all cells,), and as it is.

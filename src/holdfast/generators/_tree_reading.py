@@ -9,6 +9,7 @@ A question whose threshold may move sends some values both ways.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,8 @@ Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 # Where a number has no end, it is looked at up to here.
 _FAR = 1e300
+# Numbers between which an end lies are halved so often before the trees are asked again.
+_HALVINGS = 4
 
 
 @dataclass
@@ -75,6 +78,15 @@ class TreeReader:
                     f"column {space.names[column]!r}: expected labels in the space, as the trees take it for "
                     "categories, got numbers; RNCE and NNCE take it"
                 )
+
+    def covers(self, person: Rows) -> bool:
+        """Whether what was found for one person holds for another: numbers beyond all ranges were not looked at."""
+        if self.ensemble.decode is not None and self.ensemble.score.before is None:
+            return True
+        return all(
+            np.isnan(own) or self._range(i)[0] <= own <= self._range(i)[1]
+            for i, own in enumerate(person.numbers[0].tolist())
+        )
 
     def _owners(self) -> Ints:
         """The column of the space that each column of the trees is made of."""
@@ -169,7 +181,9 @@ class TreeReader:
         nodes = np.flatnonzero(np.isin(self.column, ordered))
         if not nodes.size:
             return
-        both = [self._last_numbers(nodes, cuts[nodes]) for cuts in (low, high)]
+        both = [self._last_numbers(nodes, low[nodes])] * 2
+        if high is not low:
+            both[1] = self._last_numbers(nodes, high[nodes])
         for i in ordered:
             mine = self.column[nodes] == i
             ends = np.unique(np.concatenate([both[0][mine], both[1][mine]]))
@@ -187,18 +201,32 @@ class TreeReader:
             cuts = np.where((cuts >= 0.0) & (cuts < zero), zero, cuts)
             below = np.nextafter(-zero, -np.inf)
             return np.where((cuts < 0.0) & (cuts >= -zero) & (zero > 0.0), below, cuts)
+        # Many nodes ask the same.
+        same = np.column_stack([self.forest.feature[nodes].astype(np.float64), cuts])
+        first, back = np.unique(same, axis=0, return_index=True, return_inverse=True)[1:]
+        return self._bisected(nodes[first], cuts[first])[back.ravel()]
+
+    def _bisected(self, nodes: Ints, cuts: Floats) -> Floats:
         columns = self.column[nodes]
         ranges = np.array([self._range(i) for i in range(len(self.space.features))])
         least, most = _key(ranges[columns, 0]), _key(ranges[columns, 1])
         below, above = least - 1, most.copy()
         order = [np.flatnonzero(columns == i) for i in np.unique(columns)]
         while (below < above).any():
-            middle = below + (above - below + 1) // 2
-            asked = np.maximum(middle, least)
-            fits = self._read_each(nodes, columns, order, _number(asked)) <= cuts
+            # Several numbers at once, since a table takes hardly longer than a row.
+            ends = [below, above]
+            for _ in range(_HALVINGS):
+                middles = [_middle(*pair) for pair in itertools.pairwise(ends)]
+                ends = [ends[0], *itertools.chain(*zip(middles, ends[1:], strict=True))]
+            asked = np.array(ends[1:])
+            fits = self._read_each(nodes, columns, order, _number(np.maximum(asked, least))) <= cuts
             # What lies before the first number is only a name for "none".
-            fits |= middle < least
-            below, above = np.where(fits, middle, below), np.where(fits, above, middle - 1)
+            fits |= asked < least
+            place = fits.sum(axis=0)
+            every = np.array(ends)
+            rows = np.arange(nodes.size)
+            below = every[place, rows]
+            above = np.where(place < len(asked), every[np.minimum(place + 1, len(asked)), rows] - 1, below)
         numbers = _number(np.maximum(below, least))
         return np.where(below < least, -np.inf, np.where(below >= most, np.inf, numbers))
 
@@ -208,17 +236,16 @@ class TreeReader:
         ends += [] if np.isnan(own) else [float(own)]
         return min(ends), max(ends)
 
-    def _read_each(
-        self, nodes: Ints, columns: Ints, order: list[Ints], numbers: Floats
-    ) -> Floats:
-        """What each node reads of its column, where that has this number: as many columns at once as there are."""
-        rows = np.repeat(self.base[None, :], max(part.size for part in order), axis=0)
+    def _read_each(self, nodes: Ints, columns: Ints, order: list[Ints], numbers: Floats) -> Floats:
+        """What each node reads of its column with several numbers in turn, (turns, nodes); all columns at once."""
+        turns, longest = numbers.shape[0], max(part.size for part in order)
+        rows = np.repeat(self.base[None, :], turns * longest, axis=0)
         for part in order:
-            rows[: part.size, columns[part[0]]] = numbers[part]
-        read = self.read(rows)
-        result = np.empty(nodes.size)
+            rows.reshape(turns, longest, -1)[:, : part.size, columns[part[0]]] = numbers[:, part]
+        read = self.read(rows).reshape(turns, longest, -1)
+        result = np.empty((turns, nodes.size))
         for part in order:
-            result[part] = read[np.arange(part.size), self.forest.feature[nodes[part]]]
+            result[:, part] = read[:, np.arange(part.size), self.forest.feature[nodes[part]]]
         return result
 
     def _ask_missing(self, asked: Questions, low: Floats, high: Floats) -> None:
@@ -233,6 +260,11 @@ class TreeReader:
         place[may] = np.arange(len(may))
         x = rows[place[self.column[nodes]], self.forest.feature[nodes]]
         asked.gap_left[nodes], asked.gap_right[nodes] = self.sides(nodes, x, low, high)
+
+
+def _middle(low: Any, high: Any) -> Any:
+    """Halfway between whole numbers, rounded up, without an overflow."""
+    return (low | high) - ((low ^ high) >> 1)
 
 
 def _key(numbers: Floats) -> Any:

@@ -22,8 +22,8 @@ from holdfast._classifier import Floats
 from holdfast._deadline import Deadline
 from holdfast.generators._tree_problem import Cells, Problem, Rival
 
-# Whether a choice is accepted, and whether that is known for certain.
-Offer = Callable[[Cells], tuple[bool, bool]]
+# What the cheapest accepted row of a choice costs, infinite if none is, and whether there is none cheaper in it.
+Offer = Callable[[Cells], tuple[float, bool]]
 # A gap below this, relatively, is none.
 _PROVEN = 1e-9
 # Radii are tried one after the other, each so much larger: a small ball is soon searched.
@@ -69,7 +69,7 @@ class Search:
         self.best: Cells | None = None
         # Nothing at this cost or above is of interest; of what stays open the least cost; what is proven.
         self.cost, self.open, self.bound = ceiling, np.inf, 0.0
-        self.known: dict[bytes, tuple[bool, bool]] = {}
+        self.known: dict[bytes, tuple[float, bool]] = {}
 
     def run(self, *, any_will_do: bool = False) -> tuple[Cells | None, float]:
         """The best choice below the ceiling, None if there is none, and a proven lower bound on all choices."""
@@ -91,15 +91,15 @@ class Search:
 
     # ------------------------------------------------------------------ answers
 
-    def _offered(self, cells: Cells) -> tuple[bool, bool]:
-        """Whether a choice is accepted, and whether that is known; the cheapest of the accepted is kept."""
+    def _offered(self, cells: Cells) -> bool:
+        """Keep the choice if it is accepted and the cheapest so far; whether all is known about it."""
         key = cells.tobytes()
         if key not in self.known:
             self.known[key] = self.offer(cells)
-        cost = self.problem.cost(cells)
-        if self.known[key][0] and cost < self.cost:
+        cost, settled = self.known[key]
+        if cost < self.cost:
             self.best, self.cost = cells.copy(), cost
-        return self.known[key]
+        return settled
 
     def _first_answers(self) -> Iterator[bool]:
         """Change the column with the best gain for its cost until it is enough; then again without one of those."""
@@ -151,7 +151,10 @@ class Search:
             more = problem.flat - problem.price(cells)[problem.column]
             good = np.flatnonzero((least > 0.0) & (more < -_TINY))
             if not good.size:
-                return self._offered(cells)[0]
+                before = self.cost
+                if problem.cost(cells) < before:
+                    self._offered(cells)
+                return self.cost < before
             place = good[more[good].argmin()]
             cells[problem.column[place]] = problem.cell[place]
 
@@ -186,11 +189,10 @@ class Search:
         corner = np.clip(problem.home, box.low, box.high)
         single = bool((box.low == box.high).all())
         if single or (problem.margins(corner) > 0.0).all():
-            accepted, sure = self._offered(corner)
-            if accepted:
-                return []
-            if single:
-                self.open = self.open if sure else min(self.open, box.bound)
+            settled = self._offered(corner)
+            if single and not settled:
+                self.open = min(self.open, box.bound)
+            if single or self.cost <= box.bound * (1.0 + _PROVEN):
                 return []
         if self._priced_out(box, limit):
             return []
@@ -343,6 +345,8 @@ class Search:
         problem = self.problem
         home = np.clip(problem.home, box.low, box.high)
         room = limit - problem.cost(home)
+        if not 0.0 < room < np.inf:
+            return room <= 0.0
         extra = problem.leaf_prices(box.alive, box.low, box.high) - problem.price(home)
         used = np.flatnonzero(extra.any(axis=0))
         place = np.full(problem.tree.size, -1, dtype=np.intp)

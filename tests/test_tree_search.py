@@ -1,0 +1,158 @@
+"""`Closest` and `MCE` for trees against whole grids: every admissible row of small tables, scored by the library."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+
+import holdfast as hf
+
+ROWS = 160
+
+
+def table(seed: int, *, gaps: bool = False) -> pd.DataFrame:
+    """Three numbers and a label; some values missing."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "months": rng.integers(0, 9, ROWS),
+            "share": rng.integers(0, 21, ROWS) / 20.0,
+            "debt": rng.normal(size=ROWS).round(1),
+            "job": rng.choice(["none", "part", "full", "own"], ROWS),
+        }
+    )
+    if gaps:
+        frame.loc[rng.random(ROWS) < 0.2, "share"] = np.nan
+    return frame
+
+
+def classes(frame: pd.DataFrame, seed: int, k: int) -> Any:
+    rng = np.random.default_rng(seed + 1000)
+    score = (
+        frame["months"] / 4.0
+        + 2.0 * frame["share"].fillna(0.3)
+        - frame["debt"]
+        + frame["job"].map({"none": -1.0, "part": 0.0, "full": 0.7, "own": 0.4})
+        + rng.normal(scale=0.5, size=len(frame))
+    )
+    return np.asarray(pd.qcut(score, k, labels=False))
+
+
+def fitted(kind: str, frame: pd.DataFrame, y: Any, seed: int) -> Any:
+    """A small ensemble of one library, behind a one-hot encoder where it needs numbers."""
+    hot = make_column_transformer(
+        (OneHotEncoder(), ["job"]), (MinMaxScaler(), ["debt"]), remainder="passthrough"
+    )
+    category = frame.assign(job=frame["job"].astype("category"))
+    if kind == "xgboost":
+        model = xgboost.XGBClassifier(n_estimators=6, max_depth=3, learning_rate=0.5, enable_categorical=True)
+        return model.fit(category, y), category
+    if kind == "lightgbm":
+        model = lightgbm.LGBMClassifier(
+            n_estimators=6, num_leaves=6, learning_rate=0.5, min_child_samples=5, verbose=-1, min_data_per_group=5,
+            cat_smooth=1.0,
+        )  # fmt: skip
+        return model.fit(category, y), category
+    if kind == "histogram":
+        model = HistGradientBoostingClassifier(
+            max_iter=5, max_leaf_nodes=6, categorical_features="from_dtype", min_samples_leaf=5
+        )
+        return model.fit(category, y), category
+    if kind == "boosted":
+        model = GradientBoostingClassifier(n_estimators=5, max_depth=3, learning_rate=0.5, random_state=seed)
+    elif kind == "forest":
+        model = RandomForestClassifier(n_estimators=5, max_depth=4, random_state=seed)
+    else:
+        model = ExtraTreesClassifier(n_estimators=5, max_depth=4, random_state=seed)
+    return make_pipeline(hot, model).fit(frame, y), frame
+
+
+def space_of(frame: pd.DataFrame, seed: int, **more: Any) -> hf.FeatureSpace:
+    """Columns on grids, now and then one that cannot move, or only one way."""
+    rng = np.random.default_rng(seed + 7)
+    way = ["immutable", "increasing", "decreasing", "free"][int(rng.integers(4))]
+    limits: dict[str, Any] = {} if way == "free" else {way: ["months"]}
+    limits["costs"] = {"share": float(rng.choice([0.5, 1.0, 3.0]))}
+    return hf.FeatureSpace.from_frame(frame, steps={"share": 0.25, "debt": 0.5}, **limits, **more)
+
+
+def every_row(space: hf.FeatureSpace, person: pd.DataFrame) -> pd.DataFrame:
+    """All rows that this person could be told to become."""
+    own, columns = space.numbers(person)[0], []
+    for feature, mine in zip(space.features, own.tolist(), strict=True):
+        if feature.labelled:
+            values = [float(code) for code in range(feature.n_codes)]
+        else:
+            grid = feature.grid
+            values = grid.value(np.arange(grid.first, grid.last + 1.0)).tolist()
+        columns.append(sorted({*values}) + ([mine] if np.isnan(mine) or mine not in values else []))
+    numbers = np.array([*itertools.product(*columns)])
+    rows = space.restore(numbers)
+    fine = space.satisfied(rows, person)
+    return rows[fine].reset_index(drop=True)
+
+
+def cheapest(
+    model: Any, space: hf.FeatureSpace, person: pd.DataFrame, target: int, accepted: Any = None
+) -> float:
+    """The cost of the cheapest accepted row of all; inf where none is."""
+    rows = every_row(space, person)
+    rows = rows.astype({name: person[name].dtype for name in person.columns if name == "job"})
+    fine = np.asarray(model.predict(rows)) == target if accepted is None else accepted(rows)
+    costs = space.cost_l1(rows, person)
+    return float(costs[fine].min(initial=np.inf))
+
+
+def check(result: Any, least: float) -> None:
+    """The answer is the cheapest; or it is proven that there is none."""
+    if np.isinf(least):
+        assert not result.found[0]
+        assert result.reason[0].kind.proven, result.reason[0]
+        return
+    assert result.found[0], result.reason[0]
+    assert result.cost_l1[0] == pytest.approx(least, abs=1e-12)
+    assert result.optimality_gap[0] == 0.0
+    assert result.lower_bound[0] <= least * (1.0 + 1e-9)
+
+
+KINDS = ["xgboost", "lightgbm", "histogram", "boosted", "forest", "extra"]
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_cheapest_row_of_a_whole_grid(kind: str, k: int) -> None:
+    for seed in range(2):
+        gaps = kind in ("xgboost", "lightgbm", "histogram") and seed == 1
+        frame = table(seed, gaps=gaps)
+        y = classes(frame, seed, k)
+        model, read = fitted(kind, frame, y, seed)
+        space = space_of(read, seed, **({"missing": ["share"]} if gaps else {}))
+        people = read[model.predict(read) == 0].head(4)
+        result = hf.explain(model, people, target=k - 1, generator=hf.MCE(), space=space)
+        for i in range(len(people)):
+            least = cheapest(model, space, people.iloc[[i]], k - 1)
+            check(_row(result, i), least)
+
+
+def _row(result: Any, i: int) -> Any:
+    class One:
+        found, reason, cost_l1 = result.found[[i]], result.reason[[i]], result.cost_l1[[i]]
+        optimality_gap, lower_bound = result.optimality_gap[[i]], result.lower_bound[[i]]
+
+    return One
