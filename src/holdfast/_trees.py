@@ -36,6 +36,8 @@ class Votes:
         Margins of two classes above 0 by no more than this are 0: the library's own probability of them is one half.
     off
         What a threshold takes off the logits; for shares the threshold itself is `bar`.
+    odds
+        Whether the logits are log-odds of probabilities.
     """
 
     forest: Forest
@@ -47,6 +49,7 @@ class Votes:
     off: tuple[float, ...] = ()
     bar: float | None = None
     first: bool = False
+    odds: bool = True
 
     def matrix(self, table: Any) -> Floats:
         """What the trees read of a table: a number, a code, or NaN in every place."""

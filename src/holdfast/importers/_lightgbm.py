@@ -15,6 +15,7 @@ from holdfast._trees import Votes
 from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
 from holdfast.importers._model import Model
 from holdfast.importers._tree_parts import (
+    Origin,
     Tree,
     double_sigmoid,
     ensemble,
@@ -40,7 +41,7 @@ def read_file(path: Path) -> Any:
 def import_model(model: Any) -> Model:
     """The trees of a booster or of a classifier."""
     if isinstance(model, lightgbm.Booster):
-        return _model(model, None, None)
+        return _model(model, None)
     if not isinstance(model, lightgbm.LGBMClassifier):
         raise UnsupportedModelError(
             f"{type(model).__name__} is not supported: expected an LGBMClassifier or a Booster"
@@ -51,10 +52,10 @@ def import_model(model: Any) -> Model:
         raise InvalidInputError(
             f"expected a fitted {type(model).__name__}, got one that is not fitted"
         ) from error
-    return _model(booster, model.classes_.tolist(), model)
+    return _model(booster, model.classes_.tolist())
 
 
-def _model(booster: Any, labels: Any, classifier: Any) -> Model:
+def _model(booster: Any, labels: Any) -> Model:
     text = booster.model_to_string()
     head, *blocks = text.partition("end of trees")[0].split("\nTree=")
     facts = _facts(head)
@@ -94,25 +95,17 @@ def _model(booster: Any, labels: Any, classifier: Any) -> Model:
     votes = Votes(
         forest,
         names,
-        _labels(booster, infos, classifier, names),
+        _labels(booster, infos),
+        odds=steep == 1.0,
         band=half_band(lambda m: double_sigmoid(steep * m), float)
         if objective == "binary"
         else 0.0,
     )
     return Model(
-        ensemble(votes, labels, raw=names is not None, origin=Origin(text)),
+        ensemble(votes, labels, raw=names is not None, origin=Origin("lightgbm", text)),
         feature_names=names,
         odds=steep == 1.0,
     )
-
-
-class Origin:
-    """The model as LightGBM writes it."""
-
-    library = "lightgbm"
-
-    def __init__(self, text: str) -> None:
-        self.text = text
 
 
 def _facts(block: str) -> dict[str, str]:
@@ -177,7 +170,7 @@ def _tree(facts: dict[str, str], output: int, kinds: list[str | None]) -> Tree:
     )
 
 
-def _labels(booster: Any, infos: list[str], classifier: Any, names: Any) -> tuple[Any, ...]:
+def _labels(booster: Any, infos: list[str]) -> tuple[Any, ...]:
     """The categories of each column in the order of their codes: LightGBM codes the categorical columns of a frame."""
     kept = getattr(booster, "pandas_categorical", None)
     if not kept:

@@ -30,6 +30,14 @@ class Tree:
     sets: tuple[tuple[int, frozenset[int], bool, frozenset[int] | None], ...] = ()
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The library that a model comes from, and the model as that library writes it."""
+
+    library: str
+    content: Any
+
+
 def forest_of(trees: Sequence[Tree], base: Any, width: int, **options: Any) -> Forest:
     """The trees in flat arrays."""
     sizes = [tree.feature.size for tree in trees]

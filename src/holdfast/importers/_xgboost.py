@@ -17,7 +17,7 @@ from holdfast._forest import cut_below
 from holdfast._trees import Votes
 from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
 from holdfast.importers._model import Model
-from holdfast.importers._tree_parts import Tree, ensemble, forest_of, half_band
+from holdfast.importers._tree_parts import Origin, Tree, ensemble, forest_of, half_band
 
 _OBJECTIVES = (
     "binary:logistic",
@@ -114,26 +114,18 @@ def _model(
         names,
         _labels(cats, width),
         band=half_band(_sigmoid, np.float32) if objective == "binary:logistic" else 0.0,
+        odds=objective != "binary:hinge",
     )
     return Model(
         ensemble(
             votes,
             labels,
             raw=names is not None,
-            origin=Origin(document),
+            origin=Origin("xgboost", document),
         ),
         feature_names=names,
         odds=objective != "binary:hinge",
     )
-
-
-class Origin:
-    """The model as XGBoost writes it."""
-
-    library = "xgboost"
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self.document = document
 
 
 def _gbtree(booster: dict[str, Any]) -> tuple[dict[str, Any], list[float | None]]:
