@@ -61,7 +61,9 @@ def fitted(kind: str, frame: pd.DataFrame, y: Any, seed: int) -> Any:
     )
     category = frame.assign(job=frame["job"].astype("category"))
     if kind == "xgboost":
-        model = xgboost.XGBClassifier(n_estimators=6, max_depth=3, learning_rate=0.5, enable_categorical=True)
+        model = xgboost.XGBClassifier(
+            n_estimators=6, max_depth=3, learning_rate=0.5, enable_categorical=True
+        )
         return model.fit(category, y), category
     if kind == "lightgbm":
         model = lightgbm.LGBMClassifier(
@@ -75,7 +77,9 @@ def fitted(kind: str, frame: pd.DataFrame, y: Any, seed: int) -> Any:
         )
         return model.fit(category, y), category
     if kind == "boosted":
-        model = GradientBoostingClassifier(n_estimators=5, max_depth=3, learning_rate=0.5, random_state=seed)
+        model = GradientBoostingClassifier(
+            n_estimators=5, max_depth=3, learning_rate=0.5, random_state=seed
+        )
     elif kind == "forest":
         model = RandomForestClassifier(n_estimators=5, max_depth=4, random_state=seed)
     else:
@@ -156,3 +160,31 @@ def _row(result: Any, i: int) -> Any:
         optimality_gap, lower_bound = result.optimality_gap[[i]], result.lower_bound[[i]]
 
     return One
+
+
+def certified(model: Any, changes: hf.Changes, target: int, space: hf.FeatureSpace) -> Any:
+    """Which rows every ensemble in Δ accepts, as `certify` says; it says so of each of them."""
+
+    def accepted(rows: pd.DataFrame) -> Any:
+        points = space.encode(rows)
+        loaded = hf.load_model(model).in_space(space, rows)
+        verdicts = hf.certify(loaded, points, target=target, changes=changes).verdict
+        assert not any(verdict is hf.Verdict.UNKNOWN for verdict in verdicts)
+        return np.array([verdict is hf.Verdict.ROBUST for verdict in verdicts])
+
+    return accepted
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "forest"])
+def test_closest_under_a_shift(kind: str) -> None:
+    frame = table(5)
+    model, read = fitted(kind, frame, classes(frame, 5, 2), 5)
+    space, changes = space_of(read, 5), hf.PlausibleShift(0.4)
+    people = read[model.predict(read) == 0].head(3)
+    result = hf.explain(
+        model, people, target=1, generator=hf.Closest(), changes=changes, space=space
+    )
+    for i in range(len(people)):
+        accepted = certified(model, changes, 1, space)
+        check(_row(result, i), cheapest(model, space, people.iloc[[i]], 1, accepted))
+        assert not result.found[i] or result.robust[i]

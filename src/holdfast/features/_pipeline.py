@@ -218,7 +218,9 @@ def output_columns(
     Outputs follow their column's numbers in rising order, or belong to a column that is `listed` by its values; others
     are refused by name.
     """
-    _, sources = _read_sources(Pipeline([(str(i), one) for i, one in enumerate(transformers)]), frame)
+    _, sources = _read_sources(
+        Pipeline([(str(i), one) for i, one in enumerate(transformers)]), frame
+    )
     for source in sources:
         if source.edges and source.codes and str(source.column) not in listed:
             raise InvalidInputError(

@@ -17,7 +17,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows
 from holdfast.generators._cutting import CuttingPlanes
 from holdfast.generators._exact import Searcher
-from holdfast.generators._tree_judge import TreesToday
+from holdfast.generators._tree_judge import TreesToday, trees_under
 from holdfast.importers._model import as_network
 from holdfast.milp._acceptor import Acceptor
 from holdfast.milp._domain import Domain
@@ -154,6 +154,9 @@ def today(classifier: Classifier, target: int, demand: float) -> Searcher:
 def judge_of(decider: Decider, target: int) -> Searcher:
     """Who has to accept a point under any kind of change."""
     one = toward(decider, target)
+    trees = None if isinstance(one, Engine) else trees_under(one, target)
+    if trees is not None:
+        return trees
     network = as_network(one.classifier)
     return (
         EveryModel(network, target, one)

@@ -60,7 +60,10 @@ def forms_of(
     forest, (factors, constants) = ensemble.forest, _factors(ensemble, target, demand + shift)
     spread = np.zeros_like(forest.values) if radii is None else radii.reshape(len(radii), -1)
     if forest.vector:
-        worth = forest.values @ factors.T - np.broadcast_to(spread, forest.values.shape) @ np.abs(factors).T
+        worth = (
+            forest.values @ factors.T
+            - np.broadcast_to(spread, forest.values.shape) @ np.abs(factors).T
+        )
     else:
         mine = factors[:, forest.output[np.maximum(forest.tree_of, 0)]].T
         worth = forest.values * mine - spread * np.abs(mine)
@@ -96,9 +99,7 @@ def _factors(ensemble: TreeEnsemble, target: int, demand: float) -> tuple[Floats
     return factors, -needed
 
 
-def _shares(
-    rivals: Floats, target: int, needed: Floats, n_outputs: int
-) -> tuple[Floats, Floats]:
+def _shares(rivals: Floats, target: int, needed: Floats, n_outputs: int) -> tuple[Floats, Floats]:
     """share_target >= e^needed share_rival, both sides divided so that neither factor is above 1."""
     odds = np.exp(np.clip(needed, -700.0, 700.0))
     own, other = 1.0 / (1.0 + odds), odds / (1.0 + odds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast._classifier import Floats
 from holdfast._deadline import Deadline
 from holdfast._trees import TreeEnsemble
-from holdfast.errors import InvalidInputError
+from holdfast.changes import Changes, PlausibleShift
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows
 from holdfast.generators._exact import Searcher
@@ -23,7 +24,9 @@ from holdfast.generators._tree_problem import Cells, Problem
 from holdfast.generators._tree_reading import Questions, TreeReader
 from holdfast.generators._tree_search import Search
 from holdfast.milp._people import PointLimits
+from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._margins import least_margins
+from holdfast.verify._verdict import NOT_ROBUST, ROBUST
 
 Mask = NDArray[np.bool_]
 # A cost so near to what its cells cost, relatively, is theirs.
@@ -68,10 +71,6 @@ class TreeJudge(Searcher):
         any_will_do: bool = False,
     ) -> tuple[Floats | None, float]:
         """As `Searcher.search`."""
-        if limits.hull is not None:
-            raise InvalidInputError(
-                "plausible: expected None for Closest with trees, whose accepted rows fill no hull; RNCE keeps to rows"
-            )
         worst = self.worst(space, person)
         asking = _Asking(self, space, person, limits, deadline)
         bound = np.inf
@@ -79,9 +78,7 @@ class TreeJudge(Searcher):
             choices = PersonChoices(space, person, worst.asked, filled)
             if not all(options.number.size for options in choices.options):
                 continue
-            problem = choices.problem(
-                worst.asked, worst.pieces, worst.forms, limits.max_changed
-            )
+            problem = choices.problem(worst.asked, worst.pieces, worst.forms, limits.max_changed)
             asking.turn_to(choices, problem, trusted=worst.pieces.exact and not space.rules)
             bound = min(bound, asking.run(any_will_do) + choices.apart)
             if any_will_do and asking.point is not None:
@@ -183,6 +180,41 @@ class _Asking:
             return True
         read = self.space.numbers(decode(points))[0]
         return bool(((read == numbers) | (np.isnan(read) & np.isnan(numbers))).all())
+
+
+@dataclass
+class TreesUnder(TreeJudge):
+    """Every ensemble that some change allows: the decider has the last word."""
+
+    decider: Any = None
+
+    def judged(self, points: Floats, deadline: Deadline) -> tuple[Mask, Mask]:
+        """The decider's verdicts, where they are any."""
+        verdict = self.decider.settle(points, self.target, deadline=deadline, keep=False).verdict
+        return np.asarray(verdict == ROBUST), np.asarray(
+            (verdict == ROBUST) | (verdict == NOT_ROBUST)
+        )
+
+    def forms(self) -> LinearForms:
+        """The trees with their leaves, cuts and margins at their worst."""
+        changes = self.decider.changes
+        return _FORMS[type(changes)](self.ensemble, self.target, changes)
+
+
+def _shifted(ensemble: TreeEnsemble, target: int, changes: Any) -> LinearForms:
+    return forms_of(ensemble, target, shift=changes.size)
+
+
+_FORMS: dict[type[Changes], Callable[[TreeEnsemble, int, Any], LinearForms]] = {
+    PlausibleShift: _shifted
+}
+
+
+def trees_under(decider: ClosedForm, target: int) -> TreesUnder | None:
+    """Who has to accept a row where trees may change in a way that is known here; else None."""
+    if not isinstance(decider.classifier, TreeEnsemble) or type(decider.changes) not in _FORMS:
+        return None
+    return TreesUnder(decider.classifier, target, decider=decider)
 
 
 @dataclass

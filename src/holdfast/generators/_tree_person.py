@@ -262,9 +262,7 @@ def _numbers(feature: Feature, own: float, ends: Floats, ruled: bool) -> Options
         first, last = np.append(first[other], least), np.append(last[other], most)
         number, cell = np.append(number[other], own), np.append(cell[other], at)
     order = np.argsort(number, kind="stable")
-    return Options(
-        number[order], np.zeros(order.size), first[order], last[order], cell[order], 0
-    )
+    return Options(number[order], np.zeros(order.size), first[order], last[order], cell[order], 0)
 
 
 def _near(feature: Feature, wanted: float, first: Floats, last: Floats) -> Floats:

@@ -160,7 +160,10 @@ class TreeReader:
             n_codes = features[i].n_codes
             numbers = np.repeat(self.base[None, :], n_codes, axis=0)
             numbers[:, i] = features[i].starts if features[i].edges else np.arange(n_codes)
-            fine, rows = np.ones(n_codes, dtype=np.bool_), np.full((n_codes, self.forest.width), np.nan)
+            fine, rows = (
+                np.ones(n_codes, dtype=np.bool_),
+                np.full((n_codes, self.forest.width), np.nan),
+            )
             try:
                 rows[:] = self.read(numbers)
             except InvalidInputError:
@@ -226,7 +229,9 @@ class TreeReader:
             every = np.array(ends)
             rows = np.arange(nodes.size)
             below = every[place, rows]
-            above = np.where(place < len(asked), every[np.minimum(place + 1, len(asked)), rows] - 1, below)
+            above = np.where(
+                place < len(asked), every[np.minimum(place + 1, len(asked)), rows] - 1, below
+            )
         numbers = _number(np.maximum(below, least))
         return np.where(below < least, -np.inf, np.where(below >= most, np.inf, numbers))
 

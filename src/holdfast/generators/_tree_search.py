@@ -263,12 +263,16 @@ class Search:
             low, high = box.low.copy(), box.high.copy()
             room = limit - float(home.sum())
             for column in np.flatnonzero(low < high).tolist():
-                cells = slice(problem.start[column] + low[column], problem.start[column] + high[column] + 1)
+                cells = slice(
+                    problem.start[column] + low[column], problem.start[column] + high[column] + 1
+                )
                 fine = problem.flat[cells] - home[column] < room
                 # Whatever ends below a cell is not enough, so the answer lies beyond; likewise from above.
                 first = max(int((cut.below[cells] > 0.0).argmax()), int(fine.argmax()))
-                last = fine.size - 1 - max(
-                    int((cut.above[cells][::-1] > 0.0).argmax()), int(fine[::-1].argmax())
+                last = (
+                    fine.size
+                    - 1
+                    - max(int((cut.above[cells][::-1] > 0.0).argmax()), int(fine[::-1].argmax()))
                 )
                 low[column], high[column] = box.low[column] + first, box.low[column] + last
             if (low > high).any():
