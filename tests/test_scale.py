@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,6 +12,9 @@ from sklearn.neural_network import MLPClassifier
 import holdfast as hf
 from holdfast.datasets import make_loans
 from holdfast.errors import InvalidInputError
+from holdfast.promises import _audit
+from holdfast.verify import _engine
+from random_networks import random_network, random_points
 
 CHANGES = hf.PlausibleChanges(0.01)
 
@@ -161,3 +165,78 @@ def test_what_is_asked_wrongly_is_refused_before_any_batch_comes(loans):
             changes=CHANGES,
             space=space,
         )
+
+
+# ---------------------------------------------------------------- one machine, several workers
+
+
+GENERATORS = {
+    "rnce": hf.RNCE,
+    "nnce": hf.NNCE,
+    "stce": lambda X: hf.STCE(X, tau=0.4),
+    "rbr": lambda X: hf.RBR(X, steps=5),
+    "gce": lambda _: hf.GCE(),
+    "closest": lambda _: hf.Closest(),
+    "robust": lambda X: hf.Robust(hf.NNCE(X), 3),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*lie far off the data")
+@pytest.mark.parametrize("name", GENERATORS)
+def test_advice_does_not_depend_on_the_number_of_workers(loans, name):
+    X, space, model = loans
+    people = X.drop(columns="id")
+    denied = people[model.predict(space.encode(people)) == 0]
+    denied = denied.head(6) if name == "closest" else denied
+    asked = {"target": 1, "changes": CHANGES, "space": space, "generator": GENERATORS[name](people)}
+    alone = hf.explain(model, denied, **asked)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        together = hf.explain(model, denied, **asked)
+    if name not in ("closest", "robust"):
+        assert len(denied) > 256, "expected more than one part"
+    pd.testing.assert_frame_equal(alone.to_frame(), together.to_frame(), check_exact=True)
+
+
+def test_processes_say_to_the_last_bit_what_one_says(monkeypatch, tmp_path):
+    # Few rows are searched together here, so that few rows make many groups.
+    monkeypatch.setattr(_engine, "_WIDE", 2**10)
+    monkeypatch.setattr(_audit, "_PART", 1)
+    rng = np.random.default_rng(0)
+    network, points = random_network(rng, 4, (20, 20, 20), 3), random_points(rng, 120, 4)
+    targets, changes = network.predict(points), hf.PlausibleChanges(0.005)
+    alone, together = (
+        hf.certify(network, points, targets, changes, factuals=points, n_jobs=n) for n in (1, 2)
+    )
+    frame = alone.to_frame()
+    hard = frame["decided_by"].isin(["linear bound", "branch and bound"])
+    assert hard.sum() > alone.decider.group, "expected more than are searched together"
+    pd.testing.assert_frame_equal(frame, together.to_frame(), check_exact=True)
+    for row in np.flatnonzero(~alone.robust)[::10]:
+        assert alone.witness(row) == together.witness(row)
+    for row in np.flatnonzero(hard & alone.robust)[::10]:
+        assert alone.proof(row) == together.proof(row)
+    some = alone.robust.nonzero()[0][:40]
+    one, two = (hf.certified_radius(network, points[some], targets[some], n_jobs=n) for n in (1, 2))
+    pd.testing.assert_frame_equal(one.to_frame(), two.to_frame(), check_exact=True)
+    tables = [
+        hf.write_certificates(alone, tmp_path / f"{n}.jsonl", rows=range(40), n_jobs=n)
+        for n in (1, 2)
+    ]
+    pd.testing.assert_frame_equal(*tables)
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
+    people = pd.DataFrame(points, columns=list("abcd"))
+    moved = changes.sample(network, 1, seed=3)[0]
+    with hf.Ledger(tmp_path / "promises.ledger") as ledger:
+        for start in range(0, 120, 20):
+            own = slice(start, start + 20)
+            ledger.add_frame(
+                network,
+                people[own],
+                people[own],
+                target=targets[own],
+                changes=changes,
+                radius=False,
+            )
+        audits = [hf.audit(ledger, moved, batch=20, n_jobs=n) for n in (1, 2)]
+    pd.testing.assert_frame_equal(*(found.to_frame() for found in audits), check_exact=True)
+    assert audits[0].to_dict() == audits[1].to_dict()

@@ -32,7 +32,7 @@ def read_csv(source: Path | IO[bytes], **options: Any) -> pd.DataFrame:
 
 def is_parquet(path: Path) -> bool:
     """Whether a table is Parquet rather than CSV, by its name; any other name is refused."""
-    name = path.name.lower()
+    name = f"{path.name}.parquet" if path.is_dir() else path.name.lower()
     if not name.endswith(TABLES):
         raise InvalidInputError(
             f"{path}: expected a name that ends in {', '.join(TABLES)}, got {path.name!r}"

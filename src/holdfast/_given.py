@@ -66,15 +66,6 @@ def given_share(value: Any, name: str, *, or_one: bool = False) -> float:
     return number
 
 
-def check_jobs(n_jobs: Any) -> int | None:
-    """How many at once, as in joblib: None, a whole number, or counted from the number of cores if negative."""
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral | None) or n_jobs == 0:
-        raise InvalidInputError(
-            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
-        )
-    return None if n_jobs is None else int(n_jobs)
-
-
 def given_row(row: Any, n: int) -> int:
     """A row of a table of `n`, counted from 0; from the end if negative.
 

@@ -212,6 +212,7 @@ def rejected_people(
     target: Any,
     generator: Generator,
     space: FeatureSpace | None,
+    n_jobs: int | None = None,
     **options: Any,
 ) -> tuple[Task, Ints, Callable[..., Recourse]]:
     """The people whom today's model does not give their target: as a task, their rows, and `explain` for their advice.
@@ -229,8 +230,8 @@ def rejected_people(
     targets = task.classifier.classes[task.targets[asked]]
     people = task.frame.iloc[asked]
     ask = partial(
-        explain, model, people, target=targets, generator=generator, space=task.space, **options
-    )
+        explain, model, people, target=targets, generator=generator, space=task.space, n_jobs=n_jobs, **options
+    )  # fmt: skip
     return task.take(asked), asked, ask
 
 

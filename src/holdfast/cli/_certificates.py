@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -42,9 +43,8 @@ def certificates(
     )
     without = written["reason"][written["certificate"].isna()]
     if len(without):
-        screens.show_shares(
-            without.str.replace(r"^row \d+: ", "", regex=True), "no certificate because"
-        )
+        causes = without.str.replace(r"^row \d+: ", "", regex=True)
+        screens.show_shares(Counter(causes), "no certificate because")
     for path in (out, table, parameters):
         if path is not None:
             screens.say(f"written: {path}")

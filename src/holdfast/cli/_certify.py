@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import numpy as np
 import pandas as pd
 import typer
 from typer import Option
@@ -16,8 +19,14 @@ from holdfast._numbers import at_most
 from holdfast.changes import Changes
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import BROKEN, Out, Points, command, existing_file
+from holdfast.cli._options import BROKEN, Jobs, Out, Points, command, existing_file
+from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.errors import InvalidInputError
+
+# Rows that are certified at once, and rows whose radii are computed at once.
+_ROWS, _FEWER_ROWS = 2**17, 2**12
+# What the columns of factuals begin with, beside those of the points.
+_WAS = "factual: "
 
 
 @command
@@ -39,6 +48,7 @@ def certify(
         ),
     ] = "joint",
     out: Out = None,
+    n_jobs: Jobs = 1,
     fail_if_broken: Annotated[
         bool,
         "Exit with 3 unless every row is ROBUST; UNKNOWN is not ROBUST.",
@@ -46,105 +56,147 @@ def certify(
 ) -> None:
     """Does each point keep its class under every model within delta of this one, or under a lower margin?"""
     tables.check_output(out)
-    changes = asked.needed()
-    frame = _points(asked)
-    before = None if factuals is None else _factuals(asked, factuals, frame)
-    way: Any = method
-    started = time.perf_counter()
-    certificates = hf.certify(
-        asked.loaded,
-        frame,
-        asked.label,
-        changes,
-        space=asked.space,
-        factuals=before,
-        time_limit=time_limit,
-        method=way,
-    )
+    changes, total = asked.needed(), len(asked.file)
+    first, points = peeked(_points(asked, _ROWS, factuals))
+    function = hf.over_batches(
+        "certify", asked.loaded, first, target=asked.label, changes=changes, space=asked.space, method=method,
+        factuals=None if factuals is None else _WAS,
+        time_limit=None if time_limit is None else time_limit * min(1.0, _ROWS / total),
+    )  # fmt: skip
+    question = question_of("certify", asked, factuals=factuals, limit=time_limit, method=method)
+    started, n, robust, sound, both = time.perf_counter(), 0, 0, 0, 0
+    verdicts, deciders, smallest = Counter[str](), Counter[str](), Smallest("margin_lower")
+    for part in answers(function, points, total=total, out=out, question=question, n_jobs=n_jobs):
+        n, robust = n + len(part), robust + int(part["robust"].sum())
+        for counts, column in ((verdicts, "verdict"), (deciders, "decided_by")):
+            counts.update({str(name): n for name, n in part[column].value_counts().items()})
+        smallest.add(part[part["robust"]])
+        if "sound" in part:
+            sound += int(part["sound"].sum())
+            both += int((part["sound"] & part["robust"]).sum())
     seconds = time.perf_counter() - started
-    result = certificates.to_frame()
-    robust = result["robust"]
     screens.say(
-        f"{robust.sum():,} of {len(result):,} rows provably keep class {asked.target} under {changes.every_model}."
+        f"{robust:,} of {n:,} rows provably keep class {asked.target} under {changes.every_model}."
     )
-    if "sound" in result:
-        sound, both = result["sound"].sum(), (result["sound"] & robust).sum()
+    if factuals is not None:
         screens.say(
             f"Every such model keeps the class of {sound:,} of the factuals; in {both:,} rows both hold."
         )
-    screens.show_shares(result["verdict"], "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"])
-    screens.show_shares(result["decided_by"], "decided by")
-    if robust.any():
-        _show_smallest(
-            result[robust], "margin_lower", "smallest certified margins", "margin at least"
-        )
-    screens.finish(f"{len(result):,} rows", seconds, result, out)
-    if fail_if_broken and not robust.all():
-        screens.complain(
-            f"{(~robust).sum()} of {len(result)} rows are not ROBUST (--fail-if-broken)"
-        )
+    screens.show_shares(verdicts, "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"])
+    screens.show_shares(deciders, "decided by")
+    if robust:
+        smallest.show("smallest certified margins", "margin at least")
+    screens.finish(f"{n:,} rows", seconds, out)
+    if fail_if_broken and robust < n:
+        screens.complain(f"{n - robust} of {n} rows are not ROBUST (--fail-if-broken)")
         raise typer.Exit(BROKEN)
 
 
 @command
-def radius(asked: Points, *, out: Out = None) -> None:
+def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     """How far may the model move, or its margin fall, before each point loses its class?
 
     With --delta, --margin or --changes it is measured in that way, and one also sees how many rows allow as much.
     """
     tables.check_output(out)
-    given = asked.read()
+    given, total = asked.read(), len(asked.file)
     changes: Changes = (
         hf.PlausibleChanges(1.0, asked.norm, not asked.no_biases) if given is None else given
     )
-    frame = _points(asked)
-    started = time.perf_counter()
-    result = hf.certified_radius(
-        asked.loaded, frame, asked.label, space=asked.space, changes=changes
-    ).to_frame()
+    first, points = peeked(_points(asked, _FEWER_ROWS))
+    function = hf.over_batches(
+        "certified_radius", asked.loaded, first, target=asked.label, space=asked.space, changes=changes
+    )  # fmt: skip
+    started, n, enough, radii = time.perf_counter(), 0, 0, Counter[float]()
+    smallest = Smallest("radius_lower")
+    for part in answers(
+        function, points, total=total, out=out, question=question_of("radius", asked), n_jobs=n_jobs
+    ):
+        lower, n = part["radius_lower"], n + len(part)
+        enough += 0 if given is None else int((lower > given.size).sum())
+        radii.update(_four_digits(lower))
+        smallest.add(part)
     seconds = time.perf_counter() - started
     norm = getattr(changes, "norm", 2.0)
     moves = f"the model may move (norm {'inf' if norm == math.inf else f'{norm:g}'})"
     far = "the margin may fall" if changes.unit == "margin" else moves
     screens.say(f"How far {far} before each row loses class {asked.target}:")
-    radii = result["radius_lower"]
     if given is not None:
-        screens.say(
-            f"{(radii > given.size).sum():,} of {len(result):,} rows allow {at_most(given.size)}."
-        )
-    least = "radius at least"
+        screens.say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
+    least, ends = "radius at least", sorted(radii)
+    counts = np.cumsum([radii[end] for end in ends])
     rows = (
-        (f"{share:.0%}", f"{radii.quantile(1 - share, interpolation='lower'):.6g}")
+        (
+            f"{share:.0%}",
+            f"{ends[int(np.searchsorted(counts, (1 - share) * (n - 1), 'right'))]:.4g}",
+        )
         for share in (1.0, 0.95, 0.75, 0.5, 0.25, 0.05)
     )
     screens.show_table(("of the rows", least), rows, right=(least,), title="certified radius")
-    _show_smallest(result, "radius_lower", "smallest radii", least)
-    screens.finish(f"{len(result):,} rows", seconds, result, out)
+    smallest.show("smallest radii", least)
+    screens.finish(f"{n:,} rows", seconds, out)
 
 
-def _points(asked: Points) -> pd.DataFrame:
-    """The points, in raw units where a schema says how the model reads them; of advice, those that there are."""
-    return tables.own_columns(tables.answered(asked.table), asked.loaded, asked.data, asked.space)
+def _four_digits(values: pd.Series) -> list[float]:
+    """Rounded down, so that there are few of them however many rows there are, and `at least` stays true."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = 10.0 ** (np.floor(np.log10(values.to_numpy())) - 3)
+        down = np.floor(values / unit) * unit
+    return list(np.where(np.isfinite(down), np.minimum(down, values), values))
 
 
-def _factuals(asked: Points, path: Path, frame: pd.DataFrame) -> pd.DataFrame:
-    """The factuals in the order of `frame`: by key if the tables have one, otherwise row by row."""
+def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[pd.DataFrame]:
+    """The points, in raw units where a schema says how the model reads them; of advice, those that there are.
+
+    With factuals, their columns beside them.
+    """
+    before = None if factuals is None else _read_factuals(asked, factuals)
+    count = 0
+    for table in asked.batches(size):
+        frame = tables.own_columns(tables.answered(table), asked.loaded, asked.data, asked.space)
+        if before is not None and factuals is not None:
+            own = before.iloc[count : count + len(frame)]
+            if asked.index is not None:
+                own = tables.rows_by_key(before, frame, factuals, "the data")
+            elif len(own) < len(frame):
+                raise InvalidInputError(
+                    f"{factuals}: expected {count + len(frame)} rows or more, one for each row of data, "
+                    f"got {len(before)}"
+                )
+            own = tables.own_columns(own, asked.loaded, factuals, asked.space)
+            own = own.set_axis(frame.index, axis=0).add_prefix(_WAS)
+            frame = frame.assign(**{name: own[name] for name in own.columns})
+        count += len(frame)
+        yield frame
+    if before is not None and asked.index is None and len(before) != count:
+        raise InvalidInputError(
+            f"{factuals}: expected {count} rows, one for each row of data, got {len(before)}"
+        )
+
+
+def _read_factuals(asked: Points, path: Path) -> pd.DataFrame:
     factuals = tables.read_table(path, index=asked.index, space=asked.space)
-    factuals = factuals.drop(
+    return factuals.drop(
         columns=[column for column in asked.drop or () if column in factuals.columns]
     )
-    if asked.index is not None:
-        factuals = tables.rows_by_key(factuals, frame, path, "the data")
-    elif len(factuals) != len(frame):
-        raise InvalidInputError(
-            f"{path}: expected {len(frame)} rows, one for each row of data, got {len(factuals)}"
+
+
+class Smallest:
+    """The few rows with the least values of a column, of all that went by."""
+
+    def __init__(self, column: str) -> None:
+        self.column, self.rows = column, pd.Series(dtype=np.float64)
+
+    def add(self, part: pd.DataFrame) -> None:
+        """Some more rows."""
+        least = part[self.column].nsmallest(screens.SHOWN)
+        both = least if self.rows.empty else pd.concat([self.rows, least])
+        self.rows = both.nsmallest(screens.SHOWN)
+
+    def show(self, title: str, heading: str) -> None:
+        """A table of them."""
+        rows = ((key, f"{value:.6g}") for key, value in self.rows.items())
+        key = str(self.rows.index.name or "row")
+        screens.show_table(
+            (key, heading), rows, right=(heading,), first_width=screens.WIDE, title=title
         )
-    return tables.own_columns(factuals, asked.loaded, path, asked.space)
-
-
-def _show_smallest(result: pd.DataFrame, column: str, title: str, heading: str) -> None:
-    rows = ((key, f"{value:.6g}") for key, value in result[column].nsmallest(screens.SHOWN).items())
-    key = str(result.index.name or "row")
-    screens.show_table(
-        (key, heading), rows, right=(heading,), first_width=screens.WIDE, title=title
-    )

@@ -38,7 +38,13 @@ def existing_file(text: str) -> Any:
 
 MODELS = ".onnx, .skops, a network saved by holdfast (.npz), or with --trust-pickle a pickle."
 ModelFile = Annotated[Path, existing_file(f"The classifier: {MODELS}")]
-DataFile = Annotated[Path, existing_file("The points, one a row: .csv, .csv.gz or .parquet.")]
+DataFile = Annotated[
+    Path,
+    Option(
+        help="The points, one a row: .csv, .csv.gz, .parquet, or a folder of Parquet files.",
+        exists=True,
+    ),
+]
 Schema = Annotated[
     Path | None,
     existing_file(
@@ -51,6 +57,7 @@ Index = Annotated[str | None, Option(metavar="COLUMN", help="A key column, kept 
 Texts = list[str] | None
 Drop = Annotated[Texts, Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
 Out = Annotated[Path | None, "Where the full result goes: .csv, .csv.gz or .parquet."]
+Jobs = Annotated[int, "How many batches at once; -1: one for each core."]
 TrustPickle = Annotated[
     bool,
     "Open a .pkl, .joblib or .pt file, which can run any code it holds.",
@@ -204,18 +211,27 @@ class Points(MayChange, Deciding, Reading):
     @property
     def space(self) -> hf.FeatureSpace | None:
         """The feature space in the schema, if one is given."""
-        return self._space_and_table[0]
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """The rows of the data, without the label that the schema names."""
-        return self._space_and_table[1]
+        return self._space_and_label[0]
 
     @cached_property
-    def _space_and_table(self) -> tuple[hf.FeatureSpace | None, pd.DataFrame]:
-        space, label = (None, None) if self.schema is None else tables.read_schema(self.schema)
-        people = self.table_in(self.data, space)
-        return space, people.drop(columns=label) if label in people.columns else people
+    def table(self) -> pd.DataFrame:
+        """The rows of the data, without the label that the schema names."""
+        return next(self.batches(None))
+
+    @cached_property
+    def file(self) -> tables.TableFile:
+        """The data, to be read a batch at a time."""
+        return tables.TableFile(self.data, self.index, tuple(self.drop or ()), self.space)
+
+    def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
+        """The same rows, so many at a time."""
+        label = self._space_and_label[1]
+        for people in self.file.batches(size):
+            yield people.drop(columns=label) if label in people.columns else people
+
+    @cached_property
+    def _space_and_label(self) -> tuple[hf.FeatureSpace | None, Any]:
+        return (None, None) if self.schema is None else tables.read_schema(self.schema)
 
 
 def _column(text: str, metavar: str = "COLUMN") -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +14,20 @@ import pandas as pd
 from typer import Option
 
 import holdfast as hf
+from holdfast._files import write_table
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import Constraints, Out, Points, command, existing_file
+from holdfast.cli._options import Constraints, Jobs, Out, Points, command, existing_file
+from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.cli._screens import SHOWN, WIDE, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
 from holdfast.generators import alternatives as find_alternatives
 from holdfast.generators._reading import find_space
+from holdfast.generators._recourse import ADDED_COLUMNS, added_column
 from holdfast.generators._registry import METHODS, make_generator
+from holdfast.scale import BatchFunction
+
+# People who are asked about at once.
+_PEOPLE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +47,9 @@ class Asked(Points, Constraints):
     time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None
     seed: Annotated[int, "For whatever is random in the method."] = 0
 
-    def question(self) -> dict[str, Any]:
-        """The same as arguments of `explain`."""
-        changes, frame = self.read(), self.table
+    def question(self, frame: pd.DataFrame | None = None) -> dict[str, Any]:
+        """The same as arguments of `explain`, about these people, or about all."""
+        changes, frame = self.read(), self.table if frame is None else frame
         others = (
             None
             if self.candidates is None
@@ -54,43 +63,63 @@ class Asked(Points, Constraints):
             )
         generator = make_generator(self.method, others)
         space = self.over(find_space(self.loaded, frame, self.space, others))
-        if self.rows is not None:
-            without = (
-                self.loaded.in_space(space).classifier.predict(space.encode(frame)) != self.label
-            )
-            frame = (frame[without] if without.any() else frame).head(self.rows)
         return {
-            "model": self.loaded, "X": frame, "target": self.label, "changes": changes, "generator": generator,
-            "space": space, "seed": self.seed, "time_limit": self.time_limit,
+            "model": self.loaded, "X": self.some_of(frame, space), "target": self.label, "changes": changes,
+            "generator": generator, "space": space, "seed": self.seed, "time_limit": self.time_limit,
             "data": others if generator.example_table() is None else None,
         }  # fmt: skip
 
+    def some_of(self, frame: pd.DataFrame, space: hf.FeatureSpace) -> pd.DataFrame:
+        """Those people who are asked about."""
+        return pd.concat(self.people([frame], space))
+
+    def people(
+        self, batches: Iterable[pd.DataFrame], space: hf.FeatureSpace
+    ) -> Iterator[pd.DataFrame]:
+        """The same, batch by batch; where nobody is without the class, the first few who have it."""
+        if self.rows is None:
+            yield from batches
+            return
+        classifier, first, left = self.loaded.in_space(space).classifier, None, self.rows
+        for frame in batches:
+            first = frame if first is None else first
+            own = frame[classifier.predict(space.encode(frame)) != self.label].head(left)
+            left -= len(own)
+            if len(own):
+                yield own
+            if not left:
+                return
+        if left == self.rows and first is not None:
+            yield first.head(left)
+
 
 @command
-def explain(asked: Asked, *, out: Out = None) -> None:
+def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     """What could each person change to get the class, and does that survive retraining?"""
     tables.check_output(out)
-    question = asked.question()
-    started = time.perf_counter()
-    result = hf.explain(**question)
+    first, batches = peeked(asked.batches(_PEOPLE))
+    question = asked.question(first)
+    model, _, changes = question.pop("model"), question.pop("X"), question["changes"]
+    function = hf.over_batches("explain", model, first, **question)
+    total, counts, started = len(asked.file), _Counts(function), time.perf_counter()
+    for part in answers(
+        function, asked.people(batches, question["space"]), total=min(total, asked.rows or total), out=out,
+        question=question_of("explain", asked), n_jobs=n_jobs,
+    ):  # fmt: skip
+        counts.add(part)
     seconds = time.perf_counter() - started
-    n, found, names = len(result), int(result.found.sum()), result.counterfactuals.index
+    n, found = counts.n, counts.found
     say(f"{found:,} of {n:,} people can reach class {asked.target} ({asked.method}).")
-    if result.changes is not None:
-        say(f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}.")
-        if result.changes.chance is not None:
-            say(f"Measured, not proven: {result.changes.chance}.")
-    _show_summary(result, seconds)
+    if changes is not None:
+        say(f"{counts.robust:,} of these promises hold under {changes.every_model}.")
+        if changes.chance is not None:
+            say(f"Measured, not proven: {changes.chance}.")
+    counts.show(seconds, certified=changes is not None)
     if found < n:
-        show_shares(pd.Series(result.reason)[~result.found], "no answer because")
-    for row in np.flatnonzero(result.found)[:SHOWN]:
-        verdict = "" if result.verdict[row] is None else f" [{result.verdict[row]}]"
-        say(f"{names.name or 'row'} {names[row]}: {result.describe(row)}{verdict}")
-    full = None
-    if out is not None:
-        advice = [result.describe(row) if result.found[row] else "" for row in range(n)]
-        full = _whole(result.to_frame().assign(advice=advice), question["X"])
-    finish(f"{n:,} people", seconds, full, out)
+        show_shares(counts.reasons, "no answer because")
+    for line in counts.lines:
+        say(line)
+    finish(f"{n:,} people", seconds, out)
 
 
 @command
@@ -127,7 +156,7 @@ def alternatives(
     say(f"{len(given):,} answers for {len(people):,} people who want class {asked.target}.")
     if len(given):
         counts = given.groupby(level=0).size().map(lambda n: f"{n} answer{'s' * (n != 1)}")
-        show_shares(counts, "people with")
+        show_shares(Counter(counts), "people with")
     verdict = tables.advice_name(result, "verdict") or "verdict"
     for key, row in given[given.index.isin(given.index.unique()[:SHOWN])].iterrows():
         proven = f" [{row[verdict]}]" if isinstance(row[verdict], str) else ""
@@ -135,7 +164,9 @@ def alternatives(
         say(
             f"{result.index.name or 'row'} {key}, answer {row['answer']}{alone}: {row['advice']}{proven}"
         )
-    finish(f"{len(people):,} people", seconds, _whole(result, people), out)
+    if out is not None:
+        write_table(_whole(result, people), out)
+    finish(f"{len(people):,} people", seconds, out)
 
 
 def methods() -> None:
@@ -162,18 +193,56 @@ def _whole(result: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
     return result.astype(whole)
 
 
-def _show_summary(result: hf.Recourse, seconds: float) -> None:
-    found, cost = result.found, result.cost_l1[result.found]
-    rows = [("found", f"{found.sum():,} of {len(found):,}")]
-    if found.any():
-        if result.changes is not None:
-            rows.append(("robust, of these", f"{result.robust.sum():,} of {found.sum():,}"))
-        rows += [("mean cost_l1", f"{cost.mean():.4g}"), ("largest cost_l1", f"{cost.max():.4g}")]
-    gap = result.optimality_gap[~np.isnan(result.optimality_gap)]
-    if gap.size:
-        rows += [
-            ("proven cheapest", f"{(gap <= 1e-4).mean():.1%}"),
-            ("largest gap", f"{gap.max():.2%}"),
-        ]
-    rows.append(("seconds a person", f"{seconds / len(result):.3g}"))
-    show_table(("", "value"), rows, right=("value",), first_width=WIDE, show_header=False)
+class _Counts:
+    """What is said of all people together, from what came of each batch of them."""
+
+    def __init__(self, function: BatchFunction) -> None:
+        self.column = {name: added_column(name, function.like.columns) for name in ADDED_COLUMNS}
+        self.n = self.found = self.robust = 0
+        self.cost = self.dearest = self.widest = 0.0
+        # Answers with a proven gap, and those that are proven to be the cheapest.
+        self.gaps = self.cheapest = 0
+        self.reasons, self.lines = Counter[str](), list[str]()
+
+    def add(self, part: pd.DataFrame) -> None:
+        """Some more people."""
+        found, verdict, cost, gap, reason = (
+            part[self.column[name]]
+            for name in ("found", "verdict", "cost_l1", "optimality_gap", "reason")
+        )
+        found = found.astype(bool)
+        self.n, self.found = self.n + len(part), self.found + int(found.sum())
+        self.robust += int((verdict == "ROBUST").sum())
+        if found.any():
+            self.cost += float(cost[found].sum())
+            self.dearest = max(self.dearest, float(cost[found].max()))
+        known = gap.dropna()
+        self.gaps, self.cheapest = (
+            self.gaps + len(known),
+            self.cheapest + int((known <= 1e-4).sum()),
+        )
+        self.widest = max(self.widest, float(known.max()) if len(known) else 0.0)
+        self.reasons.update(reason[~found].fillna("").tolist())
+        for key in np.flatnonzero(found)[: SHOWN - len(self.lines)]:
+            proven = verdict.iloc[key]
+            said = f" [{proven}]" if isinstance(proven, str) else ""
+            name = part.index.name or "row"
+            self.lines.append(f"{name} {part.index[key]}: {part['advice'].iloc[key]}{said}")
+
+    def show(self, seconds: float, *, certified: bool) -> None:
+        """A table of it."""
+        rows = [("found", f"{self.found:,} of {self.n:,}")]
+        if self.found:
+            if certified:
+                rows.append(("robust, of these", f"{self.robust:,} of {self.found:,}"))
+            rows += [
+                ("mean cost_l1", f"{self.cost / self.found:.4g}"),
+                ("largest cost_l1", f"{self.dearest:.4g}"),
+            ]
+        if self.gaps:
+            rows += [
+                ("proven cheapest", f"{self.cheapest / self.gaps:.1%}"),
+                ("largest gap", f"{self.widest:.2%}"),
+            ]
+        rows.append(("seconds a person", f"{seconds / self.n:.3g}"))
+        show_table(("", "value"), rows, right=("value",), first_width=WIDE, show_header=False)

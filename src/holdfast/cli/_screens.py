@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-from holdfast._files import write_table
 
 SHOWN = 5
 WIDE = 18
@@ -48,19 +45,18 @@ def show_table(
     Console().print(table)
 
 
-def show_shares(values: pd.Series, title: str, order: list[str] | None = None) -> None:
+def show_shares(counts: Mapping[Any, int], title: str, order: list[str] | None = None) -> None:
     """Counts and percentages, in the given order or the most frequent first."""
-    counts = values.value_counts()
-    counts = counts if order is None else counts.reindex(order, fill_value=0)
-    rows = ((name, f"{count:,}", f"{count / len(values):.1%}") for name, count in counts.items())
+    names = order or sorted(counts, key=lambda name: -counts[name])
+    total = sum(counts.values())
+    rows = (
+        (name, f"{counts.get(name, 0):,}", f"{counts.get(name, 0) / total:.1%}") for name in names
+    )
     show_table((title, "rows", "share"), rows, right=("rows", "share"), first_width=WIDE)
 
 
-def finish(
-    what: str, seconds: float, result: pd.DataFrame | None = None, out: Path | None = None
-) -> None:
-    """How long it took, and the full result in its file, if one is asked for."""
+def finish(what: str, seconds: float, out: Path | None = None) -> None:
+    """How long it took, and where the full result is, if one was asked for."""
     say(f"{what} in {seconds:.2f} s")
-    if result is not None and out is not None:
-        write_table(result, out)
+    if out is not None:
         say(f"full result: {out}")

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import partial
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from holdfast._files import check_place, is_parquet, read_csv, read_json
-from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace, Schema
 from holdfast.features._serial import FORMAT
+from holdfast.generators._recourse import ADDED_COLUMNS
 from holdfast.importers import Model
 
+# Rows that are read at once.
+_ROWS = 2**16
 # What `explain` and `alternatives` put beside the columns of people.
-ADDED = (
-    "found",
-    "verdict",
-    "cost_l1",
-    "optimality_gap",
-    "lower_bound",
-    "reason",
-    "advice",
-    "answer",
-    "left_alone",
-)
+ADDED = (*ADDED_COLUMNS, "advice", "answer", "left_alone")
 
 
 def read_table(
@@ -41,9 +38,158 @@ def read_table(
     A key in a CSV file is the text that is written there: 007 is not 7, and NA may be someone's initials. So is a
     label, where the space says that all labels of its column are text.
     """
-    parquet = is_parquet(path)
+    return pd.concat(TableFile(path, index, tuple(drop), space).batches(None))
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table in a file, or in a folder of Parquet files, to be read a batch at a time; see `read_table`."""
+
+    path: Path
+    index: str | None = None
+    drop: tuple[str, ...] = ()
+    space: FeatureSpace | None = None
+
+    def __len__(self) -> int:
+        with _readable(self.path):
+            return int(dataset(self.path).count_rows()) if is_parquet(self.path) else self._rows
+
+    def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
+        """The rows, so many at a time, in the order and with the types that they have together; None: all at once."""
+        count = 0
+        with _readable(self.path):
+            frames = self._parquet(size) if is_parquet(self.path) else self._csv(size)
+            for frame in frames:
+                if isinstance(frame.index, pd.RangeIndex):
+                    frame.index = pd.RangeIndex(count, count + len(frame))
+                count += len(frame)
+                yield self._keyed(frame)
+        if not count:
+            raise InvalidInputError(f"{self.path}: expected at least one row, got none")
+
+    def _keyed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        for column in [*([] if self.index is None else [self.index]), *self.drop]:
+            if column not in frame.columns:
+                raise InvalidInputError(
+                    f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}"
+                )
+        frame = frame.rename_axis("row") if self.index is None else frame.set_index(self.index)
+        return frame.drop(columns=list(self.drop))
+
+    def _parquet(self, size: int | None) -> Iterator[pd.DataFrame]:
+        """Row groups as they come, cut into batches that do not depend on how large they are."""
+        import pyarrow  # type: ignore[import-untyped]
+
+        source = dataset(self.path)
+        waiting, n = [], 0
+        # A few batches ahead of whoever works on them, and no more: a row group may be large.
+        options = {"batch_size": _ROWS, "batch_readahead": 4, "fragment_readahead": 1}
+        for batch in source.to_batches(**options):
+            while batch.num_rows:
+                waiting.append(batch if size is None else batch.slice(0, size - n))
+                batch = batch.slice(waiting[-1].num_rows)
+                n += waiting[-1].num_rows
+                if n == size:
+                    yield _frame(pyarrow.Table.from_batches(waiting), source)
+                    waiting, n = [], 0
+        if waiting:
+            yield _frame(pyarrow.Table.from_batches(waiting), source)
+
+    def _csv(self, size: int | None) -> Iterator[pd.DataFrame]:
+        chunks = self._chunks(size, {})
+        first = next(chunks, None)
+        if first is None or size is None or len(first) < size:
+            yield from () if first is None else (first,)
+        else:
+            # What a column holds further down may be other than what its beginning looks like.
+            yield from self._chunks(size, self._types[0])
+
+    def _chunks(self, size: int | None, types: dict[str, Any]) -> Iterator[pd.DataFrame]:
+        """Chunks with the key, and labels that are text, as they are written; an empty cell is a missing label."""
+        names = read_csv(self.path, nrows=0).columns
+        labelled = [
+            feature.name
+            for feature in (() if self.space is None else self.space.features)
+            if feature.labelled and all(isinstance(label, str) for label in feature.categories)
+        ]
+        texts = [name for name in dict.fromkeys([*labelled, self.index]) if name in names]
+        plain = _csv_parts(self.path, size, dtype=types)
+        options = {"usecols": texts, "dtype": str, "keep_default_na": False}
+        written = _csv_parts(self.path, size, **options) if texts else None
+        for frame in plain:
+            text = frame.iloc[:, :0] if written is None else next(written)
+            for name in texts:
+                own = text[name]
+                frame[name] = own if name == self.index else own.where(own != "", other=None)
+            yield frame
+
+    @property
+    def _rows(self) -> int:
+        return self._types[1]
+
+    @cached_property
+    def _types(self) -> tuple[dict[str, Any], int]:
+        """What the columns of a CSV file hold from top to bottom, and how many rows it has."""
+        types: dict[str, set[Any]] = {}
+        rows = 0
+        for chunk in _csv_parts(self.path, _ROWS):
+            rows += len(chunk)
+            for name, dtype in chunk.dtypes.items():
+                types.setdefault(str(name), set()).add(dtype)
+        return {name: _common(found) for name, found in types.items()}, rows
+
+
+def _common(types: set[Any]) -> Any:
+    """The type of a column whose parts have these: a number among texts is one of them."""
+    if len(types) == 1:
+        return next(iter(types))
+    numbers = all(is_numeric_dtype(one) and not is_bool_dtype(one) for one in types)
+    return np.dtype(np.float64) if numbers else str
+
+
+def dataset(path: Path) -> Any:
+    """A Parquet file, a folder of them, or one that is partitioned by the names of its folders; all of one schema."""
+    from pyarrow import dataset as arrow
+
+    source = arrow.dataset(path, format="parquet", partitioning="hive")
+    for fragment in source.get_fragments():
+        own, whole = fragment.physical_schema, source.schema
+        for name in own.names:
+            if name not in whole.names or own.field(name).type != whole.field(name).type:
+                expected = whole.field(name).type if name in whole.names else "no such column"
+                raise FileFormatError(
+                    f"{fragment.path}: expected {expected} in the column {name!r}, as in the first file of {path}, "
+                    f"got {own.field(name).type}"
+                )
+        missing = set(whole.names) - set(own.names)
+        if missing and not all(f"{name}=" in fragment.path for name in missing):
+            raise FileFormatError(
+                f"{fragment.path}: expected the column {min(missing)!r}, as in the first file of {path}, got "
+                f"{own.names}"
+            )
+    return source
+
+
+def _frame(table: Any, source: Any) -> pd.DataFrame:
+    frame: pd.DataFrame = table.replace_schema_metadata(source.schema.metadata).to_pandas()
+    return frame
+
+
+def _csv_parts(path: Path, size: int | None, **options: Any) -> Iterator[pd.DataFrame]:
+    if size is None:
+        yield read_csv(path, **options)
+        return
+    parts: Any = read_csv(path, chunksize=size, **options)
+    with parts:
+        yield from parts
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
     try:
-        frame = pd.read_parquet(path) if parquet else _with_text(read_csv(path), path, index, space)
+        yield
+    except HoldfastError:
+        raise
     except UnicodeDecodeError as error:
         raise FileFormatError(
             f"{path}: expected a table in UTF-8, got another encoding: {error}"
@@ -52,35 +198,6 @@ def read_table(
         raise FileFormatError(
             f"{path}: expected a table, got a file that cannot be read: {error}"
         ) from error
-    for column in [*([] if index is None else [index]), *drop]:
-        if column not in frame.columns:
-            raise InvalidInputError(
-                f"{path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}"
-            )
-    if frame.empty:
-        raise InvalidInputError(f"{path}: expected at least one row, got none")
-    frame = frame.rename_axis("row") if index is None else frame.set_index(index)
-    return frame.drop(columns=list(drop))
-
-
-def _with_text(
-    frame: pd.DataFrame, path: Path, index: str | None, space: FeatureSpace | None
-) -> pd.DataFrame:
-    """The frame with its key, and with labels that are text, as they are written; an empty cell is a missing label."""
-    labelled = [
-        feature.name
-        for feature in (() if space is None else space.features)
-        if feature.labelled and all(isinstance(label, str) for label in feature.categories)
-    ]
-    texts = [name for name in dict.fromkeys([*labelled, index]) if name in frame.columns]
-    if not texts:
-        return frame
-    written = read_csv(path, usecols=texts, dtype=str, keep_default_na=False)
-    for name in texts:
-        frame[name] = (
-            written[name] if name == index else written[name].where(written[name] != "", other=None)
-        )
-    return frame
 
 
 def _hint(frame: pd.DataFrame) -> str:

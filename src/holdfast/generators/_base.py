@@ -49,8 +49,6 @@ class Task:
         For whatever is random: the same seed gives the same proposals.
     time_limit
         Seconds of work for each row, or None; see `Deadline`.
-    n_jobs
-        How many rows at once, for generators that work row by row; as in joblib.
     advance
         Called with the number of rows just finished, to move a progress bar.
     frame
@@ -65,7 +63,6 @@ class Task:
     frame: pd.DataFrame
     seed: int = 0
     time_limit: float | None = None
-    n_jobs: int | None = None
     advance: Callable[[int], object] = no_bar
 
     def __len__(self) -> int:
@@ -249,6 +246,8 @@ class Generator(ABC):
     # The parameter that trades cost for validity, where `raise_by` says how much of it a step is.
     raises: ClassVar[str] = ""
     raise_by: float
+    # Whether it asks about one person at a time and spreads that itself.
+    row_by_row: ClassVar[bool] = False
     # Whether its answers are rows of its own table, or lie on the way to one.
     keeps_to_rows: ClassVar[bool] = False
 

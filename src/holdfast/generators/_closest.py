@@ -64,6 +64,7 @@ class Closest(Generator):
         "the cheapest change that every model in Δ accepts, with a proof that none is cheaper"
     )
     paper = "holdfast; the hull after Jiang, Lan, Leofante, Rago and Toni 2023, PROPLACE"
+    row_by_row = True
 
     plausible: Any = None
     neighbours: int = 10

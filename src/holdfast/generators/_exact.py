@@ -13,11 +13,11 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
-import joblib
 import numpy as np
 
 from holdfast._deadline import Deadline
 from holdfast._network import Floats
+from holdfast._parallel import spread
 from holdfast._progress import no_bar
 from holdfast.features import Direction, FeatureSpace
 from holdfast.features._codec import Rows
@@ -56,18 +56,18 @@ def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
     """Ask `one` about each row, in parallel if the task says so; `one` has to pickle."""
     # A progress bar stays in this process.
     quiet = replace(task, advance=no_bar)
-    if task.n_jobs in (None, 1) or len(task) == 1:
-        answers = map(partial(one, quiet), range(len(task)))
-    else:
-        parallel = joblib.Parallel(n_jobs=task.n_jobs, return_as="generator")
-        answers = parallel(joblib.delayed(one)(quiet, row) for row in range(len(task)))
+    people = (quiet.take(np.array([row])) for row in range(len(task)))
     proposals = task.nothing()
-    for row, (point, reason, bound) in enumerate(answers):
+    for row, (point, reason, bound) in enumerate(spread(partial(_first, one), people)):
         if point is not None:
             proposals.points[row] = point
         proposals.reason[row], proposals.lower_bound[row] = reason, bound
         task.advance(1)
     return proposals
+
+
+def _first(one: Callable[[Task, int], RowAnswer], task: Task) -> RowAnswer:
+    return one(task, 0)
 
 
 def search_row(task: Task, row: int, judge: Searcher, limits: PointLimits) -> RowAnswer:

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from holdfast._progress import progress_bar
+from holdfast._parallel import jobs, spread, workers
+from holdfast._progress import no_bar, progress_bar
 from holdfast._scored import Scored, Tally
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, HoldfastWarning
@@ -22,6 +24,8 @@ from holdfast.generators._recourse import Recourse, sentence_list
 
 # With fewer rows most generators are done before a bar could be read.
 _LONG_TABLE = 20
+# People that a worker is asked about at once.
+_PART = 256
 
 
 def explain(
@@ -68,7 +72,9 @@ def explain(
         CPU time of the thread or process that works on the row, so that a busy machine or `n_jobs` costs no answers.
         Generators that work on many rows at once share out the seconds of all of them.
     n_jobs
-        How many rows at once, for generators that work row by row; as in joblib.
+        How many people at once, as in joblib; None: one, or what `joblib.parallel_config` says. The result is the same.
+        Generators that work on many people at once get 256 at a time. A model that is known by its scores alone stays
+        in this process: what it does there is its own affair.
     progress
         Show a progress bar on stderr; by default on long tables if stderr is a terminal.
     threshold
@@ -103,30 +109,46 @@ def explain(
     """
     task = read_question(
         model, X, target=target, changes=changes, generator=generator, space=space, seed=seed, time_limit=time_limit,
-        n_jobs=n_jobs, threshold=threshold,
+        threshold=threshold,
     )  # fmt: skip
     tally = getattr(task.classifier, "tally", Tally())
     before = replace(tally)
     proposals = _known_beforehand(task)
     rows = np.flatnonzero(np.array(proposals.reason) == "")
-    with progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE) as advance:
+    bar = progress_bar("explain", rows.size, wanted=progress, long=_LONG_TABLE)
+    with jobs(n_jobs), bar as advance:
         if rows.size:
-            asked = generator.propose(replace(task.take(rows), advance=advance))
-            lengths = {
-                len(asked.reason),
-                len(asked.optimality_gap),
-                len(asked.lower_bound),
-                rows.size,
-            }
-            if asked.points.shape != proposals.points[rows].shape or len(lengths) > 1:
-                raise HoldfastError(
-                    f"{type(generator).__name__}: expected a proposal for each of {rows.size} rows, "
-                    f"got points of shape {asked.points.shape}"
-                )
-            proposals.put(rows, asked)
-    result = finish(task, proposals)
+            _ask(generator, replace(task, advance=advance), rows, proposals)
+        result = finish(task, proposals)
     _warn_of_far_answers(task, result, generator, data)
     return replace(result, calls=tally.since(before), generator=generator)
+
+
+def _ask(generator: Generator, task: Task, rows: NDArray[np.intp], proposals: Proposals) -> None:
+    """Put the generator's proposals for these rows in their places."""
+    alone = generator.row_by_row or isinstance(task.classifier, Scored)
+    if alone or rows.size <= _PART or workers() == 1:
+        _put(generator, rows, generator.propose(task.take(rows)), proposals)
+        return
+    # The blocks that generators work in fit into a part: its proposals are those that all rows together would get.
+    parts = [rows[start : start + _PART] for start in range(0, rows.size, _PART)]
+    quiet = replace(task, advance=no_bar)
+    asked = spread(generator.propose, (quiet.take(part) for part in parts))
+    for part, answer in zip(parts, asked, strict=True):
+        _put(generator, part, answer, proposals)
+        task.advance(part.size)
+
+
+def _put(
+    generator: Generator, rows: NDArray[np.intp], asked: Proposals, proposals: Proposals
+) -> None:
+    lengths = {len(asked.reason), len(asked.optimality_gap), len(asked.lower_bound), rows.size}
+    if asked.points.shape != proposals.points[rows].shape or len(lengths) > 1:
+        raise HoldfastError(
+            f"{type(generator).__name__}: expected a proposal for each of {rows.size} rows, "
+            f"got points of shape {asked.points.shape}"
+        )
+    proposals.put(rows, asked)
 
 
 def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, data: Any) -> None:

@@ -42,6 +42,7 @@ class MCE(ByMargin):
     paper = (
         "Mohammadi, Karimi, Barthe and Valera 2021, Scaling guarantees for nearest counterfactuals"
     )
+    row_by_row = True
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted point of each row, with its gap."""

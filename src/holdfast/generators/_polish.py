@@ -85,10 +85,15 @@ class Polish:
             *self._stretched(np.concatenate(ends), np.tile(np.arange(len(self.task)), len(ends)))
         )
         self._repair([ends[-1], self.relaxed.factuals])
-        # At random among the points that each person can reach, for where every slope leads nowhere.
-        rng = np.random.default_rng(self.task.seed)
+        # At random among the points that each person can reach, for where every slope leads nowhere. What is drawn
+        # belongs to the person, whoever else is in the table.
         lower, upper = self.relaxed.ends(self.relaxed.factuals, np.arange(len(self.task)))
-        self._repair([rng.uniform(lower, upper) for _ in range(_STARTS)])
+        starts = np.zeros((_STARTS, *lower.shape))
+        for row in np.flatnonzero(~self.found):
+            own = np.ascontiguousarray(self.task.factuals[row]).view(np.uint32)
+            rng = np.random.default_rng([self.task.seed, *own])
+            starts[:, row] = rng.uniform(lower[row], upper[row], (_STARTS, lower.shape[1]))
+        self._repair(list(starts))
         self._cheapen(moves_back)
 
     def reasons(self) -> list[str]:

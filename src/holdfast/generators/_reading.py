@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from holdfast._given import check_jobs, positive_number, whole_number
+from holdfast._given import positive_number, whole_number
 from holdfast._network import Network
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -31,7 +31,6 @@ def read_question(
     space: FeatureSpace | None,
     seed: int = 0,
     time_limit: float | None = None,
-    n_jobs: int | None = None,
     threshold: Any = None,
 ) -> Task:
     """Check every argument of `explain` and bring X into the model's variables."""
@@ -44,7 +43,6 @@ def read_question(
         task,
         seed=whole_number(seed, "seed", least=0),
         time_limit=None if time_limit is None else positive_number(time_limit, "time_limit"),
-        n_jobs=check_jobs(n_jobs),
     )
 
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
+# What `to_frame` puts beside the columns of people.
+ADDED_COLUMNS = ("found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason")
 _MANY = 3
 
 
@@ -320,11 +322,17 @@ class Recourse(Shown):
             result[column] = pd.Series(values, index=result.index, dtype=values.dtype)
         return result
 
-    def report(self, path: str | os.PathLike[str], **options: Unpack[ReportOptions]) -> Path:
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        n_jobs: int | None = None,
+        **options: Unpack[ReportOptions],
+    ) -> Path:
         """Write what was promised and how sure it is as one HTML page; the options are those of `hf.report`."""
         from holdfast.presentation.report import report
 
-        return report(self, path, **options)
+        return report(self, path, n_jobs=n_jobs, **options)
 
     def letter(
         self,

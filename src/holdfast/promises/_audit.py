@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import checker
 from holdfast._given import whole_number
+from holdfast._parallel import jobs, spread, workers
 from holdfast._progress import progress_bar
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.promises._audit_result import STATUSES, Audit, Group
-from holdfast.promises._auditor import Auditor, Newcomer
+from holdfast.promises._auditor import Auditor, Judged, Newcomer
 from holdfast.promises._ledger import Ledger
+from holdfast.promises._ledger_file import LedgerFile
 from holdfast.promises._ledger_read import overviews
 from holdfast.promises._pages import as_objects
 from holdfast.promises._terms import fingerprint
@@ -24,6 +29,8 @@ from holdfast.promises._terms import fingerprint
 _LONG = 200_000
 # Points of so many promises are still in a core's cache when the model is run on them.
 _BATCH = 4096
+# Batches that a worker judges at once.
+_PART = 16
 
 
 def audit(
@@ -34,6 +41,7 @@ def audit(
     threshold: Any = None,
     radius: bool = False,
     batch: int = _BATCH,
+    n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> Audit:
     """Does a new model keep the promises in a ledger?
@@ -58,6 +66,9 @@ def audit(
         the unit of each promise: delta, the margin, or the radius of an ellipsoid. It costs more than everything else.
     batch
         How many promises are read at once.
+    n_jobs
+        How many parts of the ledger at once, as in joblib; None: one, or what `joblib.parallel_config` says. Every
+        worker opens the ledger's file, which must be where the worker can read it. The result is the same.
     progress
         Show a progress bar on stderr; by default for long ledgers if stderr is a terminal.
 
@@ -78,7 +89,8 @@ def audit(
     if not isinstance(ledger, Ledger):
         with Ledger(ledger, create=False) as opened:
             return audit(
-                opened, model, space=space, threshold=threshold, radius=radius, batch=batch, progress=progress
+                opened, model, space=space, threshold=threshold, radius=radius, batch=batch, n_jobs=n_jobs,
+                progress=progress,
             )  # fmt: skip
     if space is not None and not isinstance(space, FeatureSpace):
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
@@ -93,26 +105,25 @@ def audit(
         np.empty(last, dtype=object),
     )
     left = np.full(last, np.nan) if radius else None
-    with progress_bar("audit", last, wanted=progress, long=_LONG) as advance:
+    bar = progress_bar("audit", last, wanted=progress, long=_LONG)
+    with jobs(n_jobs), bar as advance:
         for terms, mine in zip(promised, spans, strict=True):
             auditor, totals = (
                 Auditor(newcomer, terms, ledger, mine, batch),
                 np.zeros(len(STATUSES), dtype=np.int64),
             )
             labels = as_objects([*terms.classifier.classes.tolist(), None])
-            for rows in overviews(ledger.file, terms, mine, batch):
-                judged = auditor.judge(rows, radius)
-                places = rows.places
-                codes[places], margin[places] = judged.codes, judged.margin
-                # What was erased has a class beyond all others.
-                targets[places] = labels[np.minimum(rows.targets, len(labels) - 1)]
-                if left is not None:
-                    left[places] = judged.left
-                totals += np.bincount(judged.codes, minlength=len(STATUSES))
-                pages += [
-                    (page.first, page.size, page.date.strip(), page.keys) for page in rows.pages
-                ]
-                advance(len(rows))
+            for some in _in_parts(auditor, ledger, mine, batch, radius):
+                for places, judged, promised_classes, own in some.rows:
+                    codes[places], margin[places] = judged.codes, judged.margin
+                    # What was erased has a class beyond all others.
+                    targets[places] = labels[np.minimum(promised_classes, len(labels) - 1)]
+                    if left is not None:
+                        left[places] = judged.left
+                    totals += np.bincount(judged.codes, minlength=len(STATUSES))
+                    pages += own
+                    advance(len(judged.codes))
+                auditor.used_fold |= some.used_fold
             groups.append(
                 Group(
                     terms=terms,
@@ -136,6 +147,46 @@ def audit(
         threshold=newcomer.threshold,
         head=head,
     )
+
+
+class _Part(NamedTuple):
+    """What came of some pages: for each overview its places, what became of them, their classes and their pages."""
+
+    rows: list[tuple[Any, Judged, NDArray[np.uint16], list[tuple[int, int, str, str]]]]
+    used_fold: bool
+
+
+def _in_parts(
+    auditor: Auditor, ledger: Ledger, spans: NDArray[np.int64], batch: int, radius: bool
+) -> Iterator[_Part]:
+    """The pages with these (first, size) by parts of as many promises, whoever judges them; in their order."""
+    ends = np.cumsum(spans[:, 1])
+    cuts = np.flatnonzero(np.diff((ends - 1) // (_PART * batch))) + 1
+    parts = np.split(spans, cuts) if len(spans) else []
+    if len(parts) < 2 or workers() == 1:
+        return (_judge_part(auditor, ledger.file, batch, radius, part) for part in parts)
+    return spread(partial(_judge_part, auditor, ledger.file.path, batch, radius), parts)
+
+
+def _judge_part(
+    auditor: Auditor, file: LedgerFile | Path, batch: int, radius: bool, spans: NDArray[np.int64]
+) -> _Part:
+    if isinstance(file, Path):
+        opened = LedgerFile(file, create=False)
+        try:
+            return _judge_part(auditor, opened, batch, radius, spans)
+        finally:
+            opened.connection.close()
+    done = [
+        (
+            rows.places,
+            auditor.judge(rows, radius),
+            rows.targets,
+            [(page.first, page.size, page.date.strip(), page.keys) for page in rows.pages],
+        )
+        for rows in overviews(file, auditor.terms, spans, batch)
+    ]
+    return _Part(done, auditor.used_fold)
 
 
 def _check_complete(spans: list[NDArray[np.int64]], last: int) -> None:

@@ -116,6 +116,10 @@ class Auditor:
         # Where the new model has the classes that were promised, as they turn up.
         self.places = np.full(len(terms.classifier.classes), -1)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the ledger, which is read when the auditor is made, and not to judge."""
+        return {name: value for name, value in vars(self).items() if name != "ledger"}
+
     def _promises(self, batch: int) -> Iterator[Promises]:
         last = int(self.spans[-1].sum()) - 1 if len(self.spans) else 0
         return (

@@ -7,7 +7,8 @@ docs/certificates.md and docs/certificate.schema.json describe the format. Whate
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from holdfast import checker
 from holdfast._files import write_text
 from holdfast._given import given_row
 from holdfast._network import Network
+from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
 from holdfast.changes import Changes, EnsembleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
@@ -34,6 +36,8 @@ Source = Certificates | Recourse
 _MAX_CASES = 5000
 # With fewer rows one rarely waits.
 _LONG = 200
+# Rows that a worker is given at once.
+_TOGETHER = 16
 
 
 class NoCertificateError(HoldfastError):
@@ -240,35 +244,27 @@ def write_certificates(
     path: str | PathLike[str],
     *,
     rows: Iterable[int] | None = None,
+    n_jobs: int | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> pd.DataFrame:
     """The certificates of many rows into a folder (a file each, named by its id) or into one file of lines (.jsonl).
 
     Returns a table with the source's index: `verdict`, `certificate` (the id, None where there is none) and `reason`
-    (why there is none). `options` are those of `certificate`. `progress` shows a bar on stderr, by default from two
-    hundred rows on if stderr is a terminal.
+    (why there is none). `options` are those of `certificate`. `n_jobs` is how many rows' certificates are made at once,
+    as in joblib. `progress` shows a bar on stderr, by default from two hundred rows on if stderr is a terminal.
     """
     path = Path(path)
     chosen = range(len(source)) if rows is None else [given_row(row, len(source)) for row in rows]
     index = source.index if isinstance(source, Certificates) else source.factuals.index
     table, documents = [], []
-    with progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG) as advance:
-        for row in chosen:
-            try:
-                document = certificate(source, row, **options)
-            except NoCertificateError as error:
-                table.append(
-                    (
-                        None if source.verdict[row] is None else str(source.verdict[row]),
-                        None,
-                        str(error),
-                    )
-                )
-            else:
-                documents.append(document)
-                table.append((document["verdict"], document["id"], ""))
-            advance(1)
+    parts = (chosen[start : start + _TOGETHER] for start in range(0, len(chosen), _TOGETHER))
+    bar = progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG)
+    with jobs(n_jobs), bar as advance:
+        for part in spread(partial(_certified, source, options), parts):
+            table += [row for row, _ in part]
+            documents += [document for _, document in part if document is not None]
+            advance(len(part))
     if path.suffix == ".jsonl":
         write_text("".join(_text(document) + "\n" for document in documents), path)
     else:
@@ -278,6 +274,21 @@ def write_certificates(
     return pd.DataFrame(
         table, columns=["verdict", "certificate", "reason"], index=index[list(chosen)], dtype=object
     )
+
+
+def _certified(
+    source: Source, options: Mapping[str, Any], rows: Sequence[int]
+) -> list[tuple[tuple[Any, ...], dict[str, Any] | None]]:
+    """What the table says of each row, and its certificate if there is one."""
+    result: list[tuple[tuple[Any, ...], dict[str, Any] | None]] = []
+    for row in rows:
+        try:
+            document = certificate(source, row, **options)
+            result.append(((document["verdict"], document["id"], ""), document))
+        except NoCertificateError as error:
+            verdict = None if source.verdict[row] is None else str(source.verdict[row])
+            result.append(((verdict, None, str(error)), None))
+    return result
 
 
 def read_certificates(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:

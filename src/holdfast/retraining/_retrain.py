@@ -7,15 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, get_args
 
-import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from holdfast._classifier import Classifier
-from holdfast._given import check_jobs, given_share, whole_number
+from holdfast._given import given_share, whole_number
 from holdfast._network import Ints, Network
+from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
 from holdfast._scored import Scored
 from holdfast.errors import InvalidInputError, UnsupportedModelError
@@ -162,13 +162,13 @@ def retrain(
         train = partial(fine_tune, epochs=epochs or 1)
     else:
         train = partial(train_anew, epochs=epochs)
-    jobs = (
-        joblib.delayed(_run)(train, model, table.take(part, axis=0), labels[part], loaded, one)
+    runs = (
+        (train, model, table.take(part, axis=0), labels[part], loaded, one)
         for part, one in zip(rows, seeds, strict=True)
     )
     done = []
-    with progress_bar("retrain", n, wanted=progress, long=_LONG) as advance:
-        for result in joblib.Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")(jobs):
+    with jobs(n_jobs), progress_bar("retrain", n, wanted=progress, long=_LONG) as advance:
+        for result in spread(_run, runs):
             done.append(result)
             advance(1)
     models, classifiers, comparable = zip(*done, strict=True)
@@ -205,13 +205,12 @@ def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[In
     return np.split(np.random.default_rng(seed).permutation(n_rows)[: n * size], n)
 
 
-def _run(
-    train: Retrain, model: Any, X: Any, y: Any, today: Model, seed: int
-) -> tuple[Any, Classifier, bool]:
+def _run(run: tuple[Retrain, Any, Any, Any, Model, int]) -> tuple[Any, Classifier, bool]:
     """One training run, its network or scores, and whether its parameters can be compared with today's.
 
     On one thread, so that sums are the same in every process.
     """
+    train, model, X, y, today, seed = run
     with threadpool_limits(1):
         retrained = train(model, X, y, seed)
     try:

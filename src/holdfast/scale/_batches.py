@@ -220,9 +220,10 @@ def _certify(model: Any, options: dict[str, Any]) -> Answer:
     def answer(frame: pd.DataFrame) -> pd.DataFrame:
         if before is None:
             return ready.certify(frame, target, **options).to_frame()
-        own = [name for name in frame.columns if not str(name).startswith(before)]
-        factuals = frame[[f"{before}{name}" for name in own]].set_axis(own, axis=1)
-        return ready.certify(frame[own], target, factuals=factuals, **options).to_frame()
+        was = frame.columns.astype(str).str.startswith(before)
+        own = frame.loc[:, ~was]
+        factuals = frame.loc[:, was].rename(columns=lambda name: name.removeprefix(before))
+        return ready.certify(own, target, factuals=factuals, **options).to_frame()
 
     return answer
 

@@ -6,15 +6,16 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
-import joblib
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from holdfast._given import check_jobs, positive_number, whole_number
+from holdfast._given import positive_number, whole_number
+from holdfast._parallel import check_jobs, jobs, spread, workers
 from holdfast._progress import no_bar, progress_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -161,16 +162,13 @@ def benchmark(
         for seed in runs
     ]
     outcomes = []
-    alone = n_jobs in (None, 1) or len(situations) == 1
-    parallel = joblib.Parallel(n_jobs=1 if alone else n_jobs, return_as="generator")
-    with progress_bar(
-        "benchmark", len(situations) * plan.steps, wanted=progress, long=2
-    ) as advance:
+    bar = progress_bar("benchmark", len(situations) * plan.steps, wanted=progress, long=2)
+    with jobs(n_jobs), bar as advance:
+        alone = workers() == 1 or len(situations) == 1
         # A bar cannot be moved by another process.
         within, after = (advance, 0) if alone else (no_bar, plan.steps)
-        for outcome in parallel(
-            joblib.delayed(run_situation)(one, plan, within) for one in situations
-        ):
+        work = partial(run_situation, plan=plan, advance=within)
+        for outcome in map(work, situations) if alone else spread(work, situations):
             outcomes.append(outcome)
             advance(after)
     result = _gather(outcomes, store)

@@ -15,6 +15,7 @@ from holdfast._arrays import check_device
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
 from holdfast._network import Floats
+from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
 from holdfast._scored import Scored
 from holdfast.bounds._layers import Margin
@@ -27,11 +28,13 @@ from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import Decider, decider_for, toward
 from holdfast.verify._engine import Engine
 from holdfast.verify._inputs import Space, Table, check_changes, read_table, read_targets
-from holdfast.verify._verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Stage
+from holdfast.verify._verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Rows, Stage
 
 # A table shorter than this is done before a progress bar could be read.
 _LONG_TABLE = 200_000
 _SEPARATE_TOL = 1e-7
+# Rows that go through the cheap stages together.
+_BLOCK = 2**16
 
 
 def certify(
@@ -44,6 +47,7 @@ def certify(
     factuals: Any = None,
     time_limit: float | None = None,
     method: str = "joint",
+    n_jobs: int | None = None,
     progress: bool | None = None,
     device: str | None = None,
     threshold: Any = None,
@@ -71,6 +75,9 @@ def certify(
         "joint" (exact: the least difference of two logits), "separate" (the paper's test for several classes: the
         target's least logit against each rival's greatest; weaker, for comparison), or "interval" (propagation alone:
         fast, sound, and UNKNOWN where it proves nothing).
+    n_jobs
+        How many blocks of rows at once, as in joblib; None: one, or what `joblib.parallel_config` says. The result is
+        the same. Rows that are hard are searched apart from the others, so that no block waits for them.
     progress
         Show a progress bar on stderr; by default on long tables if stderr is a terminal.
     device
@@ -93,8 +100,8 @@ def certify(
         model, changes, space=space, device=check_device(device, X), threshold=threshold
     )
     return prepared.certify(
-        X, target, factuals=factuals, time_limit=time_limit, method=method, progress=progress
-    )
+        X, target, factuals=factuals, time_limit=time_limit, method=method, n_jobs=n_jobs, progress=progress
+    )  # fmt: skip
 
 
 def prepare(
@@ -144,6 +151,7 @@ class Prepared:
         factuals: Any = None,
         time_limit: float | None = None,
         method: str = "joint",
+        n_jobs: int | None = None,
         progress: bool | None = False,
     ) -> Certificates:
         """Decide for each row whether every model in Δ gives it the target class; as `certify`."""
@@ -153,7 +161,7 @@ class Prepared:
         table, decider = self._read(X, "X")
         n = table.points.shape[0]
         targets = read_targets(decider.classifier, target, n)
-        with progress_bar("certify", n, wanted=progress, long=_LONG_TABLE) as advance:
+        with jobs(n_jobs), progress_bar("certify", n, wanted=progress, long=_LONG_TABLE) as advance:
             certificates = certify_points(
                 decider,
                 table.points,
@@ -172,7 +180,10 @@ class Prepared:
                 f"factuals: expected one for each of the {n} rows, got {before.shape[0]}"
             )
         classes = decider.classifier.predict_index(before)
-        sound = certify_points(decider, before, classes, deadline=deadline, method=method).robust
+        with jobs(n_jobs):
+            sound = certify_points(
+                decider, before, classes, deadline=deadline, method=method
+            ).robust
         return replace(certificates, sound=sound)
 
     def _read(self, X: Any, name: str) -> tuple[Table, Decider]:
@@ -202,10 +213,58 @@ def certify_points(
         outcome = _separate(decider, points, targets, deadline)
     else:
         until = Stage.BALL if method == "interval" else Stage.EXACT
-        outcome = decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
+        outcome = _settled(decider, points, targets, deadline, until, advance)
     return Certificates(
         decider, points, targets, pd.RangeIndex(len(points)) if index is None else index, outcome
     )
+
+
+def _settled(
+    decider: Engine | ClosedForm,
+    points: Floats,
+    targets: NDArray[np.intp],
+    deadline: Deadline,
+    until: Stage,
+    advance: Callable[[int], object],
+) -> Outcome:
+    """Blocks of rows by the cheap stages; then what they leave open in groups, which workers take as they are free.
+
+    Blocks and groups are the same however many workers there are, and so is what is computed of each row.
+    """
+    n, engine = len(points), decider if isinstance(decider, Engine) else None
+    group = _BLOCK if engine is None else engine.group
+    if n <= group or (engine is not None and engine.device):
+        return decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
+    outcome = Outcome.empty(n)
+    easy = until if engine is None else min(until, engine.easy)
+
+    def run(blocks: list[Rows], stage: Stage) -> None:
+        def part(i: int) -> tuple[Any, ...]:
+            left, rows = deadline.left(), blocks[i]
+            share = None if left is None else left / (len(blocks) - i)
+            return decider, points[rows], targets[rows], stage, share
+
+        parts = map(part, range(len(blocks)))
+        settled = map(_settle_part, parts) if len(blocks) == 1 else spread(_settle_part, parts)
+        for rows, own in zip(blocks, settled, strict=True):
+            outcome.put(rows, own)
+            advance(int((own.verdict != 0).sum()) if stage < until else len(rows))
+
+    run(_cut(np.arange(n), _BLOCK), easy)
+    if easy < until:
+        run(_cut(np.flatnonzero(outcome.verdict == 0), group), until)
+    return outcome
+
+
+def _settle_part(
+    part: tuple[Engine | ClosedForm, Floats, NDArray[np.intp], Stage, float | None],
+) -> Outcome:
+    decider, points, targets, until, seconds = part
+    return decider.settle(points, targets, deadline=Deadline.after(seconds), until=until)
+
+
+def _cut(rows: Rows, size: int) -> list[Rows]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def _separate(

@@ -177,6 +177,16 @@ class Engine:
         for start in range(0, n, size):
             yield slice(start, min(start + size, n))
 
+    @property
+    def group(self) -> int:
+        """How many hard rows are searched together."""
+        return max(_WIDE // max(sum(self.network.hidden), 1), 16)
+
+    @property
+    def easy(self) -> Stage:
+        """The last of the stages that cost about as much as a few forward passes."""
+        return Stage.BALL if self.ball else Stage.ATTACK
+
     @quiet()
     def check_scale(self, points: Floats, target: int = 0) -> float:
         """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
 from holdfast._network import CHUNK, Floats, Network
-from holdfast._progress import progress_bar
+from holdfast._parallel import jobs, spread
+from holdfast._progress import no_bar, progress_bar
 from holdfast._shown import HEAD, Shown, Summary, draw
 from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import Layers, activated, forward_error, margins_for
@@ -124,6 +126,7 @@ def certified_radius(
     space: Space | None = None,
     changes: Changes | None = None,
     threshold: Any = None,
+    n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> CertifiedRadius:
     """The largest delta for which each row keeps its class, to within `tol`.
@@ -139,6 +142,8 @@ def certified_radius(
         an `EnsembleShift`, the largest radius of an `Ellipsoid`.
     tol
         The greatest `upper - lower` wanted; `met` says where rounding, or the budget of a search, was in the way.
+    n_jobs
+        How many groups of rows at once, as for `certify`; the result is the same.
     progress
         Show a progress bar on stderr; by default from two hundred rows on if stderr is a terminal.
 
@@ -153,7 +158,8 @@ def certified_radius(
     targets = read_targets(table.model.classifier, target, table.points.shape[0])
     kind = PlausibleChanges(1.0, norm, biases) if changes is None else changes
     check_changes(kind)
-    with progress_bar("certified_radius", targets.size, wanted=progress, long=_LONG) as advance:
+    bar = progress_bar("certified_radius", targets.size, wanted=progress, long=_LONG)
+    with jobs(n_jobs), bar as advance:
         return radius_of_points(
             table.model, table.points, targets, kind, tol=tol, index=table.index, advance=advance
         )
@@ -203,23 +209,39 @@ def radius_of_points(
             continue
         lower[rows], upper[rows], left = 0.0, math.inf, rows
         if not engine.ball:
-            lower[rows], upper[rows] = _Rays(engine, k, points[rows], tol, done).run()
+            # Groups of rows are the same however many workers there are, and so are their radii.
+            groups = [rows[i : i + engine.group] for i in range(0, len(rows), engine.group)]
+            rays = partial(_rays, engine, k, tol, done if len(groups) == 1 else no_bar)
+            parts = (points[group] for group in groups)
+            ends = map(rays, parts) if len(groups) == 1 else spread(rays, parts)
+            for group, (low, high) in zip(groups, ends, strict=True):
+                lower[group], upper[group] = low, high
+                stubborn = np.isfinite(high) & (high - low > tol)
+                done(int((~stubborn).sum()) if len(groups) > 1 else 0)
             left = rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]
-        for row in left:
-            ends = float(lower[row]), float(upper[row])
-            lower[row], upper[row] = _bisected(engine, points[row : row + 1], k, tol, *ends)
+        # One by one what is stubborn, so that nothing waits for it.
+        alone = ((points[row : row + 1], lower[row], upper[row]) for row in left)
+        halves = partial(_bisected, engine, k, tol)
+        for row, both in zip(left, spread(halves, alone), strict=True):
+            lower[row], upper[row] = both
             done(1)
     return CertifiedRadius(lower, upper, index, tol)
 
 
+def _rays(
+    engine: Engine, target: int, tol: float, done: Callable[[int], object], points: Floats
+) -> tuple[Floats, Floats]:
+    return _Rays(engine, target, points, tol, done).run()
+
+
 def _bisected(
-    unit: Engine, point: Floats, target: int, tol: float, low: float, high: float
+    unit: Engine, target: int, tol: float, part: tuple[Floats, float, float]
 ) -> tuple[float, float]:
     """The radius of one point by halves between what is proven and what is broken, with all that the engine has.
 
     Where a radius in between is neither, on either side of it as far as that goes.
     """
-
+    point, low, high = part
     deadline = Deadline.after(_BALL_PATIENCE if unit.ball else _PATIENCE)
 
     def verdict(radius: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -116,6 +116,18 @@ class Outcome:
         self.room -= leaves.lower.nbytes + leaves.upper.nbytes + leaves.decided.nbytes
         if self.room > 0:
             self.leaves.append((margin, leaves))
+
+    def put(self, rows: Rows, part: Outcome) -> None:
+        """Take over what is known of some rows."""
+        self.verdict[rows], self.stage[rows] = part.verdict, part.stage
+        self.lower[rows], self.upper[rows] = part.lower, part.upper
+        self.sides += [(rows[own], margin, sides) for own, margin, sides in part.sides]
+        self.networks |= {int(rows[row]): broken for row, broken in part.networks.items()}
+        self.trees |= {
+            (int(rows[row]), above, below): tree for (row, above, below), tree in part.trees.items()
+        }
+        for margin, leaves in part.leaves:
+            self.add_leaves(margin, replace(leaves, row=rows[leaves.row]))
 
     def breaker(self, row: int) -> tuple[Margin, Floats | Network] | None:
         """The margin that breaks in this row, and what breaks it: a network, or the sides of one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -80,8 +81,8 @@ def show_verdicts(certificates: pd.DataFrame, delta: float) -> None:
     )
     interval = robust & (certificates["decided_by"] == "interval")
     tell(f"Interval arithmetic alone would have proven {interval.sum()} of them.")
-    show_shares(certificates["verdict"], "verdict")
-    show_shares(certificates["decided_by"], "decided by")
+    show_shares(Counter(certificates["verdict"]), "verdict")
+    show_shares(Counter(certificates["decided_by"]), "decided by")
 
 
 def show_broken(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pandas as pd
 
 from holdfast._files import check_place, write_text
+from holdfast._parallel import jobs
 from holdfast.calibration import ChosenDelta
 from holdfast.generators import Recourse
 from holdfast.presentation.report._gather import gather
@@ -44,7 +45,11 @@ class ReportOptions(TypedDict, total=False):
 
 
 def report(
-    recourse: Recourse, path: str | os.PathLike[str], **options: Unpack[ReportOptions]
+    recourse: Recourse,
+    path: str | os.PathLike[str],
+    *,
+    n_jobs: int | None = None,
+    **options: Unpack[ReportOptions],
 ) -> Path:
     """Write what was promised, and how sure it is, as one HTML page that needs nothing else.
 
@@ -91,6 +96,8 @@ def report(
         The ledger that the promises are in, or its head, which the page then states.
     letters
         A folder that `letters` wrote: each person's page leads to the letter.
+    n_jobs
+        How many groups of rows at once where radii and verdicts are computed, as for `certify`.
 
     Returns
     -------
@@ -99,5 +106,6 @@ def report(
     """
     target = Path(path)
     check_place(target)
-    write_text(render(gather(recourse, page=target, **options)), target)
+    with jobs(n_jobs):
+        write_text(render(gather(recourse, page=target, **options)), target)
     return target

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import joblib
 import pandas as pd
 
-from holdfast._given import check_jobs
+from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
 from holdfast.study._run import run_situation
 from holdfast.study._store import StudyStore
@@ -72,12 +71,12 @@ def run_paper(
         for seed in range(extent.seeds)
         for kind in table.training
     ]
-    work = joblib.delayed(partial(_measured, printed=printed, labels=labels))
-    parallel = joblib.Parallel(n_jobs=check_jobs(n_jobs), return_as="generator")
+    work = partial(_measured, printed=printed, labels=labels)
     parts: dict[str, Records] = defaultdict(list)
     missing: dict[str, None] = {}
-    with progress_bar("paper", len(models), wanted=progress, long=2) as advance:
-        for measured, errors in parallel(map(work, models)):
+    bar = progress_bar("paper", len(models), wanted=progress, long=2)
+    with jobs(n_jobs), bar as advance:
+        for measured, errors in spread(work, models):
             for part, records in measured.items():
                 parts[part] += records
             missing |= dict.fromkeys(errors)

@@ -1,0 +1,53 @@
+"""Work side by side, as joblib is told: by `n_jobs`, or by `joblib.parallel_config` around a call.
+
+What is handed out does not depend on how many workers there are, so neither do results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from numbers import Integral
+from typing import Any, TypeVar
+
+import joblib
+
+from holdfast.errors import InvalidInputError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """How many at once, as in joblib: None, a whole number, or counted from the number of cores if negative."""
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral | None) or n_jobs == 0:
+        raise InvalidInputError(
+            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
+        )
+    return None if n_jobs is None else int(n_jobs)
+
+
+def workers() -> int:
+    """How many workers there are."""
+    return int(joblib.effective_n_jobs())
+
+
+def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
+    """The function of each part, in order; parts are made as workers ask for them. The function has to pickle.
+
+    Examples
+    --------
+    >>> list(spread(abs, [-2, 3]))
+    [2, 3]
+    """
+    if workers() == 1:
+        yield from map(function, parts)
+    else:
+        yield from joblib.Parallel(return_as="generator")(map(joblib.delayed(function), parts))
+
+
+def jobs(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """Within it, whatever is spread is spread over so many workers; None: as it would be without."""
+    if check_jobs(n_jobs) is None:
+        return nullcontext()
+    return joblib.parallel_config(n_jobs=n_jobs)  # type: ignore[no-any-return]

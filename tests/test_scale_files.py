@@ -1,0 +1,206 @@
+"""Tables in files, a batch at a time: one way for small and large ones, killed and resumed to the same bytes."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import holdfast as hf
+from holdfast.cli import _certify, _parts, _recourse, _tables, app
+from holdfast.cli._tables import TableFile, read_table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model, and 1,000 points as CSV, as one Parquet file, as a folder and as a partitioned one."""
+    path = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    network = hf.Network(
+        [rng.normal(size=(6, 3)), rng.normal(size=(5, 6)), rng.normal(size=(1, 5))],
+        [[0.1] * 6, [0.1] * 5, [0.5]],
+    )
+    network.save(path / "model.npz")
+    frame = pd.DataFrame(rng.uniform(-1, 1, (1000, 3)), columns=list("abc"))
+    frame.insert(0, "id", [f"{i:04d}" for i in range(1000)])
+    frame.to_csv(path / "points.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(frame), path / "points.parquet", row_group_size=130)
+    for name in ("several", "parted"):
+        (path / name).mkdir()
+    for i in range(4):
+        part = frame[250 * i : 250 * (i + 1)]
+        part.to_parquet(path / "several" / f"{i}.parquet", index=False)
+        (path / "parted" / f"year={i}").mkdir()
+        part.to_parquet(path / "parted" / f"year={i}" / "0.parquet", index=False)
+    return path
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    """Batches so small that the tables here have many."""
+    for module, name in (
+        (_certify, "_ROWS"),
+        (_certify, "_FEWER_ROWS"),
+        (_recourse, "_PEOPLE"),
+        (_tables, "_ROWS"),
+    ):
+        monkeypatch.setattr(module, name, 300)
+
+
+def run(folder, command, data, out, *more, code=0):
+    files = ["--model", folder / "model.npz", "--data", folder / data, "--out", folder / out]
+    words = [command, *files, "--target", "1", "--index", "id", *more]
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def expected(folder, verb="certify"):
+    model, points = (
+        hf.Network.load(folder / "model.npz"),
+        read_table(folder / "points.csv", index="id"),
+    )
+    if verb == "certify":
+        return hf.certify(model, points, 1, hf.PlausibleChanges(0.05)).to_frame()
+    return hf.certified_radius(model, points, 1).to_frame()
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("data", ["points.csv", "points.parquet", "several", "parted"])
+@pytest.mark.parametrize("out", ["out.parquet", "out.csv", "out.csv.gz"])
+def test_every_kind_of_table_gives_the_same_answers(folder, data, out):
+    drop = ["--drop", "year"] if data == "parted" else []
+    said = run(folder, "certify", data, out, "--delta", 0.05, *drop)
+    result, whole = (
+        read_table(folder / out, index=None if "parquet" in out else "id"),
+        expected(folder),
+    )
+    assert result.index.tolist() == whole.index.tolist()
+    assert (result["verdict"] == whole["verdict"]).all()
+    np.testing.assert_allclose(result["margin_lower"], whole["margin_lower"], rtol=0, atol=1e-9)
+    assert f"{whole['robust'].sum():,} of 1,000 rows provably keep class 1" in said
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_radii_and_advice_are_streamed_too(folder):
+    said = run(folder, "radius", "points.parquet", "radii.parquet")
+    radii, whole = pd.read_parquet(folder / "radii.parquet"), expected(folder, "radius")
+    np.testing.assert_allclose(radii["radius_lower"], whole["radius_lower"], rtol=0, atol=1e-6)
+    half = float(next(line for line in said.splitlines() if "50%" in line).split()[3])
+    exact = whole["radius_lower"].quantile(0.5, interpolation="lower")
+    assert exact * (1 - 1e-3) <= half <= exact
+    method = ["--method", "rnce", "--candidates", folder / "points.csv", "--delta", 0.01]
+    run(folder, "explain", "points.parquet", "advice.parquet", *method)
+    model, points = (
+        hf.Network.load(folder / "model.npz"),
+        read_table(folder / "points.csv", index="id"),
+    )
+    others = read_table(folder / "points.csv")
+    whole = hf.explain(
+        model, points, target=1, changes=hf.PlausibleChanges(0.01), generator=hf.RNCE(others[list("abc")])
+    )  # fmt: skip
+    advice = pd.read_parquet(folder / "advice.parquet")
+    assert (advice["found"].to_numpy() == whole.found).all()
+    np.testing.assert_array_equal(advice[list("abc")], whole.counterfactuals[list("abc")])
+
+
+def test_a_csv_file_has_the_types_that_its_columns_have_together(tmp_path):
+    frame = pd.DataFrame({"n": [1] * 9 + [2.5], "t": ["1"] * 9 + ["x"], "m": [1] * 5 + [None] * 5})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    table = TableFile(tmp_path / "t.csv")
+    parts = list(table.batches(4))
+    assert len(table) == 10
+    assert [len(part) for part in parts] == [4, 4, 2]
+    assert {tuple(map(str, part.dtypes)) for part in parts} == {("float64", "str", "float64")}
+    assert pd.concat(parts).index.tolist() == list(range(10))
+
+
+SCRIPT = """
+import sys, time
+from holdfast.cli import _certify, _parts, _tables, app
+_certify._ROWS = _tables._ROWS = 50
+write = _parts.Parts.write
+def slowly(self, number, frame):
+    write(self, number, frame)
+    time.sleep(0.05)
+_parts.Parts.write = slowly
+app(sys.argv[1:])
+"""
+
+
+def test_killed_and_resumed_it_writes_the_same_bytes(folder, monkeypatch):
+    words = ["certify", "--model", folder / "model.npz", "--data", folder / "points.parquet"]
+    words += [
+        "--target",
+        "1",
+        "--index",
+        "id",
+        "--delta",
+        "0.05",
+        "--out",
+        folder / "killed.parquet",
+    ]
+    command = [sys.executable, "-c", SCRIPT, *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and len(list(folder.glob(".killed*/0*"))) < 7:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (folder / "killed.parquet").exists()
+    kept = sorted(folder.glob(".killed*/0*"))
+    assert 7 <= len(kept) < 20
+    for module in (_certify, _tables):
+        monkeypatch.setattr(module, "_ROWS", 50)
+    real, written = _parts.Parts.write, []
+    monkeypatch.setattr(
+        _parts.Parts, "write", lambda *given: (written.append(given[1]), real(*given))
+    )
+    for name in ("killed.parquet", "whole.parquet"):
+        run(folder, "certify", "points.parquet", name, "--delta", 0.05)
+    assert written == [*range(len(kept), 20), *range(20)]
+    assert (folder / "killed.parquet").read_bytes() == (folder / "whole.parquet").read_bytes()
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("out", ["o.csv", "o.csv.gz", "o.parquet"])
+def test_parts_of_another_question_are_not_taken(folder, monkeypatch, out):
+    real, left = _parts.Parts.write, [2]
+
+    def fail(self, number, frame):
+        left[0] -= 1
+        if left[0] < 0:
+            raise hf.errors.InvalidInputError("no more room")
+        real(self, number, frame)
+
+    run(folder, "certify", "points.parquet", out, "--delta", 0.05)
+    whole = (folder / out).read_bytes()
+    monkeypatch.setattr(_parts.Parts, "write", fail)
+    assert "no more room" in run(folder, "certify", "points.parquet", out, "--delta", 0.05, code=2)
+    (kept,) = folder.glob(f".{out}.*")
+    assert len(list(kept.iterdir())) == 2
+    monkeypatch.setattr(_parts.Parts, "write", real)
+    run(folder, "certify", "points.parquet", out, "--delta", 0.04)
+    assert kept.exists()
+    assert (folder / out).read_bytes() != whole
+    run(folder, "certify", "points.parquet", out, "--delta", 0.05)
+    assert not kept.exists()
+    assert (folder / out).read_bytes() == whole
+
+
+def test_a_folder_of_two_schemas_is_refused_by_the_name_of_the_file(folder, tmp_path):
+    for i in range(2):
+        frame = pd.read_parquet(folder / "several" / f"{i}.parquet")
+        (frame.assign(b="x") if i else frame).to_parquet(tmp_path / f"{i}.parquet", index=False)
+    said = run(folder, "certify", tmp_path, "bad.csv", "--delta", 0.05, code=2)
+    assert "1.parquet: expected double in the column 'b'" in " ".join(said.split())
+    pd.read_parquet(tmp_path / "0.parquet").drop(columns="c").to_parquet(tmp_path / "1.parquet")
+    said = run(folder, "certify", tmp_path, "bad.csv", "--delta", 0.05, code=2)
+    assert "1.parquet: expected the column 'c'" in " ".join(said.split())
