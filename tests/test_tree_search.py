@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 import lightgbm
@@ -19,7 +18,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 import holdfast as hf
 
@@ -188,3 +187,56 @@ def test_closest_under_a_shift(kind: str) -> None:
         accepted = certified(model, changes, 1, space)
         check(_row(result, i), cheapest(model, space, people.iloc[[i]], 1, accepted))
         assert not result.found[i] or result.robust[i]
+
+
+def within(regions: pd.DataFrame, answer: pd.Series[Any], seed: int, n: int) -> pd.DataFrame:
+    """Rows of a region: at its ends, near them, and anywhere between."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame([answer] * n).reset_index(drop=True)
+    for line in regions.itertuples():
+        if isinstance(answer[line.column], str):
+            continue
+        low, high = (
+            float(answer[line.column]) + far if np.isnan(end) else float(end)
+            for end, far in ((line.at_least, -9.0), (line.at_most, 9.0))
+        )
+        values = rng.choice([low, high, *rng.uniform(low, high, 5)], n)
+        whole = line.column == "months"
+        rows[line.column] = (
+            np.clip(np.rint(values), np.ceil(low), np.floor(high)) if whole else values
+        )
+    return rows
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm", "boosted", "forest"])
+def test_every_row_of_a_region_is_accepted(kind: str) -> None:
+    for seed in range(2):
+        frame = table(seed)
+        k = 2 + seed
+        model, read = fitted(kind, frame, classes(frame, seed, k), seed)
+        size = 0.01 if kind == "forest" else 0.05
+        space = hf.FeatureSpace.from_frame(read, scale="none")
+        changes = [
+            hf.TreeChanges(leaves=size, thresholds=0.05, dropped=seed),
+            hf.PlausibleShift(0.1),
+        ]
+        people = read[model.predict(read) == 0].head(4)
+        for one in (None, *changes):
+            generator = hf.MCE(margin=0.2) if one is None else hf.Closest()
+            result = hf.explain(
+                model, people, target=k - 1, generator=generator, changes=one, space=space
+            )
+            regions = result.regions
+            assert set(regions["row"]) == set(result.answered)
+            for row, lines in regions.groupby("row"):
+                told = lines[lines["changed"]]["column"]
+                answer = result.counterfactuals.iloc[row]
+                before = people.iloc[row]
+                assert set(told) == {c for c in read.columns if answer[c] != before[c]}
+                rows = within(lines, answer, seed, 200).astype(read.dtypes)
+                loaded = hf.load_model(model).in_space(space, rows)
+                if one is None:
+                    assert (loaded.classifier.predict_index(space.encode(rows)) == k - 1).all()
+                else:
+                    judged = hf.certify(loaded, space.encode(rows), target=k - 1, changes=one)
+                    assert judged.robust.all()

@@ -8,8 +8,8 @@ from operator import itemgetter
 
 import numpy as np
 
-from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._classifier import Classifier
+from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Bools, Floats, Network
 from holdfast._trees import TreeEnsemble
 from holdfast.bounds import _balls as balls

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast._classifier import Floats
 from holdfast._trees import TreeEnsemble
@@ -48,38 +49,34 @@ class LinearForms:
 
 def forms_of(
     ensemble: TreeEnsemble,
-    target: int,
-    demand: float = 0.0,
+    factors: Floats,
+    constants: Floats,
     *,
     radii: Floats | None = None,
     cuts: tuple[Floats, Floats] | None = None,
     dropped: int = 0,
-    shift: float = 0.0,
 ) -> LinearForms:
-    """The forms of a class, with leaves that may move by their radii and cuts within their ends."""
-    forest, (factors, constants) = ensemble.forest, _factors(ensemble, target, demand + shift)
-    spread = np.zeros_like(forest.values) if radii is None else radii.reshape(len(radii), -1)
+    """The forms  factors · sums + constants,  with leaves that may move by their radii and cuts within their ends."""
+    forest = ensemble.forest
+    spread = np.zeros(forest.feature.size) if radii is None else radii
     if forest.vector:
-        worth = (
-            forest.values @ factors.T
-            - np.broadcast_to(spread, forest.values.shape) @ np.abs(factors).T
-        )
+        worth = forest.values @ factors.T - np.outer(spread, np.abs(factors).sum(axis=1))
     else:
         mine = factors[:, forest.output[np.maximum(forest.tree_of, 0)]].T
-        worth = forest.values * mine - spread * np.abs(mine)
+        worth = forest.values * mine - spread[:, None] * np.abs(mine)
     worth = np.where(forest.leaves[:, None], worth, 0.0) / forest.divisor
     offsets = (factors @ forest.base) / forest.divisor + constants
-    sizes = np.abs(forest.values) + spread
-    slack = np.abs(factors) @ forest.rounding(np.broadcast_to(sizes, forest.values.shape))
+    # What the library's own sums may round, and what this module's and a search's sums may.
+    slack = 4.0 * np.abs(factors) @ forest.rounding(np.abs(forest.values) + spread[:, None])
     largest = np.zeros(forest.n_trees)
     np.maximum.at(largest, np.maximum(forest.tree_of, 0), np.abs(worth).max(axis=1, initial=0.0))
-    slack = slack + _ROUNDING * (1.0 + np.abs(offsets) + largest.sum()) + ensemble.score.band
+    slack = slack + _ROUNDING * (1.0 + np.abs(offsets) + largest.sum()) + 2.0 * ensemble.score.band
     low, high = (forest.cut, forest.cut) if cuts is None else cuts
     return LinearForms(worth, offsets + slack, slack, low, high, dropped)
 
 
-def _factors(ensemble: TreeEnsemble, target: int, demand: float) -> tuple[Floats, Floats]:
-    """How much each output of the trees counts, (rivals, outputs), and what is added, (rivals,)."""
+def demanded(ensemble: TreeEnsemble, target: int, demand: float) -> tuple[Floats, Floats]:
+    """For a margin in logits: how much each output counts, (rivals, outputs), and what is added, (rivals,)."""
     votes, k = ensemble.score, len(ensemble.labels)
     off = np.array(votes.off) if votes.off else np.zeros(1 if k == 2 else k)
     if votes.bar is not None:
@@ -99,7 +96,9 @@ def _factors(ensemble: TreeEnsemble, target: int, demand: float) -> tuple[Floats
     return factors, -needed
 
 
-def _shares(rivals: Floats, target: int, needed: Floats, n_outputs: int) -> tuple[Floats, Floats]:
+def _shares(
+    rivals: NDArray[np.intp], target: int, needed: Floats, n_outputs: int
+) -> tuple[Floats, Floats]:
     """share_target >= e^needed share_rival, both sides divided so that neither factor is above 1."""
     odds = np.exp(np.clip(needed, -700.0, 700.0))
     own, other = 1.0 / (1.0 + odds), odds / (1.0 + odds)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from holdfast._classifier import Floats
 from holdfast._deadline import Deadline
 from holdfast._trees import TreeEnsemble
-from holdfast.changes import Changes, PlausibleShift
+from holdfast.changes import EnsembleShift
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows
 from holdfast.generators._exact import Searcher
-from holdfast.generators._tree_forms import LinearForms, forms_of
+from holdfast.generators._tree_forms import LinearForms, demanded, forms_of
 from holdfast.generators._tree_person import PersonChoices, filled_gaps
 from holdfast.generators._tree_pieces import Pieces, pieces_of
 from holdfast.generators._tree_problem import Cells, Problem
@@ -26,6 +26,8 @@ from holdfast.generators._tree_search import Search
 from holdfast.milp._people import PointLimits
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._margins import least_margins
+from holdfast.verify._shift import Shift
+from holdfast.verify._trees import MovingTrees, rivals
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST
 
 Mask = NDArray[np.bool_]
@@ -197,22 +199,48 @@ class TreesUnder(TreeJudge):
 
     def forms(self) -> LinearForms:
         """The trees with their leaves, cuts and margins at their worst."""
-        changes = self.decider.changes
-        return _FORMS[type(changes)](self.ensemble, self.target, changes)
+        return _FORMS[type(self.decider)](self.decider, self.target)
 
 
-def _shifted(ensemble: TreeEnsemble, target: int, changes: Any) -> LinearForms:
-    return forms_of(ensemble, target, shift=changes.size)
+def _shifted(decider: Shift, target: int) -> LinearForms:
+    ensemble = decider.classifier
+    assert isinstance(ensemble, TreeEnsemble)
+    return forms_of(ensemble, *demanded(ensemble, target, decider.changes.size))
 
 
-_FORMS: dict[type[Changes], Callable[[TreeEnsemble, int, Any], LinearForms]] = {
-    PlausibleShift: _shifted
+def _moving(decider: MovingTrees, target: int) -> LinearForms:
+    ensemble, over = decider.classifier, rivals(decider.classifier, target)
+    factors = np.array([rival.weights for rival in over])
+    constants = np.array([rival.constant for rival in over]) - decider.shift
+    forest, cuts = ensemble.forest, (ensemble.forest.cut, ensemble.forest.cut)
+    if not (decider.low == decider.high).all():
+        low, high = (
+            np.where(forest.numeric, forest.cuts(end), forest.cut)
+            for end in (decider.low, decider.high)
+        )
+        cuts = low, high
+    return forms_of(
+        ensemble,
+        factors,
+        constants,
+        radii=decider.radii,
+        cuts=cuts,
+        dropped=decider.changes.dropped,
+    )
+
+
+_FORMS: dict[type[ClosedForm], Callable[[Any, int], LinearForms]] = {
+    Shift: _shifted,
+    MovingTrees: _moving,
 }
 
 
 def trees_under(decider: ClosedForm, target: int) -> TreesUnder | None:
     """Who has to accept a row where trees may change in a way that is known here; else None."""
-    if not isinstance(decider.classifier, TreeEnsemble) or type(decider.changes) not in _FORMS:
+    if not isinstance(decider.classifier, TreeEnsemble) or type(decider) not in _FORMS:
+        return None
+    if isinstance(decider.changes, EnsembleShift):
+        # Its margin is the mean of models whose trees are not today's.
         return None
     return TreesUnder(decider.classifier, target, decider=decider)
 
@@ -234,4 +262,4 @@ class TreesToday(TreeJudge):
 
     def forms(self) -> LinearForms:
         """The trees as they are."""
-        return forms_of(self.ensemble, self.target, self.demand)
+        return forms_of(self.ensemble, *demanded(self.ensemble, self.target, self.demand))

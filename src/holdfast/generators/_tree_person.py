@@ -234,7 +234,10 @@ def _numbers(feature: Feature, own: float, ends: Floats, ruled: bool) -> Options
     mine = None if np.isnan(own) else np.array([own])
     low, high = (float(end[0]) for end in reach(feature, mine, 1))
     below, above = np.append(-np.inf, ends), np.append(ends, np.inf)
-    first, last = np.maximum(_after(feature, below), low), np.minimum(_until(feature, above), high)
+    first, last = (
+        np.maximum(first_after(feature, below), low),
+        np.minimum(last_until(feature, above), high),
+    )
     cell = np.arange(below.size)
     if ruled and feature.grid is not None:
         grid = feature.grid
@@ -274,7 +277,7 @@ def _near(feature: Feature, wanted: float, first: Floats, last: Floats) -> Float
     return np.where(inside, near, wanted)
 
 
-def _until(feature: Feature, ends: Floats) -> Floats:
+def last_until(feature: Feature, ends: Floats) -> Floats:
     """The last number up to each end that the column can hold."""
     finite = np.isfinite(ends)
     known = np.where(finite, ends, 0.0)
@@ -285,7 +288,7 @@ def _until(feature: Feature, ends: Floats) -> Floats:
     return np.where(finite, held, ends)
 
 
-def _after(feature: Feature, ends: Floats) -> Floats:
+def first_after(feature: Feature, ends: Floats) -> Floats:
     """The first number after each end that the column can hold."""
     finite = np.isfinite(ends)
     known = np.where(finite, ends, 0.0)

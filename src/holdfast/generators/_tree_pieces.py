@@ -1,7 +1,8 @@
 """The worst that trees can become, cut into boxes: on each the worst leaf is the same.
 
-A question that sends a value both ways leaves two subtrees to be followed at once, of which the worse leaf counts. Where
-that would make too many boxes, one that is left open is worth what the least of its subtrees is worth at most: a bound.
+A question that sends a value both ways leaves two subtrees to be followed at once, of which the worse leaf counts.
+Where that would make too many boxes, one that is left open is worth what the least of its subtrees is worth at most: a
+bound.
 """
 
 from __future__ import annotations
@@ -66,40 +67,45 @@ class _Front:
 
 
 def pieces_of(forest: Forest, worth: Floats, asked: Questions, n_columns: int) -> Pieces:
-    """The boxes of all trees; `worth` is what each leaf adds to each rival's margin at worst, (nodes, rivals)."""
-    both = _both_ways(forest, asked)
-    open_trees = np.unique(forest.tree_of[both & (forest.tree_of >= 0)])
-    ends = np.zeros(n_columns, dtype=np.intp)
+    """Boxes that each tree falls into; `worth` is what each leaf adds to a margin at worst, (nodes, rivals)."""
+    both, start = _both_ways(forest, asked), _roots(forest, asked, n_columns)
+    forked = np.isin(np.arange(forest.n_trees), forest.tree_of[both & (forest.tree_of >= 0)])
+    done = _walk(forest, asked, start.take(~forked), ("left", "right"))
+    found, exact = [(done, worth[done.node])], True
+    for tree in np.flatnonzero(forked).tolist():
+        one = _Forked(forest, asked, worth, int(forest.roots[tree]))
+        found += one.boxes(start.take([tree]))
+        exact &= one.exact
+    return _pieces(forest, found, exact)
+
+
+def outer_boxes(forest: Forest, worth: Floats, asked: Questions, n_columns: int) -> Pieces:
+    """For each leaf the box of all rows that may reach it; where questions send values both ways, boxes overlap."""
+    done = _walk(forest, asked, _roots(forest, asked, n_columns), ("may left", "may right"))
+    return _pieces(forest, [(done, worth[done.node])], exact=True)
+
+
+def _roots(forest: Forest, asked: Questions, n_columns: int) -> _Front:
+    """Every tree in a box with everything in it."""
+    ends, size = np.zeros(n_columns, dtype=np.intp), forest.n_trees
     for column, numbers in asked.ends.items():
         ends[column] = numbers.size
-    size = forest.n_trees
-    start = _Front(
+    return _Front(
         forest.roots.astype(np.intp),
         np.zeros((size, n_columns), dtype=np.intp),
         np.repeat(ends[None, :], size, axis=0),
         np.ones((size, n_columns), dtype=np.bool_),
         {i: np.repeat(fine[None, :], size, axis=0) for i, fine in asked.scored.items()},
     )
-    closed = np.flatnonzero(~np.isin(np.arange(forest.n_trees), open_trees))
-    done = _walk(forest, asked, start.take(closed))
-    found = [(done, worth[done.node])]
-    exact = True
-    for tree in open_trees.tolist():
-        forked = _Forked(forest, asked, worth, int(forest.roots[tree]))
-        found += forked.boxes(start.take([tree]))
-        exact &= forked.exact
-    tree = np.concatenate([forest.tree_of[front.node] for front, _ in found])
+
+
+def _pieces(forest: Forest, found: list[tuple[_Front, Floats]], exact: bool) -> Pieces:
+    """What was found, sorted by tree."""
+    whole = _joined([front for front, _ in found])
+    tree = forest.tree_of[whole.node].astype(np.intp)
     order = np.argsort(tree, kind="stable")
-    join = np.concatenate
-    return Pieces(
-        tree[order].astype(np.intp),
-        join([values for _, values in found])[order],
-        join([front.low for front, _ in found])[order],
-        join([front.high for front, _ in found])[order],
-        join([front.gap for front, _ in found])[order],
-        {i: join([front.among[i] for front, _ in found])[order] for i in asked.scored},
-        exact,
-    )
+    worth, whole = np.concatenate([values for _, values in found]), whole.take(order)
+    return Pieces(tree[order], worth[order], whole.low, whole.high, whole.gap, whole.among, exact)
 
 
 def _both_ways(forest: Forest, asked: Questions) -> Mask:
@@ -110,8 +116,8 @@ def _both_ways(forest: Forest, asked: Questions) -> Mask:
     return np.asarray(both & ~forest.leaves)
 
 
-def _walk(forest: Forest, asked: Questions, front: _Front) -> _Front:
-    """Follow nodes down to their leaves, where every question has one answer."""
+def _walk(forest: Forest, asked: Questions, front: _Front, ways: tuple[str, str]) -> _Front:
+    """Follow nodes down to their leaves, left and right."""
     done = []
     while True:
         leaf = forest.leaves[front.node]
@@ -119,14 +125,17 @@ def _walk(forest: Forest, asked: Questions, front: _Front) -> _Front:
         front = front.take(~leaf)
         if not front.node.size:
             return _joined(done)
-        left, right = _part(asked, front, "left"), _part(asked, front, "right")
+        left, right = (_part(asked, front, way) for way in ways)
         left.node = forest.left[left.node].astype(np.intp)
         right.node = forest.right[right.node].astype(np.intp)
         front = _joined([left, right])
 
 
 def _part(asked: Questions, front: _Front, way: str) -> _Front:
-    """The part of each box that its node sends left only, right only or both ways, where there is any."""
+    """The part of each box that its node sends one way, where there is any.
+
+    "left" and "right": for certain; "may left" and "may right": perhaps; "both": either way.
+    """
     part, nodes = front.take(np.arange(front.node.size)), front.node
     rows, columns = np.arange(nodes.size), asked.column[nodes]
     part.gap[rows, columns] &= _ways(asked.gap_left, asked.gap_right, way)[nodes]
@@ -134,9 +143,9 @@ def _part(asked: Questions, front: _Front, way: str) -> _Front:
     ordered = np.isin(columns, list(asked.ends))
     r, c = rows[ordered], columns[ordered]
     sure, maybe = asked.sure_left[nodes[r]], asked.maybe_left[nodes[r]]
-    if way != "right":
+    if way in ("left", "may left", "both"):
         part.high[r, c] = np.minimum(part.high[r, c], sure if way == "left" else maybe)
-    if way != "left":
+    if way in ("right", "may right", "both"):
         part.low[r, c] = np.maximum(part.low[r, c], (maybe if way == "right" else sure) + 1)
     fine[r] |= part.low[r, c] <= part.high[r, c]
     for column, codes in part.among.items():
@@ -147,9 +156,13 @@ def _part(asked: Questions, front: _Front, way: str) -> _Front:
 
 
 def _ways(left: Mask, right: Mask, way: str) -> Mask:
-    if way == "both":
-        return left & right
-    return left & ~right if way == "left" else right & ~left
+    return {
+        "left": left & ~right,
+        "may left": left,
+        "right": right & ~left,
+        "may right": right,
+        "both": left & right,
+    }[way]
 
 
 def _joined(fronts: list[_Front]) -> _Front:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,16 @@ from holdfast._classifier import Floats
 
 Cells = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+
+
+def sum_less_dropped(terms: Floats, dropped: int) -> Floats:
+    """The sum of terms, (..., trees), without so many of the greatest: what is left where the worst trees go."""
+    total = terms.sum(axis=-1)
+    if dropped:
+        kept, lost = max(terms.shape[-1] - dropped, 0), np.maximum(terms, 0.0)
+        lost = np.partition(lost, kept - 1, axis=-1)[..., kept:] if kept else lost
+        total = total - lost.sum(axis=-1)
+    return np.asarray(total)
 
 
 @dataclass(frozen=True)
@@ -70,14 +81,7 @@ class Rival:
 
     def total(self, best: Floats) -> Floats:
         """The bound from what each tree adds at best, (..., trees)."""
-        total = self.offset + best.sum(axis=-1)
-        if self.dropped:
-            kept = max(best.shape[-1] - self.dropped, 0)
-            lost = np.maximum(best, 0.0)
-            if kept:
-                lost = np.partition(lost, kept - 1, axis=-1)[..., kept:]
-            total = total - lost.sum(axis=-1)
-        return np.asarray(total)
+        return sum_less_dropped(best, self.dropped) + self.offset
 
     def bound(self, kept: Mask) -> float:
         """The bound with these leaves only."""
@@ -86,19 +90,24 @@ class Rival:
         return float(self.total(best))
 
     def running(
-        self, shape: tuple[int, int], ends: Cells, tree: Cells, worth: Floats, fixed: Floats
+        self, shape: tuple[int, int, int], ends: Cells, tree: Cells, worth: Floats, fixed: Floats
     ) -> Floats:
-        """The bound with the leaves that end by the first, the second, ... cell, (cells,).
+        """The bound with the leaves that begin by the first, the second, ... cell of each column, (columns, cells).
 
-        `shape` are cells and trees; `fixed` is what further trees add.
+        `shape` are columns, cells and trees; `ends` says where each leaf begins, (leaves, columns); `fixed` is what
+        further trees add.
         """
-        table = np.full(shape, -np.inf)
-        table[ends, tree] = worth
-        np.maximum.accumulate(table, axis=0, out=table)
+        n_columns, n_cells, n_trees = shape
+        table = np.full((n_cells, n_columns, n_trees), -np.inf)
+        places = (ends * n_columns + np.arange(n_columns)) * n_trees + tree[:, None]
+        # Leaves come in rising order of their worth, so that the best one stays.
+        table.reshape(-1)[places.ravel()] = np.repeat(worth, n_columns)
+        for before, after in itertools.pairwise(table):
+            np.maximum(before, after, out=after)
         if not self.dropped:
-            return np.asarray(table.sum(axis=1) + (self.offset + fixed.sum()))
-        same = np.broadcast_to(fixed, (shape[0], fixed.size))
-        return self.total(np.hstack([table, same]))
+            return np.asarray(table.sum(axis=2).T + (self.offset + fixed.sum()))
+        same = np.broadcast_to(fixed, (n_cells, n_columns, fixed.size))
+        return self.total(np.concatenate([table, same], axis=2)).T
 
 
 @dataclass
@@ -140,6 +149,18 @@ class Problem:
         self.column = np.repeat(np.arange(self.sizes.size), self.sizes)
         self.cell = np.arange(self.flat.size) - self.start[self.column]
 
+    def first(self, fine: Mask, low: Cells, high: Cells) -> Cells:
+        """For each column the first cell from low to high that is fine; beyond high where none is."""
+        fine = fine & (self.cell >= low[self.column]) & (self.cell <= high[self.column])
+        cells = np.where(fine, self.cell, self.flat.size)
+        return np.minimum.reduceat(cells, self.start[:-1]) if cells.size else low
+
+    def last(self, fine: Mask, low: Cells, high: Cells) -> Cells:
+        """For each column the last cell from low to high that is fine; -1 where none is."""
+        fine = fine & (self.cell >= low[self.column]) & (self.cell <= high[self.column])
+        cells = np.where(fine, self.cell, -1)
+        return np.maximum.reduceat(cells, self.start[:-1]) if cells.size else high
+
     def changed(self, cells: Cells) -> Mask:
         """Which columns a choice changes."""
         return np.asarray((cells != self.home) | ~self.stays)
@@ -172,10 +193,10 @@ class Problem:
 
     def inside(self, cells: Cells) -> Mask:
         """For each leaf and column whether it takes the cell of a choice, (n, columns)."""
-        taken = (self.low <= cells) & (self.high >= cells)
+        taken: Mask = np.asarray((self.low <= cells) & (self.high >= cells))
         for column, count in self.among.items():
             taken[:, column] = count[:, cells[column] + 1] > count[:, cells[column]]
-        return np.asarray(taken)
+        return taken
 
     def margins(self, cells: Cells) -> Floats:
         """The bound of each rival at one choice."""
@@ -192,7 +213,7 @@ class Problem:
 
         To look around, not to prove: trees are dropped as they would be at the choice itself.
         """
-        outside = ~self.inside(cells)
+        outside: Mask = np.logical_not(self.inside(cells))
         count = outside.sum(axis=1)
         column = outside.argmax(axis=1)
         least, here = np.full(self.flat.size, np.inf), np.inf

@@ -145,7 +145,8 @@ class TreeReader:
         size = self.column.size
         asked.sure_left, asked.maybe_left = (np.full(size, -1, dtype=np.intp) for _ in range(2))
         asked.gap_left, asked.gap_right = (np.zeros(size, dtype=np.bool_) for _ in range(2))
-        listed, ordered = [], []
+        listed: list[int] = []
+        ordered: list[int] = []
         for i in np.unique(self.column[self.column >= 0]).tolist():
             feature = self.space.features[i]
             (listed if feature.listed or feature.labelled else ordered).append(i)
@@ -281,4 +282,4 @@ def _key(numbers: Floats) -> Any:
 def _number(keys: Any) -> Floats:
     bits = np.where(keys >= 0, keys, -keys)
     values = bits.astype(np.int64).view(np.float64)
-    return np.where(keys >= 0, values, -values)
+    return np.asarray(np.where(keys >= 0, values, -values))

@@ -210,23 +210,17 @@ class Search:
         """The column, and the last cell of its lower part: where both parts are nearest to being done with."""
         problem = self.problem
         room = max(limit - box.bound, _TINY)
-        best, chosen = -1.0, (-1, -1)
-        for column in np.flatnonzero(box.low < box.high).tolist():
-            cells = np.arange(box.low[column], box.high[column])
-            costs, start = problem.costs[column], problem.start[column]
-            home = np.clip(problem.home[column], box.low[column], box.high[column])
-            parts = [
-                np.maximum(1.0 - share, (costs[nearest] - costs[home]) / room)
-                for share, nearest in (
-                    (cut.below[start + cells], np.minimum(home, cells)),
-                    (cut.above[start + cells + 1], np.maximum(home, cells + 1)),
-                )
-            ]
-            score = np.clip(parts[0], 1e-3, 1.0) * np.clip(parts[1], 1e-3, 1.0)
-            place = int(score.argmax())
-            if score[place] > best:
-                best, chosen = float(score[place]), (column, int(cells[place]))
-        return chosen
+        column, cell = problem.column, problem.cell
+        places = np.flatnonzero((cell >= box.low[column]) & (cell < box.high[column]))
+        column, cell = column[places], cell[places]
+        home, start = np.clip(problem.home, box.low, box.high)[column], problem.start[column]
+        paid = problem.flat[start + home]
+        lower = (problem.flat[start + np.minimum(home, cell)] - paid) / room
+        upper = (problem.flat[start + np.maximum(home, cell + 1)] - paid) / room
+        lower = np.clip(np.maximum(lower, 1.0 - cut.below[places]), 1e-3, 1.0)
+        upper = np.clip(np.maximum(upper, 1.0 - cut.above[places + 1]), 1e-3, 1.0)
+        best = int((lower * upper).argmax())
+        return int(column[best]), int(cell[best])
 
     # ------------------------------------------------------------------ bounds
 
@@ -257,24 +251,15 @@ class Search:
                 return None
             near = problem.leaf_costs(held.alive, held.low, held.high) < limit
             box = replace(held, bound=bound, alive=held.alive[near])
-            cut = self._cut(box)
-            if cut is None:
+            made = self._cut(box)
+            if made is None:
                 return None
-            low, high = box.low.copy(), box.high.copy()
+            cut = made
             room = limit - float(home.sum())
-            for column in np.flatnonzero(low < high).tolist():
-                cells = slice(
-                    problem.start[column] + low[column], problem.start[column] + high[column] + 1
-                )
-                fine = problem.flat[cells] - home[column] < room
-                # Whatever ends below a cell is not enough, so the answer lies beyond; likewise from above.
-                first = max(int((cut.below[cells] > 0.0).argmax()), int(fine.argmax()))
-                last = (
-                    fine.size
-                    - 1
-                    - max(int((cut.above[cells][::-1] > 0.0).argmax()), int(fine[::-1].argmax()))
-                )
-                low[column], high[column] = box.low[column] + first, box.low[column] + last
+            # Whatever ends below a cell is not enough, so the answer lies beyond; likewise from above.
+            near = problem.flat - home[problem.column] < room
+            low = problem.first(near & (cut.below > 0.0), box.low, box.high)
+            high = problem.last(near & (cut.above > 0.0), box.low, box.high)
             if (low > high).any():
                 return None
             if (low == box.low).all() and (high == box.high).all():
@@ -312,6 +297,16 @@ class Search:
         there = np.zeros(problem.tree.size, dtype=np.bool_)
         there[box.alive] = True
         below, above = np.ones(problem.flat.size), np.ones(problem.flat.size)
+        columns = np.flatnonzero(box.low < box.high)
+        first, last = box.low[columns], box.high[columns]
+        longest = int((last - first).max(initial=0)) + 1
+        # The cells of the box, by column and by how far they are from either end of it.
+        inside = (problem.cell >= box.low[problem.column]) & (
+            problem.cell <= box.high[problem.column]
+        )
+        cells = np.flatnonzero(inside & (box.low < box.high)[problem.column])
+        at = np.searchsorted(columns, problem.column[cells])
+        ahead, back = problem.cell[cells] - first[at], last[at] - problem.cell[cells]
         for rival in problem.rivals:
             kept = there[rival.leaves]
             leaves, tree, worth = rival.leaves[kept], rival.place[kept], rival.worth[kept]
@@ -326,15 +321,14 @@ class Search:
             number = np.cumsum(count > 1) - 1
             leaves, tree, worth = leaves[loose], number[tree[loose]], worth[loose]
             size = whole if whole > 0.0 else 1.0
-            for column in np.flatnonzero(box.low < box.high).tolist():
-                first, last = int(box.low[column]), int(box.high[column])
-                low = np.maximum(problem.low[leaves, column], first) - first
-                high = last - np.minimum(problem.high[leaves, column], last)
-                cells = slice(problem.start[column] + first, problem.start[column] + last + 1)
-                for table, ends, step in ((below, low, 1), (above, high, -1)):
-                    shape = (last - first + 1, int(number[-1]) + 1)
-                    part = rival.running(shape, ends, tree, worth, fixed)[::step] / size
-                    table[cells] = np.minimum(table[cells], part)
+            low = problem.low[leaves][:, columns] - first
+            high = last - problem.high[leaves][:, columns]
+            shape = (columns.size, longest, int(count[count > 1].size))
+            for table, ends in ((below, low), (above, high)):
+                part = rival.running(shape, np.maximum(ends, 0), tree, worth, fixed) / size
+                table[cells] = np.minimum(
+                    table[cells], part[at, (back if table is above else ahead)]
+                )
         return Cut(below, above)
 
     def _priced_out(self, box: Box, limit: float) -> bool:
