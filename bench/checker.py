@@ -115,7 +115,7 @@ def make(
 def _searches() -> Iterator[list[str]]:
     """What is searched for inside: the names of the calls."""
     found: list[str] = []
-    plain = {name: getattr(Exact, name) for name in ("settle", "tree_of")}
+    plain = {name: getattr(Exact, name) for name in ("settle", "proposed")}
 
     def counted(name: str) -> Callable[..., Any]:
         return lambda *arguments: (found.append(name), plain[name](*arguments))[1]

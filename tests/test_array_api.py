@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import holdfast as hf
-from holdfast._arrays import array_namespace, to_numpy
+from holdfast._arrays import to_numpy
 from holdfast._deadline import Deadline
 from holdfast.bounds._layers import Layers, forward_error, interval_passes, margins_for
 from holdfast.verify._attack import attack
 from holdfast.verify._engine import Engine
-from holdfast.verify._search import Ranges, Search, descend, proven, reach, tighten
+from holdfast.verify._search import Ranges, Search, climbed, descend, proven, reach, walk_back
 
 CHANGES = hf.PlausibleChanges(0.03)
 LIBRARIES = pytest.mark.parametrize(
@@ -96,14 +96,10 @@ def test_relaxation_and_its_multipliers(case, convert, shape):
     found = []
     for (layers, points), asarray in zip(pair, (np.asarray, convert), strict=True):
         ranges = Ranges.of(layers, layers.start(points))
-        lines = ranges.chords()
-        decided = asarray(np.zeros(lines[0].shape, dtype=np.int8))
-        start = array_namespace(lines[0]).stack(
-            [lines[0], 0.0 * lines[0] + 1.0, 0.0 * lines[0]], axis=1
-        )
-        cutoff = asarray(np.zeros(lines[0].shape[0]))
-        best = tighten(ranges, lines, decided, start, 4, cutoff)
-        again = proven(ranges, best.lower, best.upper)
+        case = ranges.case()
+        cutoff = asarray(np.zeros(case.slope.shape[0]))
+        best = climbed(case, walk_back(case, 0.0 * case.slope + 1.0), 3, cutoff)
+        again = proven(ranges, *best.multipliers)
         met = reach(layers, descend(layers, ranges.start, best, 4), best.low)
         found.append([ranges.bottom, ranges.top, best.bound, again, met])
     for ours, theirs in zip(*found, strict=True):

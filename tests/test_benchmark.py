@@ -30,12 +30,10 @@ from holdfast.cli._benchmark import app as commands
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE, Generator, Proposals
 from holdfast.study import Protocol, Situation, StudyMethod, benchmark
-from holdfast.study._deltas import read_deltas
-from holdfast.study._methods import read_methods
+from holdfast.study._asked import read_deltas, read_methods
 from holdfast.study._run import Plan, run_situation
 from holdfast.study._situation import Halves
-from holdfast.study._specification import digest
-from holdfast.study._store import StudyStore
+from holdfast.study._store import StudyStore, digest
 from holdfast.study._tables import read_tables
 
 SCRIPT = Path(tiny_study.__file__)

@@ -18,8 +18,7 @@ from holdfast.importers import load_network
 from holdfast.presentation.pictures._paper import draw
 from holdfast.retraining._trainers import quietly
 from holdfast.study.paper._claims import check_claims
-from holdfast.study.paper._compare import compare, side_of
-from holdfast.study.paper._differences import NOTES, explained
+from holdfast.study.paper._compare import NOTES, compare, explained, side_of
 from holdfast.study.paper._measure import FineTune, PaperModel, classifier
 from holdfast.study.paper._page import render
 from holdfast.study.paper._printed import Figure, Printed

@@ -58,7 +58,7 @@ def _covered(node: dict, decided: frozenset[tuple[int, int]] = frozenset()) -> F
 def searches(monkeypatch):
     """How often a proof had to be searched for."""
     found: Counter[str] = Counter()
-    for name in ("settle", "tree_of"):
+    for name in ("settle", "proposed"):
         plain = getattr(Exact, name)
 
         def counted(self, *args, plain=plain, name=name):

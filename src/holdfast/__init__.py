@@ -36,6 +36,7 @@ from holdfast.changes import (
     EnsembleShift,
     PlausibleChanges,
     PlausibleShift,
+    TreeChanges,
     parameter_distance,
 )
 from holdfast.errors import HoldfastError, HoldfastWarning
@@ -101,6 +102,7 @@ __all__ = [
     "PlausibleShift",
     "Recourse",
     "Robust",
+    "TreeChanges",
     "TreeEnsemble",
     "Verdict",
     "alternatives",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Self, TypeAlias
 
 import array_api_compat
@@ -72,6 +71,8 @@ def check_device(device: str | None, X: Any) -> str | None:
 
 def take_rows(value: Array, rows: Array) -> Array:
     """The chosen rows of an array, or the value itself where it is one number for all rows."""
+    if type(value) is np.ndarray:
+        return value.take(rows, axis=0)
     if isinstance(value, float):
         return value
     return array_namespace(value).take(value, beside(value, rows), axis=0)
@@ -88,13 +89,17 @@ def beside(like: Array, rows: Array) -> Array:
 class RowBatch:
     """A dataclass of arrays, and of other batches, that have a row for each point."""
 
+    __match_args__: tuple[str, ...]
+
     def take(self, rows: Array) -> Self:
         """Some of the rows."""
-        parts = []
-        for field in fields(self):  # type: ignore[arg-type]
-            part = getattr(self, field.name)
-            parts.append(part.take(rows) if isinstance(part, RowBatch) else take_rows(part, rows))
-        return type(self)(*parts)
+        parts = (getattr(self, name) for name in self.__match_args__)
+        return type(self)(
+            *(
+                part.take(rows) if isinstance(part, RowBatch) else take_rows(part, rows)
+                for part in parts
+            )
+        )
 
 
 def row_sum(values: Array) -> Array:

@@ -14,12 +14,13 @@ from holdfast.errors import InvalidInputError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
+Values = NDArray[Any]
 
 
 class Classifier(ABC):
     """A model as its scores: one logit for two classes, else one for each class, the highest wins."""
 
-    classes: NDArray[Any]
+    classes: Values
 
     @property
     @abstractmethod

@@ -9,6 +9,7 @@ sums          base, then tree after tree, in the library's own precision; divide
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -93,6 +94,8 @@ class Forest:
         Numbers no larger than this are 0 to the library.
     missing
         For each column what the library takes for missing: "nan" alone, "zero" too, or "none": then NaN is a 0.
+    compare
+        How the library compares a number with a threshold: "float32 <", "float32 <=" or "float64 <=".
     """
 
     feature: Ints
@@ -113,6 +116,7 @@ class Forest:
     ordered: bool = True
     zero: float = 0.0
     missing: tuple[str, ...] = field(default=())
+    compare: str = "float64 <="
 
     @property
     def n_trees(self) -> int:
@@ -170,9 +174,126 @@ class Forest:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def with_values(self, values: Floats) -> Forest:
-        """The same trees with other leaves."""
-        return replace(self, values=values)
+    @property
+    def numeric(self) -> Bools:
+        """Which nodes ask for a number."""
+        return np.asarray(~self.leaves & (self.category < 0))
+
+    def changed(self, values: Floats, threshold: Floats) -> Forest:
+        """The same trees with other leaves and thresholds."""
+        cut = np.where(self.numeric, self.cuts(threshold), self.cut)
+        return replace(self, values=values, threshold=threshold, cut=cut)
+
+    def with_constant(self, output: int, value: float) -> Forest:
+        """One more tree, a single leaf, for one output."""
+        leaf = np.zeros((1, self.values.shape[1]))
+        leaf[0, output if self.vector else 0] = value
+        add = {
+            "feature": -1, "cut": np.inf, "left": -1, "right": -1, "missing_left": False,
+            "category": -1, "threshold": 0.0,
+        }  # fmt: skip
+        parts: dict[str, Any] = {
+            name: np.append(getattr(self, name), np.array([more], getattr(self, name).dtype))
+            for name, more in add.items()
+        }
+        return replace(
+            self,
+            **parts,
+            values=np.vstack([self.values, leaf]),
+            roots=np.append(self.roots, np.int32(self.feature.size)),
+            output=np.append(self.output, np.int32(0 if self.vector else output)),
+        )
+
+    def same_structure(self, other: Forest) -> bool:
+        """Whether another forest differs in its leaves and thresholds alone."""
+        free = ("values", "threshold", "cut", "ordered")
+        return all(
+            np.array_equal(getattr(self, part.name), getattr(other, part.name))
+            for part in fields(self)
+            if part.name not in free
+        )
+
+    def empty_trees(self, other: Forest) -> Bools:
+        """Which trees add nothing in another forest of the same structure, and something here."""
+        empty = []
+        for one in (self, other):
+            any_value = np.zeros(self.n_trees, dtype=np.bool_)
+            some = one.leaves & (one.values != 0.0).any(axis=1)
+            any_value[self.tree_of[some]] = True
+            empty.append(~any_value)
+        return np.asarray(empty[1] & ~empty[0])
+
+    def cuts(self, thresholds: Floats) -> Floats:
+        """The cuts that stand for thresholds of the library."""
+        if self.compare == "float64 <=":
+            return thresholds
+        return cut_below(thresholds, strict=self.compare == "float32 <")
+
+    def around(self, radii: Floats) -> tuple[Floats, Floats]:
+        """The least and the greatest threshold that the library can hold within a radius of each node's, exactly."""
+        ends = []
+        radii = np.where(self.numeric & np.isfinite(self.threshold), radii, 0.0)
+        given = np.where(radii > 0.0, self.threshold, 0.0)
+        for sign in (-1.0, 1.0):
+            moved = given + sign * radii
+            # What the sum lost in rounding.
+            back = moved - given
+            lost = (given - (moved - back)) + (sign * radii - back)
+            moved = np.where(sign * lost < 0.0, np.nextafter(moved, -sign * np.inf), moved)
+            if self.compare == "float32 <":
+                with np.errstate(over="ignore"):
+                    near = moved.astype(np.float32)
+                step = np.nextafter(near, np.float32(-sign * np.inf))
+                moved = np.where(sign * near > sign * moved, step, near).astype(np.float64)
+            ends.append(np.where(radii > 0.0, moved, self.threshold))
+        return ends[0], ends[1]
+
+    def least(
+        self, X: Floats, costs: Floats, low: Floats, high: Floats
+    ) -> Iterator[tuple[slice, Floats]]:
+        """For chunks of rows the least cost of a leaf that each may reach in each tree, (rows, trees).
+
+        At a node a row may go left where its number is at most `high`, right where it is above `low`.
+        """
+        walk = self._walk
+        ordered = costs[walk.order]
+        ends = [np.where(self.numeric, self.cuts(part), self.cut) for part in (low, high)]
+        between = None if (low == high).all() else [walk.cuts(part) for part in ends]
+        for rows in _chunks(X.shape[0]):
+            yield rows, np.stack(list(walk.costs(self.seen(X[rows]), ordered, between)), axis=1)
+
+    def reachable(self, x: Floats, low: Floats, high: Floats) -> list[list[tuple[int, ...]]]:
+        """For each tree the ways to the leaves that one row may reach: the nodes from the root on."""
+        x = self.seen(x[None, :])[0]
+        below, above = self.cuts(low), self.cuts(high)
+        ways = []
+        for root in self.roots.tolist():
+            front: list[tuple[int, ...]] = [(root,)]
+            done: list[tuple[int, ...]] = []
+            while front:
+                way = front.pop()
+                node = way[-1]
+                if self.feature[node] < 0:
+                    done.append(way)
+                    continue
+                value = x[self.feature[node]]
+                if np.isnan(value):
+                    left = bool(self.missing_left[node])
+                    sides = (left, not left)
+                elif self.category[node] >= 0:
+                    codes = self.sets.shape[1] - 1
+                    code = int(value) if 0 <= value < codes else codes
+                    left = bool(self.sets[self.category[node]][code])
+                    sides = (left, not left)
+                else:
+                    sides = (bool(value <= above[node]), bool(value > below[node]))
+                front += [
+                    (*way, int(child))
+                    for child, open_ in zip((self.left[node], self.right[node]), sides, strict=True)
+                    if open_
+                ]
+            ways.append(done)
+        return ways
 
     def seen(self, X: Floats) -> Floats:
         """The numbers as the library sees them: zeros, and NaN where something is missing to it."""
@@ -267,14 +388,52 @@ class _Walk:
         self.order, left = _brothers(forest)
         kind = np.int64
         self.column = column[self.order].astype(kind)
-        # Where every number goes left, what is missing may still go right.
-        cut = np.minimum(forest.cut, np.finfo(np.float64).max)
-        cut = np.where(sets, 0.0, np.where(inner, cut, np.inf))
-        self.cut = cut[self.order]
+        self.inner, self.sets = inner, sets
+        self.cut = self.cuts(forest.cut)
         # A leaf leads to itself.
         self.left = left.astype(kind)
         self.depths = _depths(forest)
         self.starts = np.flatnonzero(self.order_roots(forest)).astype(kind)
+
+    def cuts(self, cut: Floats) -> Floats:
+        """Cuts in the order of walking."""
+        # Where every number goes left, what is missing may still go right.
+        cut = np.minimum(cut, np.finfo(np.float64).max)
+        ordered: Floats = np.where(self.sets, 0.0, np.where(self.inner, cut, np.inf))[self.order]
+        return ordered
+
+    def costs(self, X: Floats, costs: Floats, between: list[Floats] | None) -> Iterator[Floats]:
+        """For each tree the least cost of a leaf that each row may reach; cuts lie between two."""
+        table = self.table(X)
+        flat, first = table.ravel(), np.arange(X.shape[0]) * table.shape[1]
+        low, high = (self.cut, self.cut) if between is None else between
+        for start, depth in zip(self.starts, self.depths, strict=True):
+            rows: Any = slice(None)
+            at = np.full(X.shape[0], start, dtype=np.int64)
+            out = np.full(X.shape[0], np.inf)
+            while True:
+                later = []
+                places = first[rows]
+                for _ in range(depth):
+                    x = flat[places + self.column[at]]
+                    right = x > high[at]
+                    if between is not None:
+                        both = np.flatnonzero((x > low[at]) & ~right)
+                        if both.size:
+                            later.append((both, self.left[at[both]] + 1))
+                    at = self.left[at] + right
+                if isinstance(rows, slice):
+                    out = costs[at]
+                    rows = np.arange(X.shape[0])
+                else:
+                    np.minimum.at(out, rows, costs[at])
+                if not later:
+                    break
+                rows, at = (
+                    np.concatenate([rows[both] for both, _ in later]),
+                    np.concatenate([nodes for _, nodes in later]),
+                )
+            yield out
 
     def order_roots(self, forest: Forest) -> Bools:
         """Where the trees begin."""

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from holdfast._classifier import Bools, Classifier, Floats, Ints
+from holdfast._classifier import Bools, Classifier, Floats, Ints, Values
 from holdfast._given import whole_number
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 
@@ -85,7 +85,7 @@ class Scored(Classifier):
     tally: Tally = field(default_factory=Tally, repr=False)
 
     @property
-    def classes(self) -> NDArray[Any]:  # type: ignore[override]
+    def classes(self) -> Values:  # type: ignore[override]
         """The class labels."""
         return np.array(self.labels)
 

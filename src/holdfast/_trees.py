@@ -33,7 +33,8 @@ class Votes:
     shares
         Whether the sums are probabilities, as of forests: the logits are then their log-odds.
     band
-        Margins of two classes above 0 by no more than this are 0: the library's own probability of them is one half.
+        Margins of two classes above 0 by no more than this are 0: the library's own probability of them is one half. Of
+        several classes: differences no larger may be a tie to the library.
     off
         What a threshold takes off the logits; for shares the threshold itself is `bar`.
     odds
@@ -100,12 +101,28 @@ class Votes:
     def logits(self, sums: Floats) -> Floats:
         """The logits of the sums of leaves."""
         if self.shares:
-            shares = np.clip(sums, 0.0, 1.0)
-            logits = log_odds(shares, self.bar, self.first)
+            logits = log_odds(np.clip(sums, 0.0, 1.0), self.bar, self.first)
             logits = logits[:, None] if logits.ndim == 1 else logits
+            # Leaves that were moved may leave the range of probabilities; the greatest sum wins all the same.
+            out = np.any((sums < 0.0) | (sums > 1.0), axis=1, keepdims=True)
+            logits = np.where(out, self._plain(sums), logits)
         else:
-            logits = np.where((sums > 0.0) & (sums <= self.band), 0.0, sums) if self.band else sums
+            tied = (sums > 0.0) & (sums <= self.band) & (sums.shape[1] == 1)
+            logits = np.where(tied, 0.0, sums)
         return logits - np.array(self.off) if self.off else logits
+
+    def _plain(self, shares: Floats) -> Floats:
+        """What decides between shares, with nothing done to it."""
+        if shares.shape[1] > 2:
+            return shares
+        if self.bar is None:
+            return shares[:, [1]] - shares[:, [0]]
+        return self.bar - shares[:, [0]] if self.first else shares[:, [1]] - self.bar
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What the columns of the trees are called, where that is known."""
+        return self.columns if self.before is None else None
 
     def odds_at(self, threshold: float | None, first: bool = False) -> Votes:
         """The same at a threshold."""

@@ -121,7 +121,7 @@ class _Ball:
 
 def _up(values: Floats, terms: int) -> Floats:
     """What a sum of that many products, none of them negative, can be at most in exact arithmetic."""
-    return np.asarray(values * (1.0 + (2 * terms + 8) * _UNIT) + terms * _TINY)
+    return values * (1.0 + (2 * terms + 8) * _UNIT) + terms * _TINY
 
 
 class _Layer(NamedTuple):
@@ -318,7 +318,7 @@ def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
     kept = (ball.p - 1.0) * np.minimum(offer / ball.p, 1.0) ** ball.q + np.maximum(
         offer - ball.p, 0.0
     )
-    return np.asarray(price * kept * (1.0 + 32.0 * _UNIT) + _TINY)
+    return price * kept * (1.0 + 32.0 * _UNIT) + _TINY
 
 
 def linear_radius(
@@ -339,18 +339,15 @@ def linear_radius(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         low, high = _around(*_affine(rows, offsets, points))
         read = ball.extend(points)
-        wide, narrow = (
-            np.stack(
-                [dual_norm(read, ball.q, below=below) * ball.root(m.count) for m in margins], axis=1
-            )
-            for below in (False, True)
-        )
-        lower = low / (wide * (1.0 + 8.0 * _UNIT) + _LEAST) * (1.0 - 8.0 * _UNIT) - _LEAST
-        upper = high / (narrow * (1.0 - 32.0 * _UNIT)) * (1.0 + 8.0 * _UNIT) + _LEAST
+        roots = np.array([ball.root(margin.count) for margin in margins])
+        wide = dual_norm(read, ball.q)[:, None] * roots * (1.0 + 8.0 * _UNIT)
+        narrow = dual_norm(read, ball.q, below=True)[:, None] * roots * (1.0 - 32.0 * _UNIT)
+        lower = low / (wide + _LEAST) * (1.0 - 8.0 * _UNIT) - _LEAST
+        upper = high / narrow * (1.0 + 8.0 * _UNIT) + _LEAST
     # A point at the origin of a model whose biases stay does not feel any change.
     still = (read == 0.0).all(axis=1, keepdims=True)
     lower = np.where(still & (low > 0.0), np.inf, np.clip(lower, 0.0, np.finfo(float).max))
-    upper = np.where(high < 0.0, 0.0, np.where(still | ~(narrow > 0.0), np.inf, upper))
+    upper = np.where(high < 0.0, 0.0, np.where(narrow > 0.0, upper, np.inf))
     return np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(
         upper, nan=np.inf, posinf=np.inf
     )
@@ -387,12 +384,8 @@ class _Descent:
         margin: Margin,
         deadline: Deadline = NO_LIMIT,
     ) -> None:
-        self.network, self.changes, self.ball, self.deadline = (
-            network,
-            changes,
-            _Ball.of(changes),
-            deadline,
-        )
+        self.network, self.changes, self.margin, self.deadline = network, changes, margin, deadline
+        self.ball = _Ball.of(changes)
         self.radii = np.array([radius.weight for radius in changes.layer_radii(network)])
         self.today = [
             np.concatenate([w, b[:, None]], axis=1)
@@ -504,38 +497,44 @@ def worst(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin
     return descent.network_of(descent.least(None)[1]) or network
 
 
-@dataclass(frozen=True)
-class _OneHidden:
-    """One margin of a network with one hidden layer, at one point: neuron j reads centre_j + reach * s_j."""
+class _BallPart(NamedTuple):
+    """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
 
-    ball: _Ball
-    centre: Floats
-    row: Floats
-    offset: float
-    rectified: bool
-    # How far the first layer moves one neuron, and the output layer a margin for each unit that it reads.
-    reach: float
-    pull: float
-    # What rounding of the centre and of the row can cost.
-    error: float
+    bound: float
+    low: Floats
+    high: Floats
+    prices: Floats
+    shifts: Floats
 
-    @classmethod
-    def of(
-        cls, network: Network, changes: PlausibleChanges, x: Floats, margin: Margin
-    ) -> _OneHidden:
-        ball = _Ball.of(changes)
-        first, last = (radius.weight for radius in changes.layer_radii(network))
+
+class _ShiftSearch:
+    """One margin of a network with one hidden layer, at one point: neuron j reads centre_j + reach * s_j.
+
+    Branch and bound over the shifts s, until the bound or a change is beyond the goal.
+    """
+
+    def __init__(self, descent: _Descent, goal: float | None) -> None:
+        network, margin, x = descent.network, descent.margin, descent.x[:-1]
+        first, last = descent.radii
         centre, residual = _affine(network.weights[0], network.biases[0], x[None, :])
-        pull = float(_up(np.asarray(last * ball.root(margin.count)), 1))
-        reach = float(_up(first * ball.size(x), 1))
-        error = float(_up(residual[0] @ (np.abs(margin.row) + pull), centre.size))
-        rectified = network.activations[0] == "relu"
-        return cls(ball, centre[0], margin.row, margin.offset, rectified, reach, pull, error)
+        self.ball, self.descent, self.goal = (
+            descent.ball,
+            descent,
+            math.inf if goal is None else goal,
+        )
+        self.centre, self.row, self.offset = centre[0], margin.row, margin.offset
+        self.rectified = network.activations[0] == "relu"
+        # How far the first layer moves one neuron, and the output layer a margin for each unit that it reads.
+        self.reach = float(_up(first * self.ball.size(x), 1))
+        self.pull = float(_up(last * self.ball.root(margin.count), 1))
+        # What rounding of the centre and of the row can cost.
+        self.error = float(_up(residual[0] @ (np.abs(margin.row) + self.pull), centre.size))
+        self.least, self.shifts = math.inf, np.zeros_like(self.centre)
 
     def values(self, shifts: Floats) -> Floats:
         """v(s), neurons on the last axis."""
-        preactivations = self.centre + self.reach * shifts
-        return np.maximum(preactivations, 0.0) if self.rectified else preactivations
+        read = np.asarray(self.centre + self.reach * shifts)
+        return np.maximum(read, 0.0) if self.rectified else read
 
     def bound(
         self, low: Floats, high: Floats, prices: Floats, near: Floats
@@ -579,37 +578,18 @@ class _OneHidden:
         shifts = np.take_along_axis(touch, best, axis=2)[:, :, 0]
         return np.where(np.isfinite(bounds), bounds, -np.inf), shifts
 
-
-class _BallPart(NamedTuple):
-    """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
-
-    bound: float
-    low: Floats
-    high: Floats
-    prices: Floats
-    shifts: Floats
-
-
-class _ShiftSearch:
-    """Branch and bound over the shifts of one hidden layer, until the bound or a change is beyond the goal."""
-
-    def __init__(self, problem: _OneHidden, descent: _Descent, goal: float | None) -> None:
-        self.problem, self.descent, self.goal = problem, descent, math.inf if goal is None else goal
-        self.least, self.shifts = math.inf, np.zeros_like(problem.centre)
-
     def node(
         self, low: Floats, high: Floats, prices: Floats, widths: Sequence[float] = _WIDTHS
     ) -> _BallPart:
         """Search the prices from rough to fine; every bound holds, the last ones over the finest cells."""
-        problem, near = self.problem, np.empty((low.size, 0))
-        shared = problem.ball.shared < math.inf
+        near, shared = np.empty((low.size, 0)), self.ball.shared < math.inf
         for width in widths:
             factors = 2.0 ** np.linspace(-width, width, 9 if shared else 7)
             pairs = (
                 [(a, a) for a in factors] if shared else [(a, b) for a in factors for b in factors]
             )
             tried = prices * np.array(pairs)
-            bounds, shifts = problem.bound(low, high, tried, near)
+            bounds, shifts = self.bound(low, high, tried, near)
             best = int(bounds.argmax())
             prices, near = tried[best], shifts[[best]].T
             value = float(self.descent.margins(self.descent.with_shifts(shifts[best]))[0])
@@ -621,13 +601,11 @@ class _ShiftSearch:
 
     def run(self, rounds: int) -> float:
         """The least bound over all parts, after at most `rounds` splits."""
-        problem, still = self.problem, np.zeros_like(self.problem.centre)
-        values = problem.values(still)
-        today = float(values @ problem.row + problem.offset)
-        gain = problem.reach * float(
-            dual_norm(problem.row, problem.ball.q)
-        ) + problem.pull * problem.ball.size(values)
-        nodes = [self.node(still - 1.0, still + 1.0, np.full(2, gain / problem.ball.p + 1e-300))]
+        still = np.zeros_like(self.centre)
+        values = self.values(still)
+        today = float(values @ self.row + self.offset)
+        gain = self.reach * dual_norm(self.row, self.ball.q) + self.pull * self.ball.size(values)
+        nodes = [self.node(still - 1.0, still + 1.0, np.full(2, gain / self.ball.p + 1e-300))]
         for _ in range(rounds):
             node = min(nodes, key=lambda node: node.bound)
             closed = self.least - node.bound <= _GAP * abs(today - node.bound)
@@ -648,14 +626,13 @@ class _ShiftSearch:
         return min(node.bound for node in nodes)
 
 
-def _cut(descent: _Descent, x: Floats, margin: Margin, rounds: int, goal: float) -> float:
+def _cut(descent: _Descent, rounds: int, goal: float) -> float:
     """Branch and bound over what each layer takes of the shared radius."""
-    network, ball, radii = descent.network, descent.ball, descent.radii
+    ball, radii, x = descent.ball, descent.radii, descent.x[:-1]
 
     def bound(most: Floats) -> Floats:
-        return _least(network, ball, np.broadcast_to(x, (most.shape[0], x.size)), most, [margin])[
-            :, 0
-        ]
+        points = np.broadcast_to(x, (most.shape[0], x.size))
+        return _least(descent.network, ball, points, most, [descent.margin])[:, 0]
 
     # Of each part of the ball the least and the most that the layers move.
     parts = np.stack([np.zeros_like(radii), radii])[None]
@@ -704,11 +681,10 @@ def refine(
     value, steps = descent.least(goal)
     if network.hidden and (goal is None or lower <= goal <= value):
         if len(network.hidden) == 1:
-            search = _ShiftSearch(_OneHidden.of(network, changes, x, margin), descent, goal)
+            search = _ShiftSearch(descent, goal)
             lower = max(lower, search.run(rounds))
             again = descent.run(descent.with_shifts(search.shifts), goal)
             value, steps = min((value, steps), again, key=lambda pair: pair[0])
         elif descent.ball.shared < math.inf:
-            least = value if goal is None else goal
-            lower = max(lower, _cut(descent, x, margin, rounds, least))
+            lower = max(lower, _cut(descent, rounds, value if goal is None else goal))
     return lower, descent.network_of(steps) if value <= 0.0 else None

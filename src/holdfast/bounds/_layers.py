@@ -331,7 +331,7 @@ class Layers(RowBatch):
     def worst(self) -> tuple[Array, ...]:
         """The last hidden layer on the sides that the margin wants, where all rows want the same; otherwise nothing.
 
-        Its matrix, turned, its bias, and what takes who is active to the d of the layer before.
+        Its matrix, turned, and its bias.
         """
         layer = self.hidden[-1]
         if len(self.hidden) < 2 or not (
@@ -341,7 +341,23 @@ class Layers(RowBatch):
         xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
         low, high, *biases = layer.ends
         matrix = xp.where((d > 0.0)[:, None], low, high)
-        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *biases), d[:, None] * matrix
+        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *biases)
+
+    def pulled(self, i: int, total: Array, low: Array) -> tuple[Array | None, Array, Array]:
+        """What multipliers of layer i's neurons, of L where `low` and else of U, make of the layer before: `pull`."""
+        if self.worst and i == len(self.hidden) - 1:
+            return None, total @ self.worst[0].T, total @ self.worst[1]
+        lower = array_namespace(total).where(low, total, 0.0)
+        return self.hidden[i].pull(lower, total - lower)
+
+    def on_side(self, i: int, values: Array, low: Array, plus: Array | None = None) -> Array:
+        """The preactivations of layer i on these sides, the margin's own in the last; `plus` as for `sides`."""
+        xp, layer = array_namespace(values), self.hidden[i]
+        if low.dtype != xp.bool:
+            return layer.on_side(values, low)
+        if self.worst and i == len(self.hidden) - 1:
+            return values @ self.worst[0] + self.worst[1]
+        return xp.where(low, *layer.sides(values, plus))
 
     def reached(self, values: Array) -> Array:
         """The margin at its worst where the last hidden layer has these values, (n,)."""
@@ -379,7 +395,7 @@ def forward_error(norms: Sequence[tuple[Array, Array, float]], magnitude: Array)
 
 @dataclass(frozen=True)
 class Box(RowBatch):
-    """The box [low, high] of a layer's preactivations, (n, H) each."""
+    """The box [low, high] of what a layer hands on, (n, H) each."""
 
     low: Array
     high: Array
@@ -392,7 +408,7 @@ class Box(RowBatch):
         )
         if c is None:
             corner = xp.where(d > 0.0, low, high)
-            return xp.vecdot(d, xp.maximum(corner, 0.0)), corner
+            return xp.vecdot(d, corner), corner
         at_low, at_high = (c * end + d * xp.maximum(end, 0.0) for end in (low, high))
         least, corner = xp.minimum(at_low, at_high), xp.where(at_low < at_high, low, high)
         inside = (low < 0.0) & (high > 0.0) & (least > 0.0)
@@ -407,13 +423,12 @@ class Pass:
 
     def __init__(self, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> None:
         self.matrices: list[tuple[Array, bool]] = []
-        for matrix, bias, relu in parts:
+        for k, (matrix, bias, relu) in enumerate(parts):
             # What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum.
-            one = np.eye(1, matrix.shape[1] + 1, matrix.shape[1])
-            one[0, :-1] = bias
-            whole = np.concatenate([np.pad(matrix, ((0, 0), (0, 1))), one])
-            last = len(self.matrices) == len(parts) - 1
-            self.matrices.append((convert(whole[:, :-1].copy() if last else whole), relu))
+            rows, columns = matrix.shape
+            whole = np.zeros((rows + 1, columns + (k + 1 < len(parts))))
+            whole[:rows, :columns], whole[rows, :columns], whole[rows, columns:] = matrix, bias, 1.0
+            self.matrices.append((convert(whole), relu))
 
     def __call__(self, *columns: Array) -> Array:
         """What the last function makes of the columns side by side."""

@@ -27,10 +27,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._given import given_number, given_share
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Values
 from holdfast._numbers import share
 from holdfast._progress import progress_bar
 from holdfast._shown import Summary
@@ -324,9 +323,7 @@ class _Promises:
             and self.coverage(setting) >= self.asked_coverage - _ROUNDING
         )
 
-    def evidence(
-        self, kept: list[Bools], losses: Floats, names: NDArray[Any] | None
-    ) -> pd.DataFrame:
+    def evidence(self, kept: list[Bools], losses: Floats, names: Values | None) -> pd.DataFrame:
         """One row for each setting, from which of its promises each model keeps."""
         rows, first = [], self.at(self.least)
         for (setting, recourse), by_model, loss in zip(
@@ -491,7 +488,7 @@ def _check_count(n: int, needed: int, allowed: float) -> None:
         )
 
 
-def _labels(groups: Any, people: Any) -> NDArray[Any] | None:
+def _labels(groups: Any, people: Any) -> Values | None:
     """A label for each person."""
     if groups is None:
         return None

@@ -4,6 +4,7 @@ parameters  PlausibleChanges   every network whose parameters lie within delta o
 shift       PlausibleShift     every model whose margin at a promised point is at most so much below today's
             EnsembleShift      the same below the mean of some retrained models
 ellipsoid   Ellipsoid          every linear model whose parameters lie in an ellipsoid around today's
+trees       TreeChanges        every tree ensemble of today's structure whose leaves and thresholds lie near today's
 
 kind        Changes, Chance    what they share; and how often promises of a kind are expected to be broken
 """
@@ -20,6 +21,7 @@ from holdfast.changes._parameters import (
     parameter_distance,
 )
 from holdfast.changes._shift import EnsembleShift, PlausibleShift
+from holdfast.changes._trees import TreeChanges
 from holdfast.errors import FileFormatError
 
 __all__ = [
@@ -29,12 +31,14 @@ __all__ = [
     "EnsembleShift",
     "PlausibleChanges",
     "PlausibleShift",
+    "TreeChanges",
     "changes_from_dict",
     "parameter_distance",
 ]
 
 KINDS: dict[str, type[Changes]] = {
-    kind.kind: kind for kind in (PlausibleChanges, PlausibleShift, EnsembleShift, Ellipsoid)
+    kind.kind: kind
+    for kind in (PlausibleChanges, PlausibleShift, EnsembleShift, Ellipsoid, TreeChanges)
 }
 
 

@@ -131,7 +131,7 @@ class Ellipsoid(Changes):
     @cached_property
     def exponents(self) -> NDArray[np.intc]:
         """Powers of two that, times rows and columns, bring the diagonal of H between 1/2 and 2."""
-        return np.asarray(-(np.frexp(np.diag(self.shape))[1] // 2))
+        return -(np.frexp(np.diag(self.shape))[1] // 2)
 
     @cached_property
     def balanced(self) -> Floats:

@@ -8,17 +8,17 @@ is any box around today's parameters: each may go down and up by radii of its ow
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._given import given_number
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes, check_policy
 from holdfast.errors import InvalidInputError
@@ -300,28 +300,23 @@ class PlausibleChanges(Changes):
 
     def contains(self, today: Network, other: Network) -> bool:
         """Whether `other` is `today` after a plausible change; decided in exact arithmetic for norms 1, 2, inf."""
-        differences = _differences(today, other)
+        _check_alike(today, other)
         radii = self.layer_radii(today)
-        if not self.biases and any((bias != 0).any() for _, bias in differences):
-            return False
         if self.norm == math.inf:
-            return all(
-                bool(
-                    _near(theirs, ours, radius.weight).all()
-                    and _near(their_bias, our_bias, radius.bias).all()
-                )
-                for ours, theirs, our_bias, their_bias, radius in zip(
-                    today.weights, other.weights, today.biases, other.biases, radii, strict=True
-                )
+            moves = zip(
+                _parameters(today), _parameters(other), itertools.chain(*radii), strict=True
             )
-        flat = [list(map(np.append, network.weights, network.biases)) for network in (today, other)]
-        layers = list(zip(*flat, radii, strict=True))
+            return all(bool(_near(theirs, ours, radius).all()) for ours, theirs, radius in moves)
+        if not (self.biases or all(map(np.array_equal, today.biases, other.biases))):
+            return False
+        ours, theirs = (
+            list(map(np.append, network.weights, network.biases)) for network in (today, other)
+        )
         if not self.per_layer:
-            ours, theirs = (np.concatenate([layer[side] for layer in layers]) for side in (0, 1))
-            return _in_ball(ours, theirs, self.size, self.norm)
+            return _in_ball(np.concatenate(ours), np.concatenate(theirs), self.size, self.norm)
         return all(
-            _in_ball(ours, theirs, float(radius.weight), self.norm)
-            for ours, theirs, radius in layers
+            _in_ball(a, b, float(radius.weight), self.norm)
+            for a, b, radius in zip(ours, theirs, radii, strict=True)
         )
 
     def sample(
@@ -333,31 +328,29 @@ class PlausibleChanges(Changes):
         return [self._sample_one(network, rng) for _ in range(n)]
 
     def _sample_one(self, network: Network, rng: np.random.Generator) -> Network:
-        radii = self.layer_radii(network)
-        pairs = list(zip(network.weights, network.biases, strict=True))
-        moving = [np.append(weight, bias if self.biases else ()) for weight, bias in pairs]
+        parts, radii = list(_parameters(network)), self.layer_radii(network)
         if self.norm == math.inf:
             steps = [
-                np.append(_box_step(weight, radius.weight, rng), _box_step(bias, radius.bias, rng))
-                for (weight, bias), radius in zip(pairs, radii, strict=True)
-            ]
-        elif self.per_layer:
-            steps = [
-                _ball_step(layer, float(radius.weight), self.norm, rng)
-                for layer, radius in zip(moving, radii, strict=True)
+                _box_step(part, radius, rng)
+                for part, radius in zip(parts, itertools.chain(*radii), strict=True)
             ]
         else:
-            whole = _ball_step(np.concatenate(moving), self.size, self.norm, rng)
-            steps = np.split(whole, np.cumsum([layer.size for layer in moving])[:-1])
-        weights, biases = [], []
-        for (weight, bias), step, radius in zip(pairs, steps, radii, strict=True):
-            weights.append(
-                move_within(weight, step[: weight.size].reshape(weight.shape), radius.weight)
+            moving = [part.ravel() if self.biases or part.ndim == 2 else part[:0] for part in parts]
+            size = 2 if self.per_layer else len(moving)
+            groups = (
+                np.concatenate(moving[start : start + size])
+                for start in range(0, len(moving), size)
             )
-            biases.append(
-                move_within(bias, step[weight.size :], radius.bias) if self.biases else bias
-            )
-        return network.with_parameters(weights, biases)
+            drawn = [
+                _ball_step(group, float(radius.weight), self.norm, rng)
+                for group, radius in zip(groups, radii, strict=False)
+            ]
+            steps = np.split(np.concatenate(drawn), np.cumsum([part.size for part in moving])[:-1])
+        moved = [
+            move_within(part, step.reshape(part.shape) if step.size else 0.0 * part, radius)
+            for part, step, radius in zip(parts, steps, itertools.chain(*radii), strict=True)
+        ]
+        return network.with_parameters(moved[::2], moved[1::2])
 
 
 def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
@@ -369,8 +362,11 @@ def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
     1.8
     """
     norm = _check_norm(norm)
-    differences = _differences(a, b)
-    return p_norm(np.concatenate([part.ravel() for pair in differences for part in pair]), norm)
+    _check_alike(a, b)
+    moved = [
+        (theirs - ours).ravel() for ours, theirs in zip(_parameters(a), _parameters(b), strict=True)
+    ]
+    return p_norm(np.concatenate(moved), norm)
 
 
 def p_norm(values: Floats, norm: float) -> float:
@@ -404,7 +400,7 @@ def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
     return moved
 
 
-def _near(a: Floats, b: Floats, radius: Radius) -> NDArray[np.bool_]:
+def _near(a: Floats, b: Floats, radius: Radius) -> Bools:
     """-down <= a - b <= up in exact arithmetic, by an error-free subtraction: a - b = difference + error."""
     down, up = down_up(radius, np.ndim(b))
     difference = a - b
@@ -422,18 +418,18 @@ def _check_network(network: object) -> None:
         )
 
 
-def _differences(a: Network, b: Network) -> list[tuple[Floats, Floats]]:
-    """Layer by layer b - a; raises if the shapes differ."""
+def _parameters(network: Network) -> Iterator[Floats]:
+    """Weights and biases, layer by layer."""
+    return itertools.chain(*zip(network.weights, network.biases, strict=True))
+
+
+def _check_alike(a: Network, b: Network) -> None:
     for network in (a, b):
         _check_network(network)
     if [w.shape for w in a.weights] != [
         w.shape for w in b.weights
     ] or a.activations != b.activations:
         raise InvalidInputError(f"expected two networks of the same shape, got {a!r} and {b!r}")
-    return [
-        (w2 - w1, b2 - b1)
-        for w1, w2, b1, b2 in zip(a.weights, b.weights, a.biases, b.biases, strict=True)
-    ]
 
 
 def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
@@ -450,7 +446,7 @@ def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
 def _box_step(center: Floats, radius: Radius, rng: np.random.Generator) -> Floats:
     down, up = down_up(radius, center.ndim)
     share = rng.uniform(size=center.shape)
-    return np.asarray(share * up - (1.0 - share) * down)
+    return share * up - (1.0 - share) * down
 
 
 def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Generator) -> Floats:

@@ -16,16 +16,14 @@ import holdfast as hf
 from holdfast.cli import _benchmark as benchmark
 from holdfast.cli import _ledger as ledger
 from holdfast.cli._audit import audit
-from holdfast.cli._certificates import certificates
+from holdfast.cli._certificates import certificates, check
 from holdfast.cli._certify import certify, radius
-from holdfast.cli._check import check
 from holdfast.cli._datasets import datasets
-from holdfast.cli._delta import delta
 from holdfast.cli._letters import letters
+from holdfast.cli._measured import delta, risk
 from holdfast.cli._options import command
 from holdfast.cli._recourse import alternatives, explain, methods
 from holdfast.cli._report import report
-from holdfast.cli._risk import risk
 from holdfast.cli._schema import schema
 
 app = typer.Typer(

@@ -1,17 +1,34 @@
-"""The command ``certificates``: the proof of each promise in a file of its own, which anybody can check."""
+"""The commands ``certificates`` and ``check``: the proof of each promise in a file of its own, and whether it holds.
+
+That is asked of `holdfast.checker`, which trusts nobody.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import typer
+from typer import Argument
+
+from holdfast import checker
 from holdfast._files import write_table
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
-from holdfast.cli._options import command
+from holdfast.cli._options import BROKEN, TrustPickle, command, existing_file
+from holdfast.cli._screens import complain, say
+from holdfast.cli._tables import read_schema
+from holdfast.errors import FileFormatError
+from holdfast.features._serial import FORMAT
+from holdfast.importers import read_model
+from holdfast.importers._model import as_network
 from holdfast.promises import write_certificates, write_parameters
+from holdfast.promises._certificate import certificate_texts
+from holdfast.verify._exact import checker_model
 
 
 @command
@@ -48,3 +65,108 @@ def certificates(
     for path in (out, table, parameters):
         if path is not None:
             screens.say(f"written: {path}")
+
+
+# Statements differ in Δ, the class and the verdict: more than these at once are no longer read.
+_SHOWN = 10
+_PREPROCESSING = (
+    "the model's preprocessing; a certificate is about the variables that come out of it"
+)
+
+
+@command
+def check(
+    certificates: Annotated[
+        list[Path],
+        Argument(help="Certificate files (.json, .jsonl) or folders of them.", exists=True),
+    ],
+    model: Annotated[
+        Path,
+        existing_file(
+            "The model that they are about: .npz, .json (parameters), .onnx, .skops, ..."
+        ),
+    ],
+    space: Annotated[
+        Path | None,
+        existing_file("Also: were they made with this schema? As for --schema of `explain`."),
+    ] = None,
+    row: Annotated[
+        Path | None, existing_file("Also: were they made for this row of data? An object of JSON.")
+    ] = None,
+    trust_pickle: TrustPickle = False,
+) -> None:
+    """Do these certificates hold? Checked in exact arithmetic, without a solver; exits with 3 if one does not."""
+    rejected = 0
+    parameters, apart = _parameters(model, trust_pickle=trust_pickle)
+    given = {
+        name: None if path is None else _json(path)
+        for name, path in (("space", space), ("row", row))
+    }
+    if (
+        space is not None
+        and isinstance(given["space"], dict)
+        and given["space"].get("format") != FORMAT
+    ):
+        given["space"] = read_schema(space)[0].to_dict()
+    verdicts: Counter[str] = Counter()
+    statements: Counter[str] = Counter()
+    seconds = 0.0
+    for where, content in _contents(certificates):
+        started = time.process_time()
+        report = checker.check(content, parameters, **given)
+        seconds += time.process_time() - started
+        if report.accepted:
+            verdicts[checker.strict_json(content)["verdict"]] += 1
+            statements[report.reason] += 1
+            unseen = report.not_checked
+        else:
+            rejected += 1
+            complain(f"{where} is REJECTED: {report.reason}")
+    checked = verdicts.total() + rejected
+    if checked == 0:
+        raise FileFormatError(f"{certificates[0]}: expected at least one certificate, got none")
+    for statement, count in statements.most_common(_SHOWN):
+        say(f"{count:,} of them: {statement}")
+    if len(statements) > _SHOWN:
+        say(f"{len(statements) - _SHOWN:,} more statements that are not shown hold")
+    if statements:
+        say(f"not checked, for want of anything to compare with: {', '.join(unseen)}")
+    if apart:
+        say(f"not checked: {apart}")
+    kinds = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
+    say(
+        f"{verdicts.total():,} of {checked:,} certificates hold{f' ({kinds})' if kinds else ''}; "
+        f"{1e3 * seconds / checked:.2f} ms each"
+    )
+    if rejected:
+        raise typer.Exit(BROKEN)
+
+
+def _parameters(path: Path, *, trust_pickle: bool) -> tuple[checker.PlainModel, str]:
+    """The model as the checker itself reads it, or through the importers where it cannot, and what is left aside."""
+    try:
+        if path.suffix.lower() in (".npz", ".hfn", ".json"):
+            return checker.load_model(path), ""
+        loaded = read_model(path, trust_pickle=trust_pickle)
+        return checker_model(
+            as_network(loaded.trained)
+        ), _PREPROCESSING if loaded.preprocess is not None else ""
+    except checker.CheckError as error:
+        raise FileFormatError(str(error)) from error
+
+
+def _json(path: Path) -> Any:
+    try:
+        return checker.strict_json(path.read_bytes())
+    except (checker.CheckError, OSError) as error:
+        raise FileFormatError(f"{path}: expected JSON, got: {error}") from error
+
+
+def _contents(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in paths:
+        try:
+            yield from certificate_texts(path)
+        except OSError as error:
+            raise FileFormatError(
+                f"{path}: expected certificates, got a file that cannot be read: {error}"
+            ) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,7 +51,7 @@ def as_schema(frame: pd.DataFrame, schema: Schema, origin: str) -> pd.DataFrame:
     return frame.assign(**{name: _cast(frame[name], kinds[name], origin) for name in wanted})
 
 
-def _cast(column: pd.Series[Any], kind: Kind, origin: str) -> pd.Series[Any]:
+def _cast(column: pd.Series, kind: Kind, origin: str) -> pd.Series:
     if not pd.api.types.is_numeric_dtype(column.dtype):
         if kind is not Kind.CATEGORICAL:
             raise FileFormatError(

@@ -59,7 +59,7 @@ def features_from_frame(
         )
         for name in columns
     ]
-    values: dict[Name, pd.Series[Any]] = {name: frame[name].dropna() for name in columns}
+    values: dict[Name, pd.Series] = {name: frame[name].dropna() for name in columns}
     features = [
         scaled(one, one.numbers(values[one.name]), scale) for one in constrain(drafts, constraints)
     ]
@@ -98,7 +98,7 @@ def declared_kinds(
     return declared, ordinal if isinstance(ordinal, Mapping) else {}
 
 
-def inferred_kind(series: pd.Series[Any]) -> Kind:
+def inferred_kind(series: pd.Series) -> Kind:
     """What a column is if nobody says: booleans are binary, text is categorical, whole-number dtypes are integer.
 
     So are floats that are all whole where some are missing: pandas has no other room for a gap.
@@ -125,7 +125,7 @@ def inferred_kind(series: pd.Series[Any]) -> Kind:
 
 
 def column_feature(
-    column: pd.Series[Any],
+    column: pd.Series,
     name: Name,
     kind: Kind | None,
     order: Sequence[Label] | None = None,
@@ -189,7 +189,7 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
 def placed(
     features: Sequence[Feature],
     encoding: Encoding,
-    stated: Mapping[Name, pd.Series[Any]],
+    stated: Mapping[Name, pd.Series],
     ordered: Sequence[Name] = (),
 ) -> tuple[Feature, ...]:
     """The features with their variables, side by side in the features' order; categoricals encoded as asked.
@@ -242,7 +242,7 @@ def placed(
 
 
 def _labels(
-    series: pd.Series[Any], name: Name, kind: Kind, order: Sequence[Label] | None
+    series: pd.Series, name: Name, kind: Kind, order: Sequence[Label] | None
 ) -> tuple[Label, ...]:
     """The labels in the order of their codes; none for a numeric column."""
     dtype = series.dtype

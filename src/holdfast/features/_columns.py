@@ -32,7 +32,7 @@ class Storage:
     ordered: bool = False
 
     @classmethod
-    def of(cls, series: pd.Series[Any]) -> Storage:
+    def of(cls, series: pd.Series) -> Storage:
         """The storage of an existing column."""
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
@@ -84,7 +84,7 @@ def plain_dtype(dtype: Any) -> np.dtype[Any]:
     return plain
 
 
-def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floats:
+def column_numbers(series: pd.Series, name: Name, storage: Storage) -> Floats:
     """A numeric column as float64, or an error that names the column, the row and the value."""
     _refuse_missing(series, name)
     numbers = given_floats(series, f"column {name!r}") + 0.0
@@ -104,7 +104,7 @@ def column_numbers(series: pd.Series[Any], name: Name, storage: Storage) -> Floa
     return numbers
 
 
-def column_codes(series: pd.Series[Any], name: Name, categories: Sequence[Label]) -> Floats:
+def column_codes(series: pd.Series, name: Name, categories: Sequence[Label]) -> Floats:
     """The position in `categories` of each of the column's labels."""
     positions = dict(zip(categories, range(len(categories)), strict=True))
     # A short column is sooner looked up value by value than sorted out.
@@ -120,7 +120,7 @@ def column_codes(series: pd.Series[Any], name: Name, categories: Sequence[Label]
     return np.array(places, dtype=np.float64)[codes]
 
 
-def observed_labels(series: pd.Series[Any], name: Name) -> tuple[Label, ...]:
+def observed_labels(series: pd.Series, name: Name) -> tuple[Label, ...]:
     """The labels a column can have, sorted where they can be: pandas' levels, or the values that occur."""
     _refuse_missing(series, name)
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -144,7 +144,7 @@ def plain_label(value: object, name: object) -> Label:
     )
 
 
-def _refuse_missing(series: pd.Series[Any], name: Name) -> None:
+def _refuse_missing(series: pd.Series, name: Name) -> None:
     missing = series.isna().to_numpy()
     if missing.any():
         row = int(np.flatnonzero(missing)[0])

@@ -229,7 +229,7 @@ class Feature:
             return Grid.over(1.0, self.lower, self.upper)
         return None if self.step is None else Grid.over(self.step, self.lower, self.upper)
 
-    def numbers(self, series: pd.Series[Any]) -> Floats:
+    def numbers(self, series: pd.Series) -> Floats:
         """The caller's column as numbers; nan where it may be missing and is."""
         if self.missing and series.isna().any():
             known = series.notna().to_numpy()

@@ -117,7 +117,7 @@ def features_from_pipeline(
 
 
 def _feature(
-    column: pd.Series[Any],
+    column: pd.Series,
     name: Name,
     kind: Kind | None,
     order: Sequence[Label] | None,

@@ -143,12 +143,8 @@ class FeatureSpace(Shown):
         **constraints
             Those of `constrained`; ranges that are given are also what "minmax" scales by.
         """
-        kinds: dict[str, Orders] = {
-            "categorical": categorical,
-            "integer": integer,
-            "ordinal": ordinal,
-        }
-        kinds |= {"binary": binary, "continuous": continuous}
+        kinds: dict[str, Orders] = {"categorical": categorical, "integer": integer}
+        kinds |= {"ordinal": ordinal, "binary": binary, "continuous": continuous}
         features = features_from_frame(frame, kinds, missing, scale, encoding, constraints)
         return cls(features)._noted(constraints, frame.columns)
 

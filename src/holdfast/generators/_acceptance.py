@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from holdfast.milp._acceptor import Acceptor
 from holdfast.milp._domain import Domain
 from holdfast.milp._people import PointLimits
 from holdfast.verify._attack import attack
-from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import Decider, toward
 from holdfast.verify._engine import Engine
 from holdfast.verify._margins import least_margins, rounding_of_margins
@@ -35,12 +35,13 @@ _HAIRLINE = 2e3
 _RESPONSES = 4
 
 
+@dataclass(frozen=True)
 class Judge(Searcher):
     """Whoever has to accept a point gives it the target class, with a margin of at least `demand` in the logits."""
 
     network: Network
     target: int
-    demand: float = 0.0
+    demand: float = field(default=0.0, kw_only=True)
 
     def search(
         self,
@@ -117,10 +118,6 @@ class Today(Judge):
 
     who = "today's model"
 
-    network: Network
-    target: int
-    demand: float = 0.0
-
     def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points have the class and the margin."""
         return self._exceeds(points, np.zeros(points.shape[0]))
@@ -148,7 +145,7 @@ def today(classifier: Classifier, target: int, demand: float) -> Searcher:
     """Today's model alone, whatever it is."""
     if isinstance(classifier, TreeEnsemble):
         return TreesToday(classifier, target, demand=demand)
-    return Today(as_network(classifier), target, demand)
+    return Today(as_network(classifier), target, demand=demand)
 
 
 def judge_of(decider: Decider, target: int) -> Searcher:
@@ -157,25 +154,22 @@ def judge_of(decider: Decider, target: int) -> Searcher:
     trees = None if isinstance(one, Engine) else trees_under(one, target)
     if trees is not None:
         return trees
-    network = as_network(one.classifier)
-    return (
-        EveryModel(network, target, one)
-        if isinstance(one, Engine)
-        else ClosedFormJudge(network, target, one)
-    )
+    judge: type[EveryModel] = EveryNetwork if isinstance(one, Engine) else EveryModel
+    return judge(as_network(one.classifier), target, one)
 
 
 @dataclass(frozen=True)
-class ClosedFormJudge(Judge):
-    """Every model that another kind of change allows: the worst of them is a closed form."""
+class EveryModel(Judge):
+    """Every model that a change allows, where the worst of them is a closed form."""
 
-    network: Network
-    target: int
-    decider: ClosedForm
+    decider: Any
 
     def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
-        """Which points hold."""
-        return np.asarray(self.decider.settle(points, self.target).verdict == ROBUST)
+        """Which points are proven to hold."""
+        if deadline.over:
+            return np.zeros(points.shape[0], dtype=np.bool_)
+        outcome = self.decider.settle(points, self.target, deadline=deadline, keep=False)
+        return np.asarray(outcome.verdict == ROBUST)
 
     def clears(self, points: Floats) -> Bools:
         """Which points hold without the need of fractions."""
@@ -183,64 +177,55 @@ class ClosedFormJudge(Judge):
 
     def critics(self, point: Floats, upper: Floats) -> list[Network]:
         """The worst models for this point."""
-        return self.decider.critics(point, self.target)
+        critics: list[Network] = self.decider.critics(point, self.target)
+        return critics
 
 
 @dataclass(frozen=True)
-class EveryModel(Judge):
-    """Every model whose parameters lie in Δ."""
+class EveryNetwork(EveryModel):
+    """Every network whose parameters lie in Δ."""
 
-    network: Network
-    target: int
-    engine: Engine
-
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
-        """Which points are proven Δ-robust."""
-        if deadline.over:
-            return np.zeros(points.shape[0], dtype=np.bool_)
-        return np.asarray(
-            self.engine.settle(points, self.target, deadline=deadline, keep=False).verdict == ROBUST
-        )
+    decider: Engine
 
     def clears(self, points: Floats) -> Bools:
         """Which points keep a margin under best responses."""
-        if self.engine.ball or not self.network.hidden:
+        if self.decider.ball or not self.network.hidden:
             still = np.zeros(points.shape[1])
             reached = np.array([self.weighed(x, self.critics(x, still))[0][0] for x in points])
         else:
             reached = np.full(points.shape[0], np.inf)
-            for layers in self.engine.prepared(self.target).layers:
+            for layers in self.decider.prepared(self.target).layers:
                 reached = np.minimum(reached, attack(layers, points)[0])
-        return np.asarray(reached > _HAIRLINE * rounding_of_margins(self.network, points))
+        return reached > _HAIRLINE * rounding_of_margins(self.network, points)
 
     def critics(self, point: Floats, upper: Floats) -> list[Network]:
         """For each rival the model in Δ with the least margin over it that best responses reach."""
-        prepared, critics = self.engine.prepared(self.target), []
+        prepared, critics = self.decider.prepared(self.target), []
         # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
         signs = np.where((point > 0.0) | ((point == 0.0) & (upper > 0.0)), 1.0, -1.0)
         for margin, layers in zip(prepared.margins, prepared.layers, strict=True):
-            if self.engine.ball:
-                critics.append(balls.worst(self.network, self.engine.changes, point, margin))
+            if self.decider.ball:
+                critics.append(balls.worst(self.network, self.decider.changes, point, margin))
                 continue
             chosen = np.zeros(0)
             if layers.hidden:
                 chosen = attack(layers, point[None, :], _RESPONSES)[1][0].astype(np.float64)
             critics.append(
-                build_witness(self.network, self.engine.radii, margin, point, chosen, signs)
+                build_witness(self.network, self.decider.radii, margin, point, chosen, signs)
             )
         return critics
 
     def breaker(self, point: Floats, deadline: Deadline) -> Network | None:
         """The engine's counter-model."""
-        outcome = self.engine.settle(point[None, :], self.target, deadline=deadline, keep=False)
+        outcome = self.decider.settle(point[None, :], self.target, deadline=deadline, keep=False)
         return (
-            self.engine.witness(outcome, 0, point, self.target)
+            self.decider.witness(outcome, 0, point, self.target)
             if outcome.verdict[0] == NOT_ROBUST
             else None
         )
 
     def opening(self, domain: Domain) -> list[Acceptor]:
         """The interval bound where it is exact."""
-        if not self.engine.ball and self.network.rectified and len(self.network.hidden) <= 1:
-            return [Acceptor.interval(self.network, self.engine.changes, self.target, domain)]
+        if not self.decider.ball and self.network.rectified and len(self.network.hidden) <= 1:
+            return [Acceptor.interval(self.network, self.decider.changes, self.target, domain)]
         return []

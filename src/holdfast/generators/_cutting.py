@@ -221,8 +221,8 @@ class CuttingPlanes:
                 options.append(
                     (solved.weights[column] * share[k] * (1.0 - share[k]), column, 0.0, 1.0)
                 )
-        loose = self.region.step > 0.0 if apart else self.region.between(point) > 0.0
-        for i in np.flatnonzero(loose).tolist() if not options else ():
+        steps = np.flatnonzero(self.region.step > 0.0).tolist() if apart else None
+        for i in () if options else self.region.loose(point) if steps is None else steps:
             column, value = int(self.program.columns[i]), float(point[i])
             if apart and lower[column] < upper[column] and self.region.gap(i, value) is None:
                 value = float(np.nextafter(value, np.inf if value < upper[column] else -np.inf))
@@ -263,13 +263,8 @@ class CuttingPlanes:
         """Admissible points around the solver's, each a row of the caller's table: every rounding of what is loose."""
         own, region = self.domain.own, self.region
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
-        loose: list[int] = []
-        gaps: list[tuple[float, float]] = []
-        for i in np.flatnonzero(region.between(point)).tolist():
-            gap = region.gap(i, float(point[i]))
-            if gap is not None and len(loose) < _MOST_ROUNDINGS:
-                loose.append(i)
-                gaps.append(gap)
+        loose = region.loose(point)[:_MOST_ROUNDINGS]
+        gaps = [region.gap(i, float(point[i])) or () for i in loose]
         options = np.repeat(point[None, :], 2 ** len(loose), axis=0)
         options[:, loose] = list(itertools.product(*gaps))
         return np.unique(self.space.project(options, self.person), axis=0)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from holdfast._classifier import Classifier
+from holdfast._classifier import Classifier, Values
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import given_floats, given_row
 from holdfast._network import Bools, Floats, Ints, Network
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from holdfast.presentation.letters import Letter
     from holdfast.presentation.letters._compose import LetterOptions
-    from holdfast.presentation.report._write import ReportOptions
+    from holdfast.presentation.report._page import ReportOptions
 
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
@@ -86,9 +86,9 @@ class Recourse(Shown):
 
     counterfactuals: pd.DataFrame
     found: Bools
-    reason: NDArray[Any]
+    reason: Values
     cost_l1: Floats
-    verdict: NDArray[Any]
+    verdict: Values
     optimality_gap: Floats
     lower_bound: Floats
     factuals: pd.DataFrame
@@ -293,7 +293,7 @@ class Recourse(Shown):
         return self.model.network
 
     @property
-    def verdict_names(self) -> pd.Series[Any]:
+    def verdict_names(self) -> pd.Series:
         """The verdicts by their names; None where there is none."""
         names: list[Any] = [None if verdict is None else verdict.name for verdict in self.verdict]
         return pd.Series(names, index=self.factuals.index, dtype=object)
@@ -437,7 +437,7 @@ def added_column(name: str, columns: pd.Index) -> str:
 
 def _judged(
     decider: Decider | None, points: Floats, targets: Ints, deadline: Deadline
-) -> tuple[Certificates | None, NDArray[Any]]:
+) -> tuple[Certificates | None, Values]:
     """The certificates of the rows with an answer, and a verdict for every row; none without Δ."""
     verdict = np.full(len(points), None, dtype=object)
     rows = np.flatnonzero(~np.isnan(points).any(axis=1))

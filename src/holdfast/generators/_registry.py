@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.errors import InvalidInputError
 from holdfast.generators._base import Generator
+from holdfast.generators._candidates import FromTable
 from holdfast.generators._closest import Closest
 from holdfast.generators._gce import GCE
 from holdfast.generators._mce import MCE
@@ -48,24 +49,28 @@ class NamedMethod:
 
 def _of(
     kind: type[Generator],
-    make: Callable[[Any], Generator],
+    make: Callable[[Any], Generator] | None = None,
     name: str = "",
     good_for: str = "",
-    **candidates: bool,
+    *,
+    takes: bool = False,
 ) -> NamedMethod:
     """A method by what its class says of it, unless another name and purpose are given."""
-    return NamedMethod(name or kind.name, make, good_for or kind.good_for, kind.paper, **candidates)
+    takes |= issubclass(kind, FromTable)
+    needs = takes and kind not in (PROTO, Robust)
+    made = make or (kind if takes else lambda _: kind())
+    said = (name or kind.name, made, good_for or kind.good_for, kind.paper)
+    return NamedMethod(*said, needs, takes and not needs)
 
 
 METHODS: tuple[NamedMethod, ...] = (
-    _of(Closest, lambda _: Closest()),
-    _of(RNCE, RNCE, needs_candidates=True),
+    _of(Closest),
+    _of(RNCE),
     _of(
         RNCE,
         lambda candidates: RNCE(candidates, line_search=True),
         "rnce-line",
         "as rnce, moved back towards the person as far as Δ allows: cheaper, and no longer a real person's row",
-        needs_candidates=True,
     ),
     _of(
         Robust,
@@ -73,26 +78,26 @@ METHODS: tuple[NamedMethod, ...] = (
         "mce-r",
         "mce with ever more margin until Δ accepts: robust, slower and costlier than closest; to compare with it",
     ),
-    _of(MCE, lambda _: MCE()),
-    _of(NNCE, NNCE, needs_candidates=True),
-    _of(GCE, lambda _: GCE()),
+    _of(MCE),
+    _of(NNCE),
+    _of(GCE),
     _of(
         Robust,
         lambda _: Robust(GCE()),
         "gce-r",
         "gce with ever more margin until Δ accepts: robust, quick, near the price of mce-r, with no bound on the gap",
     ),
-    _of(PROTO, PROTO, takes_candidates=True),
+    _of(PROTO),
     _of(
         Robust,
         lambda candidates: Robust(PROTO(candidates)),
         "proto-r",
         "proto with ever more margin until Δ accepts; to compare with the paper",
-        takes_candidates=True,
+        takes=True,
     ),
-    _of(ROAR, lambda _: ROAR()),
-    _of(STCE, STCE, needs_candidates=True),
-    _of(RBR, RBR, needs_candidates=True),
+    _of(ROAR),
+    _of(STCE),
+    _of(RBR),
 )
 
 

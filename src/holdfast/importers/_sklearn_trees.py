@@ -52,6 +52,7 @@ def _forest(model: Any) -> tuple[Forest, dict[str, Any]]:
         np.zeros(len(model.classes_)),
         model.n_features_in_,
         divisor=float(len(members)),
+        compare="float32 <=",
         # Threads add whatever is ready.
         ordered=not several or model.n_jobs in (None, 1),
     )
@@ -74,7 +75,7 @@ def _boosted(model: Any) -> tuple[Forest, dict[str, Any]]:
         for stage in model.estimators_
         for output, one in enumerate(stage)
     ]
-    return forest_of(trees, base, model.n_features_in_), {}
+    return forest_of(trees, base, model.n_features_in_, compare="float32 <="), {}
 
 
 def _histogram(model: Any) -> tuple[Forest, dict[str, Any]]:

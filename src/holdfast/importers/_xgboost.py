@@ -108,12 +108,12 @@ def _model(
     ]
     if used is not None:
         trees = trees[: model["iteration_indptr"][used]]
-    forest = forest_of(trees, base, width, single=True)
+    forest = forest_of(trees, base, width, single=True, compare="float32 <")
     votes = Votes(
         forest,
         names,
         _labels(cats, width),
-        band=half_band(_sigmoid, np.float32) if objective == "binary:logistic" else 0.0,
+        band=_band(objective),
         odds=objective != "binary:hinge",
     )
     return Model(
@@ -217,6 +217,13 @@ def _labels(cats: dict[str, Any], width: int) -> tuple[tuple[Any, ...] | None, .
         else:
             labels.append(tuple(part["values"]) or None)
     return tuple(labels) if any(labels) and len(labels) == width else ()
+
+
+def _band(objective: str) -> float:
+    """Which margins above 0 are a tie to the library's own probabilities, in float32."""
+    if objective == "binary:logistic":
+        return half_band(_sigmoid, np.float32)
+    return 2.0**-20 if objective == "multi:softprob" else 0.0
 
 
 def _sigmoid(margin: float) -> float:

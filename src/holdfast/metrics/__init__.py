@@ -2,18 +2,18 @@
 
 from holdfast.generators._density import Density
 from holdfast.generators._recourse import Recourse as Answers
-from holdfast.metrics._means import (
+from holdfast.metrics._rows import (
     cost_l1,
     coverage,
     delta_unknown,
     delta_validity,
     lof,
+    per_row,
     sparsity,
     validity,
     validity_retrained,
     violations,
 )
-from holdfast.metrics._rows import per_row
 
 __all__ = [
     "Answers",

@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast.bounds._layers import margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import down_up
@@ -38,7 +37,7 @@ class Acceptor:
     rectified: tuple[bool, ...]
     rows: Floats
     offsets: Floats
-    absolute: NDArray[np.intp]
+    absolute: Ints
 
     @classmethod
     def of(cls, network: Network, target: int, demand: float = 0.0) -> Acceptor:
@@ -113,7 +112,7 @@ class Acceptor:
             values = np.maximum(before[-1], 0.0) if relu else before[-1]
         return before, values @ self.rows.T + self.offsets
 
-    def needed(self) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    def needed(self) -> list[tuple[Bools, Bools]]:
         """For each layer, which neurons must not be overstated and which not understated, to keep the margins honest.
 
         A neuron that only helps the margins must not be overstated, which is not convex and may need a binary; one
@@ -163,7 +162,7 @@ def layer_ranges(acceptor: Acceptor, domain: Domain) -> tuple[list[Range], Float
 
 def rounding(terms: int, size: Floats) -> Floats:
     """An allowance for so many roundings of numbers of this size, and for those too small to be rounded relatively."""
-    return np.asarray(16 * (terms + 8) * _EPSILON * size + 1e-290)
+    return 16 * (terms + 8) * _EPSILON * size + 1e-290
 
 
 def _walk_back(
@@ -190,4 +189,4 @@ def _walk_back(
     if extra.shape[1]:
         size = np.maximum(np.abs(domain.lower), np.abs(domain.upper))[acceptor.absolute]
         constant = constant + np.maximum(extra, 0.0) @ size
-    return np.asarray(domain.greatest(own) + constant)
+    return domain.greatest(own) + constant

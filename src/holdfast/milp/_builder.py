@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast.milp._relaxation import Program
 
 
@@ -28,7 +27,7 @@ class ProgramBuilder:
     def __init__(self) -> None:
         self.binaries: list[int] = []
         self._variables: list[tuple[float, float, float, float]] = []
-        self._rows: list[tuple[Sequence[int] | NDArray[np.intp], Sequence[float] | Floats]] = []
+        self._rows: list[tuple[Sequence[int] | Ints, Sequence[float] | Floats]] = []
         self._sides: list[tuple[float, float]] = []
 
     def variable(self, lower: float, upper: float, *, cost: float = 0.0, start: float = 0.0) -> int:
@@ -43,7 +42,7 @@ class ProgramBuilder:
 
     def row(
         self,
-        columns: Sequence[int] | NDArray[np.intp],
+        columns: Sequence[int] | Ints,
         values: Sequence[float] | Floats,
         lower: float = -np.inf,
         upper: float = np.inf,

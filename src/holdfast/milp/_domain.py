@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._admissible import possible_codes, reach
@@ -69,9 +68,9 @@ class Domain:
     step: Floats
     grids: dict[int, Places]
     weights: Floats
-    groups: tuple[NDArray[np.intp], ...]
-    partial_groups: tuple[NDArray[np.intp], ...]
-    features: tuple[NDArray[np.intp], ...]
+    groups: tuple[Ints, ...]
+    partial_groups: tuple[Ints, ...]
+    features: tuple[Ints, ...]
     rule_matrix: Floats
     rule_bounds: Floats
     rule_sizes: Floats
@@ -84,8 +83,8 @@ class Domain:
         lower, upper = np.concatenate(space.bounds_for(person))
         low, high, step = factual.copy(), factual.copy(), np.zeros_like(factual)
         grids: dict[int, Places] = {}
-        features: list[NDArray[np.intp]] = []
-        groups: tuple[list[NDArray[np.intp]], ...] = ([], [])
+        features: list[Ints] = []
+        groups: tuple[list[Ints], ...] = ([], [])
         for i, feature in enumerate(space.features):
             variables = np.array(feature.variables, dtype=np.intp)
             features.append(variables)
@@ -153,10 +152,9 @@ class Domain:
         )
 
     @property
-    def detached(self) -> NDArray[np.bool_]:
-        """Variables whose own value is no value that a change could lead to: off the grid or out of the range."""
-        outside = (self.own < self.low) | (self.own > self.high)
-        return np.asarray(outside | (self._off_grid(self.own) > 0.0))
+    def detached(self) -> Bools:
+        """Variables whose own value is out of the range that a change could lead to."""
+        return (self.own < self.low) | (self.own > self.high)
 
     def within(self, radius: float) -> Domain:
         """The part that costs at most `radius`."""
@@ -180,16 +178,16 @@ class Domain:
 
     # ------------------------------------------------------------------ between the values that are possible
 
-    def between(self, point: Floats) -> Floats:
-        """How far each variable is into a gap between two possible values, as a share of it; 0 where it is possible."""
-        below, above = point < self.low, point > self.high
-        edge = np.where(below, self.low, self.high)
-        beside = np.divide(
-            point - self.own, edge - self.own, where=edge != self.own, out=np.zeros_like(point)
-        )
-        share = np.where(below | above, np.clip(beside, 0.0, 1.0), self._off_grid(point))
-        near = (share < _ON_GRID) | (share > 1.0 - _ON_GRID) | (point == self.own)
-        return np.where(near, 0.0, share)
+    def loose(self, point: Floats) -> list[int]:
+        """The variables that are clearly between two possible values."""
+        apart = (self.step > 0.0) | (point < self.low) | (point > self.high)
+        variables = []
+        for i in np.flatnonzero(apart & (point != self.own)).tolist():
+            gap = self.gap(i, float(point[i]))
+            share = 0.0 if gap is None else (point[i] - gap[0]) / (gap[1] - gap[0])
+            if _ON_GRID < share < 1.0 - _ON_GRID:
+                variables.append(i)
+        return variables
 
     def gap(self, i: int, value: float) -> tuple[float, float] | None:
         """The possible values of variable i next to a value, to the last bit; None where the value itself is one."""
@@ -197,18 +195,6 @@ class Domain:
         own = float(self.own[i])
         below, above = (max(below, own), above) if own <= value else (below, min(above, own))
         return None if value in (below, above) or not below < above else (below, above)
-
-    def _off_grid(self, point: Floats) -> Floats:
-        """How far each variable is from the last grid point towards the next, 0 where there is no grid."""
-        stepped = (self.step > 0.0) & (self.step < np.inf)
-        steps = (point - np.where(stepped, self.low, 0.0)) / np.where(stepped, self.step, 1.0)
-        share = np.where(stepped, steps - np.floor(steps), 0.0)
-        for i in np.flatnonzero(self.step == np.inf).tolist():
-            below, above = self._nearest(i, point[i], 1.0), self._nearest(i, point[i], -1.0)
-            share[i] = (
-                (point[i] - below) / (above - below) if -np.inf < below < above < np.inf else 0.0
-            )
-        return np.where((share < _ON_GRID) | (share > 1.0 - _ON_GRID), 0.0, share)
 
     def _nearest(self, i: int, value: float, side: float) -> float:
         """The last value that a change can lead to on the way up to this one (side 1), or down to it (-1); or ∓inf.

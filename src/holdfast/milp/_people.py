@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast.milp._builder import ProgramBuilder
 from holdfast.milp._domain import Domain
 
@@ -39,7 +38,7 @@ class PointLimits:
 NO_LIMITS = PointLimits()
 
 
-def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> NDArray[np.intp]:
+def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> Ints:
     """The variables x with everything that is asked of them, at a cost of sum_i weight_i |x_i - own_i|."""
     x = np.empty(domain.own.size, dtype=np.intp)
     ends = np.column_stack([domain.own, domain.lower, domain.upper, domain.weights])

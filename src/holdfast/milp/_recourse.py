@@ -9,12 +9,11 @@ over the same inputs, are written once: counter-models pick their first layer fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.milp._acceptor import Acceptor, layer_ranges, rounding
 from holdfast.milp._builder import ProgramBuilder
 from holdfast.milp._domain import Domain
@@ -30,7 +29,7 @@ class _Written:
     """An acceptor in the program: the binaries of each layer (-1 where there is none), and its margins' rows."""
 
     acceptor: Acceptor
-    inactive: list[NDArray[np.intp]]
+    inactive: list[Ints]
     rows: list[int]
     size: Floats
 
@@ -66,7 +65,7 @@ class RecourseProgram:
         """A margin that the solver's tolerances could make or break."""
         return NEARLY * max(float(one.size.max()) for one in self._written)
 
-    def fits(self, points: Floats) -> NDArray[np.bool_]:
+    def fits(self, points: Floats) -> Bools:
         """Which points the acceptors accept, with no more columns changed than may, up to the solver's tolerances."""
         fine = np.ones(points.shape[0], dtype=np.bool_)
         for one in self._written:
@@ -77,11 +76,9 @@ class RecourseProgram:
             fine &= np.sum(changed, axis=0) <= self.limits.max_changed
         return fine
 
-    def _moved(self, points: Floats) -> NDArray[np.bool_]:
+    def _moved(self, points: Floats) -> Bools:
         """Which variables are off the own values by more than the solver's tolerances."""
-        return np.asarray(
-            np.abs(points - self.domain.own) > NEARLY * (self.domain.upper - self.domain.lower)
-        )
+        return np.abs(points - self.domain.own) > NEARLY * (self.domain.upper - self.domain.lower)
 
     def push(self, point: Floats, extra: float) -> Floats | None:
         """The cheapest point with the same steps and active neurons and, relatively, so much more margin."""
@@ -96,10 +93,11 @@ class RecourseProgram:
         if self.limits.max_changed is not None:
             fixed |= ~self._moved(point)
         lower[self.columns[fixed]] = upper[self.columns[fixed]] = point[fixed]
-        rows = np.array([row for one in self._written for row in one.rows], dtype=np.intp)
-        sizes = np.concatenate([one.size for one in self._written])
-        values = self.relaxation.push(lower, upper, rows, extra * sizes)
-        return None if values is None else values[self.columns]
+        asked = self.program.row_lower.copy()
+        for one in self._written:
+            asked[one.rows] += extra * one.size
+        solution = Relaxation(replace(self.program, row_lower=asked)).run(lower, upper)
+        return None if solution is None else solution[0][self.columns]
 
     def _accept(self, acceptor: Acceptor) -> None:
         """Write the acceptor's neurons and its margins.
@@ -152,7 +150,7 @@ class RecourseProgram:
 
     def _neuron(
         self,
-        inputs: NDArray[np.intp],
+        inputs: Ints,
         weight: Floats,
         bias: float,
         ends: tuple[float, float],

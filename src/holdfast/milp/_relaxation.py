@@ -15,7 +15,6 @@ from typing import Any
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._network import Floats
 
@@ -71,7 +70,7 @@ def _power(sizes: Floats) -> Floats:
     """The power of two above each size; 1 where that could lead out of the range of floats."""
     exponents = np.frexp(sizes)[1]
     usual = (sizes > 0.0) & np.isfinite(sizes) & (np.abs(exponents) < 300)
-    return np.asarray(np.ldexp(1.0, np.where(usual, exponents, 0)))
+    return np.ldexp(1.0, np.where(usual, exponents, 0))
 
 
 @dataclass(frozen=True)
@@ -152,18 +151,6 @@ class Relaxation:
             if self._bound(multipliers, nothing, low, high)[0] > 0.0:
                 return SolvedProgram(np.inf, None, nothing)
         return SolvedProgram(-np.inf, None, nothing)
-
-    def push(
-        self, lower: Floats, upper: Floats, rows: NDArray[np.intp], extra: Floats
-    ) -> Floats | None:
-        """The solver's point with so much more asked of some rows; nothing is proven by it."""
-        kept, top = self.program.row_lower[rows], self.program.row_upper[rows]
-        self.solver.changeRowsBounds(
-            rows.size, rows.astype(np.int32), kept + extra * self.row_units[rows], top
-        )
-        solution = self.run(lower, upper)
-        self.solver.changeRowsBounds(rows.size, rows.astype(np.int32), kept, top)
-        return None if solution is None else solution[0]
 
     def run(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats] | None:
         """The solver's point and its multipliers of the rows; nothing is proven by them."""

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Values
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.errors import FileFormatError
 from holdfast.importers._thresholds import Threshold
@@ -144,7 +144,7 @@ class Audit(Shown):
 
     pages: tuple[tuple[int, int, str, str], ...]
     codes: NDArray[np.int8]
-    targets: NDArray[Any]
+    targets: Values
     margin: Floats
     radius_left: Floats | None
     groups: tuple[Group, ...]
@@ -162,12 +162,12 @@ class Audit(Shown):
         return np.arange(1, len(self) + 1)
 
     @property
-    def keys(self) -> NDArray[Any]:
+    def keys(self) -> Values:
         """Whose promise each is."""
         return self._keys(np.arange(len(self)))
 
     @property
-    def dates(self) -> NDArray[Any]:
+    def dates(self) -> Values:
         """When each was made, ISO 8601."""
         dates = np.repeat(
             as_objects([page[2] for page in self.pages]), [page[1] for page in self.pages]
@@ -175,7 +175,7 @@ class Audit(Shown):
         dates[self.codes == ERASED] = None
         return dates
 
-    def _keys(self, rows: Ints) -> NDArray[Any]:
+    def _keys(self, rows: Ints) -> Values:
         """Whose promise some are, given in rising order; a million keys take a moment, so each page is read once."""
         keys, ends = np.empty(len(rows), dtype=object), np.cumsum([page[1] for page in self.pages])
         places = np.searchsorted(ends, rows, side="right")
@@ -198,7 +198,7 @@ class Audit(Shown):
         return keys
 
     @property
-    def status(self) -> NDArray[Any]:
+    def status(self) -> Values:
         """A `Status` for each promise."""
         return as_objects(STATUSES)[self.codes]
 

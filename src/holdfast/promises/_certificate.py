@@ -30,7 +30,7 @@ from holdfast.importers import Model, load_model, load_network
 from holdfast.importers._model import as_network
 from holdfast.verify import Certificates, Verdict
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._exact import NoProofError, checker_model, parameters
+from holdfast.verify._exact import Document, NoProofError, checker_model, parameters
 
 Source = Certificates | Recourse
 _MAX_CASES = 5000
@@ -52,7 +52,7 @@ def certificate(
     factual: Mapping[Any, Any] | pd.Series | None = None,
     about: Mapping[str, Any] | None = None,
     max_cases: int = _MAX_CASES,
-) -> dict[str, Any]:
+) -> Document:
     """The certificate of one row, as what goes into its file; it has been checked by `holdfast.checker`.
 
     Parameters
@@ -112,7 +112,7 @@ def certificate(
             f"row {row}: no certificate, for it takes a network, whose numbers others can check: {error}"
         ) from error
     point = [float(value) for value in certs.points[place]]
-    document: dict[str, Any] = {
+    document: Document = {
         "format": checker.FORMAT,
         "version": checker.VERSION,
         "id": "",
@@ -167,7 +167,7 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
     return source.certificates, int(source.found[:row].sum())
 
 
-def _threshold_document(model: Model | None) -> dict[str, Any]:
+def _threshold_document(model: Model | None) -> Document:
     """The threshold that decided, and what it takes off each logit; empty where it is where logits are equal."""
     if model is None or not any(model.offsets):
         return {}
@@ -178,7 +178,7 @@ def _threshold_document(model: Model | None) -> dict[str, Any]:
     }
 
 
-def _changes_document(changes: Changes) -> dict[str, Any]:
+def _changes_document(changes: Changes) -> Document:
     """What may change, with the models of an ensemble in full."""
     document = changes.to_dict()
     if isinstance(changes, EnsembleShift):
@@ -191,13 +191,13 @@ def _changes_document(changes: Changes) -> dict[str, Any]:
 
 def _witness_proof(
     network: Network, witness: Network | None, point: list[float], target: int
-) -> dict[str, Any]:
+) -> Document:
     if witness is None:
         raise NoProofError("its counter-model was not kept")
     margins = checker.unmoved(checker_model(witness), point, target)[1]
     # The class that comes closest to the target, or is furthest ahead of it.
     rival = min(margins, key=margins.__getitem__)
-    proof: dict[str, Any] = {
+    proof: Document = {
         "rival": rival,
         "method": "today",
         "bound": checker.float_below(margins[rival]),
@@ -218,7 +218,7 @@ def write_parameters(model: Any, path: str | PathLike[str]) -> None:
     write_text(json.dumps(parameters(as_network(load_model(model).trained)), indent=1), Path(path))
 
 
-def row_document(row: Mapping[Any, Any] | pd.Series) -> dict[str, Any]:
+def row_document(row: Mapping[Any, Any] | pd.Series) -> Document:
     """A row of data as plain JSON-able values, in the form that is hashed."""
     return {str(name): _plain(value) for name, value in row.items()}
 
@@ -278,9 +278,9 @@ def write_certificates(
 
 def _certified(
     source: Source, options: Mapping[str, Any], rows: Sequence[int]
-) -> list[tuple[tuple[Any, ...], dict[str, Any] | None]]:
+) -> list[tuple[tuple[Any, ...], Document | None]]:
     """What the table says of each row, and its certificate if there is one."""
-    result: list[tuple[tuple[Any, ...], dict[str, Any] | None]] = []
+    result: list[tuple[tuple[Any, ...], Document | None]] = []
     for row in rows:
         try:
             document = certificate(source, row, **options)
@@ -291,7 +291,7 @@ def _certified(
     return result
 
 
-def read_certificates(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
+def read_certificates(path: str | PathLike[str]) -> Iterator[Document]:
     """Every certificate in a file (.json, .jsonl) or a folder, unchecked."""
     for where, content in certificate_texts(Path(path)):
         try:

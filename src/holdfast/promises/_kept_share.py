@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Values
 from holdfast._scored import Scored
 from holdfast.changes import Changes, EnsembleShift, PlausibleShift
 from holdfast.errors import InvalidInputError
@@ -82,11 +81,11 @@ class KeptShare:
         return self.describe()
 
 
-class _Part(NamedTuple):
+class _UnderTerms(NamedTuple):
     """Promises made under the same terms, in raw units."""
 
     rows: pd.DataFrame
-    labels: NDArray[Any]
+    labels: Values
     changes: Changes | None
     space: FeatureSpace
     threshold: Any
@@ -145,11 +144,11 @@ def least_mean(mean: float, n: int, confidence: float) -> float:
     return low
 
 
-def _parts(promises: Recourse | Ledger) -> Iterator[_Part]:
+def _parts(promises: Recourse | Ledger) -> Iterator[_UnderTerms]:
     if isinstance(promises, Recourse):
         labels = promises.classifier.classes[promises.targets]
         found = promises.found
-        yield _Part(
+        yield _UnderTerms(
             promises.counterfactuals[found],
             labels[found],
             promises.changes,
@@ -164,10 +163,10 @@ def _parts(promises: Recourse | Ledger) -> Iterator[_Part]:
         # A ledger knows no other half than where logits are equal.
         own = Model(batch.terms.classifier, threshold=batch.terms.threshold)
         threshold = None if batch.terms.threshold == HALF else own.by_label
-        yield _Part(batch.counterfactuals, batch.targets, known, batch.terms.space, threshold)
+        yield _UnderTerms(batch.counterfactuals, batch.targets, known, batch.terms.space, threshold)
 
 
-def _holding(model: Any, part: _Part, changes: Changes | None) -> Bools:
+def _holding(model: Any, part: _UnderTerms, changes: Changes | None) -> Bools:
     """Which promises hold around a model; without changes, which it accepts."""
     loaded = load_model(model, part.threshold)
     rows, space = part.rows, None if loaded.preprocess is not None else part.space

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast._files import is_parquet, whole_file
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Values
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
 from holdfast.promises._ledger_file import LedgerFile
@@ -68,14 +68,14 @@ class Promises:
 
     terms: Terms
     numbers: NDArray[np.int64]
-    keys: NDArray[Any]
-    dates: NDArray[Any]
-    targets: NDArray[Any]
-    verdicts: NDArray[Any]
+    keys: Values
+    dates: Values
+    targets: Values
+    verdicts: Values
     radius: Floats
     points: Floats
-    factual_texts: NDArray[Any]
-    counterfactual_texts: NDArray[Any]
+    factual_texts: Values
+    counterfactual_texts: Values
     erased: NDArray[np.int64]
 
     @classmethod
@@ -120,7 +120,7 @@ class Promises:
         """x' in the caller's columns, dtypes and units, indexed by key."""
         return self._restored(self.counterfactual_texts)
 
-    def _restored(self, texts: NDArray[Any]) -> pd.DataFrame:
+    def _restored(self, texts: Values) -> pd.DataFrame:
         space = self.terms.space
         return restored_rows(space, rows_from_json(space, texts), pd.Index(self.keys, name="key"))
 
@@ -156,7 +156,7 @@ class Promises:
             "number", ignore_index=True
         )
 
-    def _named(self, texts: NDArray[Any]) -> list[str]:
+    def _named(self, texts: Values) -> list[str]:
         """Rows as JSON objects, which say what each value is."""
         names = [str(name) for name in self.terms.space.names]
         return [json.dumps(dict(zip(names, json.loads(text), strict=True))) for text in texts]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Values
 from holdfast._scored import Scored
 from holdfast._shown import Shown, Summary
 from holdfast.errors import InvalidInputError
@@ -67,7 +67,7 @@ class Receipt(Shown):
 
 def certified_columns(
     terms: Terms,
-    keys: NDArray[Any],
+    keys: Values,
     factuals: pd.DataFrame,
     counterfactuals: pd.DataFrame,
     targets: Ints,
@@ -120,7 +120,7 @@ def same_bits(a: Floats, b: Floats) -> bool:
     )
 
 
-def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> NDArray[Any]:
+def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> Values:
     """The keys as text, one for each row; nobody is told by a missing value or an empty text."""
     for key in keys:
         if (pd.api.types.is_scalar(key) and pd.isna(key)) or not str(key).strip():

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Values
 from holdfast.errors import FileFormatError
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import differs
@@ -39,15 +39,15 @@ encode_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allo
 class Columns(NamedTuple):
     """What promises say, column by column; keys and rows are lines of JSON, classes and verdicts their places."""
 
-    keys: NDArray[Any]
-    targets: NDArray[Any]
-    verdicts: NDArray[Any]
-    radii: NDArray[Any]
-    points: NDArray[Any]
-    counterfactuals: NDArray[Any]
-    factuals: NDArray[Any]
+    keys: Values
+    targets: Values
+    verdicts: Values
+    radii: Values
+    points: Values
+    counterfactuals: Values
+    factuals: Values
 
-    def take(self, places: slice | NDArray[Any]) -> Columns:
+    def take(self, places: slice | Values) -> Columns:
         """Those of some promises."""
         return Columns(*(column[places] for column in self))
 
@@ -110,11 +110,11 @@ class Page(NamedTuple):
         own = hashlib.sha256(previous + place.encode() + b"\n" + self.commitments)
         return self._replace(number=number, first=first, hash=own.digest())
 
-    def lines(self, column: str) -> NDArray[Any]:
+    def lines(self, column: str) -> Values:
         """The lines of a column of text, one for each promise."""
         return self._checked(as_objects(getattr(self, column).split("\n")), column)
 
-    def values(self, column: str, kind: str, width: int | None = None) -> NDArray[Any]:
+    def values(self, column: str, kind: str, width: int | None = None) -> Values:
         """The numbers of a column, one for each promise, or a row of so many."""
         try:
             each = np.dtype(kind if width is None else (kind, (width,)))
@@ -124,7 +124,7 @@ class Page(NamedTuple):
                 f"page {self.number}: expected numbers as its {column}, got: {error}"
             ) from error
 
-    def _checked(self, values: NDArray[Any], column: str) -> NDArray[Any]:
+    def _checked(self, values: Values, column: str) -> Values:
         if len(values) != self.size:
             raise FileFormatError(
                 f"page {self.number}: expected {self.size} {column}, got {len(values)}"
@@ -213,7 +213,7 @@ def _reach(points: Floats) -> bytes:
 # ---------------------------------------------------------------- rows in raw units
 
 
-def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[Any]:
+def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> Values:
     """Each row's raw values as a JSON array, in the order of the space's columns.
 
     Numbers have the fewest decimals that read back as the same float, labels are as they are, so that the row says in
@@ -239,7 +239,7 @@ def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> NDArray[Any]:
     return as_objects([encode_json(row) for row in zip(*columns, strict=True)])
 
 
-def rows_from_json(space: FeatureSpace, lines: Sequence[str] | NDArray[Any]) -> pd.DataFrame:
+def rows_from_json(space: FeatureSpace, lines: Sequence[str] | Values) -> pd.DataFrame:
     """The raw values as a table that any space with these columns can encode: float64, or labels as they are."""
     try:
         rows = json.loads(f"[{','.join(lines)}]")
@@ -270,7 +270,7 @@ def restored_rows(
     return restored
 
 
-def as_objects(values: Sequence[Any]) -> NDArray[Any]:
+def as_objects(values: Sequence[Any]) -> Values:
     """One object for each value, whatever it is."""
     array = np.empty(len(values), dtype=object)
     array[:] = values

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Values
 from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
 from holdfast.importers import load_network
 
-Parts = dict[str, NDArray[Any]]
+Parts = dict[str, Values]
 # The ONNX operators that a layer's weights and biases go through.
 _LAYERS = {"Gemm", "MatMul", "Add", "Transpose", "Cast", "Identity"}
 
@@ -257,7 +256,7 @@ def _attributes(model: Any) -> dict[str, Any]:
     }
 
 
-def _own(attribute: Any) -> NDArray[Any]:
+def _own(attribute: Any) -> Values:
     """The second half of what is stored if the first is its negative, as for two classes; otherwise all of it."""
     values = np.array(attribute.floats, dtype=np.float32)
     half = values.size // 2

@@ -9,10 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from holdfast._classifier import Classifier
+from holdfast._classifier import Classifier, Values
 from holdfast._given import given_share, whole_number
 from holdfast._network import Ints, Network
 from holdfast._parallel import jobs, spread
@@ -36,7 +35,7 @@ How = Literal["incremental", "complete", "leave_one_out"]
 # (model, X, y, seed) -> the retrained model
 Retrain = Callable[[Any, Any, Any, int], Any]
 # A table and its labels.
-Labelled = tuple[Any, NDArray[Any]]
+Labelled = tuple[Any, Values]
 # With fewer runs one rarely waits.
 _LONG = 20
 

@@ -16,7 +16,7 @@ changes_page   run_changes, render         what survives which change on public 
 paper          run_paper, render           the experiments of the paper, with its printed figures beside ours
 """
 
-from holdfast.study._methods import StudyMethod
+from holdfast.study._asked import StudyMethod
 from holdfast.study._recipes import RECIPES, Recipe
 from holdfast.study._result import BenchmarkResult
 from holdfast.study._run import benchmark

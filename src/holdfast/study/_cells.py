@@ -18,9 +18,9 @@ from holdfast.changes import Changes
 from holdfast.generators import Generator, Recourse, explain
 from holdfast.generators._candidates import read_ahead
 from holdfast.metrics import per_row
-from holdfast.metrics._means import mean_of_answered
+from holdfast.metrics._rows import mean_of_answered
 from holdfast.study._situation import Situation
-from holdfast.study._specification import digest
+from holdfast.study._store import digest
 
 # What a study calls the mean of a metric over the answers.
 _MEANS = {
@@ -64,7 +64,7 @@ class Cell:
         return np.asarray(~np.isnan(self.points).any(axis=1))
 
     def summary(self) -> dict[str, Any]:
-        """The averages; see `holdfast.metrics._means` for what they are over."""
+        """The averages; see `holdfast.metrics._rows` for what they are over."""
         means = {
             mean: mean_of_answered(self.rows[name].to_numpy()) for name, mean in _MEANS.items()
         }

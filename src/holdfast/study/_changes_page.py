@@ -25,8 +25,8 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE
 from holdfast.retraining._retrain import run_seeds
+from holdfast.study._asked import StudyMethod
 from holdfast.study._markdown import filled_page
-from holdfast.study._methods import StudyMethod
 from holdfast.study._recipes import RECIPES, bootstrap
 from holdfast.study._result import BenchmarkResult
 from holdfast.study._run import benchmark

@@ -20,9 +20,8 @@ from holdfast._progress import no_bar, progress_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE
+from holdfast.study._asked import Delta, StudyMethod, read_deltas, read_methods, resolve
 from holdfast.study._cells import answer, cell_frame, judge, verdict_shares
-from holdfast.study._deltas import Delta, read_deltas, resolve
-from holdfast.study._methods import StudyMethod, read_methods
 from holdfast.study._recipes import Recipe, read_recipes
 from holdfast.study._result import METRICS, BenchmarkResult, write_result
 from holdfast.study._situation import PAPER_RETRAINED, Protocol, Situation

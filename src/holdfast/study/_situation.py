@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import train_test_split
 
-from holdfast._classifier import Classifier
+from holdfast._classifier import Classifier, Values
 from holdfast._given import whole_number
 from holdfast._network import Ints, Network
 from holdfast._scored import Scored
@@ -25,8 +24,7 @@ from holdfast.importers._thresholds import at_threshold
 from holdfast.metrics import Density
 from holdfast.retraining import Retrain, retrain
 from holdfast.retraining._trainers import quietly, random_states
-from holdfast.study._specification import describe, digest
-from holdfast.study._store import NO_STORE, StudyStore
+from holdfast.study._store import NO_STORE, StudyStore, describe, digest
 from holdfast.study._tables import Learned, StudyTable
 
 # The paper's fifteen.
@@ -91,7 +89,7 @@ class Halves:
     new_test: Ints
 
     @classmethod
-    def of(cls, y: NDArray[Any], seed: int, test_share: float) -> Halves:
+    def of(cls, y: Values, seed: int, test_share: float) -> Halves:
         """Random halves with the classes in proportion."""
         halves = train_test_split(np.arange(len(y)), test_size=0.5, random_state=seed, stratify=y)
         parts = [

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Values
 from holdfast.datasets import Dataset, load
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.study._specification import digest
+from holdfast.study._store import digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +23,9 @@ class Learned:
     """What today's model learned from, and what has come since, in the variables that it reads."""
 
     X: Floats
-    y: NDArray[Any]
+    y: Values
     X_new: Floats
-    y_new: NDArray[Any]
+    y_new: Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +46,7 @@ class StudyTable:
 
     name: str
     X: pd.DataFrame
-    y: NDArray[Any]
+    y: Values
     space: FeatureSpace
     target: Any
 
@@ -56,7 +55,7 @@ class StudyTable:
         """What the models read."""
         return self.space.encode(self.X)
 
-    def labelled(self, rows: Ints) -> tuple[Floats, NDArray[Any]]:
+    def labelled(self, rows: Ints) -> tuple[Floats, Values]:
         """What the models read of some rows, and their labels."""
         return self.points[rows], self.y[rows]
 

@@ -30,7 +30,7 @@ def attack(
     for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
         z = layer.today(values)
         active.append(xp.astype(z > 0.0, z.dtype))
-        values = z * active[-1] if relu else z
+        values = activated(z, relu)
     best, active = _respond(layers, box, active)
     rows = beside(points, np.arange(points.shape[0]))
     for _ in range(0 if len(layers.hidden) == 1 else rounds - 1):
@@ -65,27 +65,20 @@ def _respond(layers: Layers, box: Box, active: list[Array]) -> tuple[list[Array]
     xp = array_namespace(box.low)
     c, d, _ = layers.wanted
     lows: list[Array] = []
-    worst = layers.worst
-    for layer, mask in zip(layers.hidden[:0:-1], active[::-1], strict=True):
-        if worst and not lows:
-            lows.append(xp.broadcast_to(d > 0.0, mask.shape))
-            d = mask @ worst[2]
-            continue
+    for (i, _), mask in zip(layers.spans, active[::-1], strict=True):
         line = d * mask if c is None else c + d * mask
-        lower = xp.maximum(line, 0.0)
-        lows.append(line > 0.0 if c is not None else xp.broadcast_to(d > 0.0, mask.shape))
-        c, d, _ = layer.pull(lower, line - lower)
+        lows.append(xp.broadcast_to(d > 0.0, mask.shape) if c is None else line > 0.0)
+        c, d, _ = layers.pulled(i, line, lows[-1])
     if c is None:
         first = xp.broadcast_to(d > 0.0, box.low.shape)
         values = xp.where(first, box.low, box.high)
     else:
         values = first = box.least(c, d)[1]
     active = []
-    for layer, relu, low in zip(layers.hidden[1:], layers.relus[1:], lows[::-1], strict=True):
-        last = worst and len(active) == len(lows) - 1
-        z = values @ worst[0] + worst[1] if last else xp.where(low, *layer.sides(values))
+    for (i, _), low in zip(layers.spans[::-1], lows[::-1], strict=True):
+        z = layers.on_side(i, values, low)
         active.append(xp.astype(z > 0.0, z.dtype))
-        values = z * active[-1] if relu else z
+        values = activated(z, layers.relus[i])
     low = lows[0] if len(lows) == 1 else xp.concat(lows[::-1], axis=1) if lows else first[:, :0]
     # Copies, since the better of several rounds are written into them.
     return [
@@ -106,6 +99,7 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     bottom, top = first.sides(points, today=center)
     reach = xp.where(corner < center, center - bottom, top - center)
     share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
-    share = xp.where(corner <= bottom, -1.0, xp.where(corner >= top, 1.0, share))
+    low_end, high_end = (activated(end, layers.relus[0]) for end in (bottom, top))
+    share = xp.where(corner <= low_end, -1.0, xp.where(corner >= high_end, 1.0, share))
     low = 1.0 - 2.0 * xp.astype(low, share.dtype) if low.dtype == xp.bool else low
     return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), low], axis=1)

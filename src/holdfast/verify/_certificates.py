@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast._classifier import Classifier
 from holdfast._given import given_row
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._shown import HEAD, Shown, Summary, draw
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -39,10 +39,10 @@ class Certificates(Shown):
 
     decider: Engine | ClosedForm
     points: Floats
-    targets: NDArray[np.intp]
+    targets: Ints
     index: pd.Index
     outcome: Outcome
-    sound: NDArray[np.bool_] | None = None
+    sound: Bools | None = None
 
     def __len__(self) -> int:
         return int(self.points.shape[0])
@@ -70,7 +70,7 @@ class Certificates(Shown):
         return members[self.outcome.verdict]
 
     @property
-    def robust(self) -> NDArray[np.bool_]:
+    def robust(self) -> Bools:
         """True where the row is proven to keep its class under every model in Δ."""
         return np.asarray(self.outcome.verdict == ROBUST)
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._arrays import check_device
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
 from holdfast._scored import Scored
-from holdfast.bounds._layers import Margin
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -28,6 +25,7 @@ from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import Decider, decider_for, toward
 from holdfast.verify._engine import Engine
 from holdfast.verify._inputs import Space, Table, check_changes, read_table, read_targets
+from holdfast.verify._outputs import logit_ranges
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Rows, Stage
 
 # A table shorter than this is done before a progress bar could be read.
@@ -129,9 +127,8 @@ def prepare(
     check_changes(changes)
     device = check_device(device, None)
     loaded = load_model(model, threshold)
-    loaded = (
-        loaded if space is None or not isinstance(space, FeatureSpace) else loaded.in_space(space)
-    )
+    if isinstance(space, FeatureSpace):
+        loaded = loaded.in_space(space)
     return Prepared(loaded, decider_for(loaded, changes, device), space)
 
 
@@ -196,7 +193,7 @@ class Prepared:
 def certify_points(
     decider: Decider,
     points: Floats,
-    targets: NDArray[np.intp],
+    targets: Ints,
     *,
     index: pd.Index | None = None,
     deadline: Deadline = NO_LIMIT,
@@ -222,7 +219,7 @@ def certify_points(
 def _settled(
     decider: Engine | ClosedForm,
     points: Floats,
-    targets: NDArray[np.intp],
+    targets: Ints,
     deadline: Deadline,
     until: Stage,
     advance: Callable[[int], object],
@@ -257,7 +254,7 @@ def _settled(
 
 
 def _settle_part(
-    part: tuple[Engine | ClosedForm, Floats, NDArray[np.intp], Stage, float | None],
+    part: tuple[Engine | ClosedForm, Floats, Ints, Stage, float | None],
 ) -> Outcome:
     decider, points, targets, until, seconds = part
     return decider.settle(points, targets, deadline=Deadline.after(seconds), until=until)
@@ -268,7 +265,7 @@ def _cut(rows: Rows, size: int) -> list[Rows]:
 
 
 def _separate(
-    engine: Engine | ClosedForm, points: Floats, targets: NDArray[np.intp], deadline: Deadline
+    engine: Engine | ClosedForm, points: Floats, targets: Ints, deadline: Deadline
 ) -> Outcome:
     """The paper's test: both logits share the hidden layers, so the two ends need not be reached by one model.
 
@@ -285,13 +282,11 @@ def _separate(
     outcome = engine.settle(points, targets, deadline=deadline)
     if engine.network.n_outputs == 1:
         return outcome
-    network, n = engine.network, points.shape[0]
-    within = partial(engine.least, points, tol=_SEPARATE_TOL, exact=True, deadline=deadline)
-    least = np.stack([within(Margin.of(network, k, -1))[0] for k in range(network.n_outputs)])
-    most = np.stack([-within(Margin.of(network, -1, k))[0] for k in range(network.n_outputs)])
-    differences = least[targets, np.arange(n)] - most
-    differences[targets, np.arange(n)] = np.inf
-    outcome.lower = differences.min(axis=0)
+    ranges = logit_ranges(engine, points, _SEPARATE_TOL, exact=True, deadline=deadline)
+    rows = np.arange(points.shape[0])
+    differences = ranges.lower[rows, targets][:, None] - ranges.upper
+    differences[rows, targets] = np.inf
+    outcome.lower = differences.min(axis=1)
     outcome.mark(outcome.verdict != NOT_ROBUST, UNKNOWN, Stage.NONE)
     outcome.mark(outcome.lower > 0.0, ROBUST, Stage.SEPARATE)
     return outcome

@@ -12,11 +12,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Ints, Network
 from holdfast.bounds._layers import forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import HoldfastError
@@ -57,7 +56,7 @@ class ClosedForm(ABC):
     def settle(
         self,
         points: Floats,
-        target: int | NDArray[np.intp],
+        target: int | Ints,
         *,
         deadline: Deadline = NO_LIMIT,
         until: Stage = Stage.EXACT,

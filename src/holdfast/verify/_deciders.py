@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier
-from holdfast.changes import Changes, Ellipsoid, EnsembleShift, PlausibleChanges, PlausibleShift
+from holdfast.changes import (
+    Changes,
+    Ellipsoid,
+    EnsembleShift,
+    PlausibleChanges,
+    PlausibleShift,
+    TreeChanges,
+)
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers._model import as_network
@@ -22,11 +29,13 @@ from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._ellipsoid import InEllipsoid
 from holdfast.verify._engine import Engine
 from holdfast.verify._shift import Shift
+from holdfast.verify._trees import MovingTrees
 
 _CLOSED_FORMS: dict[type[Changes], Callable[[Model, Any], ClosedForm]] = {
     PlausibleShift: Shift,
     EnsembleShift: Shift,
     Ellipsoid: InEllipsoid,
+    TreeChanges: MovingTrees,
 }
 
 

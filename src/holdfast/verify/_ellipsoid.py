@@ -97,8 +97,8 @@ class InEllipsoid(ClosedForm):
             np.ldexp(most, powers), np.inf
         )
 
-    def _parts(self, points: Floats, target: int) -> list[tuple[Floats, Floats, Floats, Floats]]:
-        """For each rival: bounds of the margin, and of how far it moves at radius 1."""
+    def _parts(self, points: Floats, target: int) -> Floats:
+        """Bounds of the margin over each rival, and of how far it moves at radius 1, (4, rivals, n)."""
         parts, unit = [], 4.0 * (self._theta.size + 4) * _UNIT
         for margin in margins_for(self.classifier, target):
             directions = self._directions(points, margin)
@@ -106,22 +106,16 @@ class InEllipsoid(ClosedForm):
             # What is below the normal range is lost altogether, at worst.
             error = unit * (np.abs(directions) @ np.abs(self._theta)) + self._theta.size * _TINY
             parts.append((value - error, value + error, *self._reach(directions)))
-        return parts
+        return np.stack(parts, axis=1)
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """θᵀg - radius sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         tiny = 4.0 * _UNIT
         with quiet():
-            parts = self._parts(points, target)
-            lower = [
-                low - self.changes.size * far * (1.0 + tiny) - tiny * np.abs(low)
-                for low, _, _, far in parts
-            ]
-            upper = [
-                high - self._room * near * (1.0 - tiny) + tiny * np.abs(high)
-                for _, high, near, _ in parts
-            ]
-        return np.min(lower, axis=0), np.min(upper, axis=0)
+            low, high, near, far = self._parts(points, target)
+            lower = low - self.changes.size * far * (1.0 + tiny) - tiny * np.abs(low)
+            upper = high - self._room * near * (1.0 - tiny) + tiny * np.abs(high)
+        return lower.min(axis=0), upper.min(axis=0)
 
     def holds(self, point: Floats, target: int) -> bool:
         """margin² against radius² gᵀ H⁻¹ g, in the exact arithmetic of the checker."""
@@ -158,9 +152,8 @@ class InEllipsoid(ClosedForm):
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """margin / sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         with quiet():
-            parts = self._parts(points, target)
-            lower = np.min([np.maximum(low, 0.0) / far for low, _, _, far in parts], axis=0)
-            upper = np.min([high / near for _, high, near, _ in parts], axis=0)
+            low, high, near, far = self._parts(points, target)
+            lower, upper = (np.maximum(low, 0.0) / far).min(axis=0), (high / near).min(axis=0)
         return np.nextafter(np.nan_to_num(lower, nan=0.0, posinf=np.inf), 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:

@@ -163,7 +163,8 @@ class Engine:
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
         if target not in self._prepared:
-            self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
+            with quiet():
+                self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
         return self._prepared[target]
 
     def chunks(self, n: int, width: int | None = None) -> Iterator[slice]:
@@ -187,7 +188,6 @@ class Engine:
         """The last of the stages that cost about as much as a few forward passes."""
         return Stage.BALL if self.ball else Stage.ATTACK
 
-    @quiet()
     def check_scale(self, points: Floats, target: int = 0) -> float:
         """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
         error = forward_error(self.prepared(target).norms, _greatest(points))
@@ -226,7 +226,7 @@ class Engine:
         # What is easy in every class before what is hard in any: a time limit should cost only the latter.
         for step in TABLE:
             for job in jobs if step.ball in (None, self.ball) and step.stage <= until else ():
-                before = job.open().size
+                before = job.left.size
                 if before and not deadline.over:
                     step.run(job, deadline)
                     advance(before - job.open().size)
@@ -238,12 +238,15 @@ class Engine:
     ) -> bool:
         """Whether forward pass or interval bound settle a single point: the same as the stages, without their ado."""
         there = self.convert(point)
-        least = float(prepared.today(there).min())
+        alone = len(prepared.margins) == 1
+        today = prepared.today(there)
+        least = float(today[0, 0] if alone else today.min())
         outcome.upper[0] = least + error
         if least < -error:
             outcome.mark(0, NOT_ROBUST, Stage.FORWARD)
             return True
-        outcome.lower[0] = lower = float(prepared.least(there).min()) - error
+        bounds = prepared.least(there)
+        outcome.lower[0] = lower = float(bounds[0, 0] if alone else bounds.min()) - error
         if lower > 0.0:
             outcome.mark(0, ROBUST, Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM)
         return lower > 0.0
@@ -316,6 +319,8 @@ class Job:
         self.engine, self.prepared, self.outcome, self.keep = engine, prepared, outcome, keep
         self.points, self.rows = points, rows
         n, k = rows.shape[0], len(prepared.margins)
+        # The rows that were open when they were last looked at; none is ever opened again.
+        self.left = np.arange(n)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
         # What rounding may do to today's margins and to interval bounds.
@@ -324,19 +329,20 @@ class Job:
 
     def open(self, k: int | None = None) -> Rows:
         """The rows that are not settled; with `k`, those whose k-th margin is not proven either."""
-        free = self.outcome.verdict[self.rows] == 0
-        return np.flatnonzero(free if k is None else free & ~self.proven[:, k])
+        self.left = self.left[self.outcome.verdict[self.rows[self.left]] == 0]
+        return self.left if k is None else self.left[~self.proven[self.left, k]]
 
     def prove(
         self, local: Rows, k: int | slice, lower: Floats, stage: Stage, *, proven: bool = False
     ) -> None:
         """Lower bounds of the k-th margin, or of all: proven above 0, or by what else is known; robust if all are."""
-        self.lower[local, k] = np.maximum(self.lower[local, k], lower)
-        known, proves = self.lower[local], (lower > 0.0) | proven
-        self.outcome.lower[self.rows[local]] = (
+        at = slice(None) if local.size == self.rows.size else local
+        self.lower[at, k] = np.maximum(self.lower[at, k], lower)
+        known, proves = self.lower[at], (lower > 0.0) | proven
+        self.outcome.lower[self.rows[at]] = (
             known[:, 0] if known.shape[1] == 1 else known.min(axis=1)
         )
-        self.proven[local, k] |= proves
+        self.proven[at, k] |= proves
         new = local[proves if proves.ndim == 1 else proves.any(axis=1)]
         self.outcome.mark(self.rows[new[self.proven[new].all(axis=1)]], ROBUST, stage)
 
@@ -384,7 +390,7 @@ def _attack(job: Job, deadline: Deadline) -> None:
             local = rows[part]
             points = job.points[local]
             error = forward_error(layers.norms, _greatest(points))
-            margins, sides = attack(layers, engine.convert(points), clear=-WITNESS_SAFETY * error)
+            margins, sides = attack(layers, engine.convert(points), 2, -WITNESS_SAFETY * error)
             margins = to_numpy(margins)
             broken = margins < -WITNESS_SAFETY * error
             lost = job.reached(local, margins + error, broken, Stage.ATTACK)
@@ -526,7 +532,7 @@ TABLE = (
         _attack,
         False,
         True,
-        "three best responses",
+        "two best responses",
         "a network in Δ that breaks it",
         ball=False,
     ),

@@ -36,7 +36,8 @@ _BITS = (16, 48, 80)
 # Where a margin is exactly 0 only the fractions themselves will do, if they are short.
 _SHORT, _LONGEST = 4096, 2**4096
 
-
+# A certificate, a part of one, a network: objects of JSON.
+Document = dict[str, Any]
 _Branch = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
@@ -55,7 +56,7 @@ def _checker_model(network: Network, _: str) -> checker.PlainModel:
     return checker.PlainModel.read(parameters(network))
 
 
-def parameters(network: Network) -> dict[str, Any]:
+def parameters(network: Network) -> Document:
     """A network as an object of JSON."""
     return {
         "format": "holdfast-network",
@@ -84,14 +85,12 @@ class Exact:
         self.question = checker.Question(model, read, x.tolist(), target)
         self.visited = 0
 
-    def settle(
-        self, deadline: Deadline, max_cases: int = MAX_CASES
-    ) -> dict[str, Any] | Floats | None:
+    def settle(self, deadline: Deadline, max_cases: int = MAX_CASES) -> Document | Floats | None:
         """The part of a certificate that proves the margin, or the sides of a counter-model.
 
         Neither where no counter-model can be represented, or time is up.
         """
-        part = self.with_bound({"rival": self.rival, "method": "interval"})
+        part = self._with_bound(method="interval")
         if part is not None:
             return part
         chosen = (
@@ -102,40 +101,49 @@ class Exact:
         broken = self._breaks(chosen.astype(np.float64))
         if broken is not None or len(self.layers.hidden) < 2:
             return broken
-        tree = self._tree(self.question.ranges, {}, deadline, max_cases)
-        return (
-            self.with_bound({"rival": self.rival, "method": "cases", "tree": tree})
-            if isinstance(tree, dict)
-            else tree
-        )
+        return self._by_cases(deadline, max_cases)
 
-    def tree_of(self, case: checker.Ranges, max_cases: int) -> dict[str, Any]:
-        """A tree that proves a case, by programs."""
-        tree = self._tree(case, {}, NO_LIMIT, self.visited + max_cases)
-        if not isinstance(tree, dict):
+    def proof(self, branches: list[_Branch], max_cases: int) -> Document:
+        """The part of a certificate for a margin that is proven: by closed branches of a search, if there are any."""
+        for method in ("interval", "ball")[: 1 + (self.changes.norm in (1.0, 2.0))]:
+            part = self._with_bound(method=method)
+            if part is not None:
+                return part
+        proven = (
+            self._by_cases(NO_LIMIT, max_cases, branches)
+            if branches
+            else self.settle(NO_LIMIT, max_cases)
+        )
+        if not isinstance(proven, dict):
             raise NoProofError(
-                f"a proof takes more than {max_cases} cases, or there is none; max_cases= allows more"
+                f"a proof takes more than {max_cases} cases; max_cases= allows more, unless what proves it has "
+                "no form for the checker"
             )
-        return tree
+        return proven
 
-    def with_bound(self, part: dict[str, Any]) -> dict[str, Any] | None:
+    def _with_bound(self, **part: Any) -> Document | None:
         """A part with what it proves, if that is enough."""
+        part = {"rival": self.rival, **part}
         bound = self.question.bound(part)
-        return (
-            {**part, "bound": checker.float_below(bound)}
-            if self.question.suffices(self.rival, bound)
-            else None
-        )
+        enough = self.question.suffices(self.rival, bound)
+        return {**part, "bound": checker.float_below(bound)} if enough else None
 
-    def leaf(self, case: checker.Ranges, lower: Floats, upper: Floats) -> dict[str, Any] | None:
+    def _by_cases(
+        self, deadline: Deadline, max_cases: int, branches: list[_Branch] | None = None
+    ) -> Document | Floats | None:
+        tree = self._tree(self.question.ranges, {}, deadline, max_cases, branches or [])
+        return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
+
+    def leaf(
+        self, case: checker.Ranges, lower: NDArray[Any], upper: NDArray[Any]
+    ) -> Document | None:
         """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
-        cuts, rows = np.cumsum(self.network.hidden[1:])[:-1], self.question.margin(self.rival)
-        for lines, unit in _in_whole_numbers(
-            list(zip(np.split(lower, cuts), np.split(upper, cuts), strict=True))
-        ):
+        rows, cuts = self.question.margin(self.rival), np.cumsum(self.network.hidden[1:])[:-1]
+        below, above = (np.split(part.astype(np.float64), cuts) for part in (lower, upper))
+        for lines, unit in _in_whole_numbers(list(zip(below, above, strict=True))):
             if self.question.suffices(self.rival, self.question.least(*rows, case, lines, unit)):
-                below, above = map(list, zip(*lines, strict=True))
-                return {"lower": below, "upper": above, "denominator": unit}
+                low, high = map(list, zip(*lines, strict=True))
+                return {"lower": low, "upper": high, "denominator": unit}
         return None
 
     def _breaks(self, chosen: Floats) -> Floats | None:
@@ -149,11 +157,60 @@ class Exact:
         decided: dict[tuple[int, int], int],
         deadline: Deadline,
         max_cases: int,
-    ) -> dict[str, Any] | Floats | None:
-        """The tree that proves a case, the sides that break the margin, or None."""
-        self.visited += 1
-        if deadline.over or self.visited > max_cases:
-            return None
+        branches: list[_Branch],
+    ) -> Document | Floats | None:
+        """The tree that proves a case, the sides that break the margin, or None.
+
+        Closed branches of a search say where to split; below them, or without them, programs do.
+        """
+        halves: list[list[_Branch]] = [[], []]
+        if len(branches) > 1:
+            (i, j), halves = self._first_split(branches)
+        else:
+            self.visited += 1
+            if deadline.over or self.visited > max_cases:
+                return None
+            leaf = self.leaf(case, *branches[0][1:]) if branches else None
+            # A bound that rounding the multipliers has spoilt is found again by a program.
+            answer = self.proposed(case, decided) if leaf is None else leaf
+            if not isinstance(answer, tuple):
+                return answer
+            i, j = answer
+        bottom, top = case[i][j]
+        if not bottom < 0 < top:
+            # In whole numbers the range is a hair narrower, and only one of the cases is left.
+            return self._tree(case, decided, deadline, max_cases, halves[bottom >= 0])
+        node: Document = {"split": [i, j]}
+        ends = ("below", -1, (bottom, 0)), ("above", 1, (0, top))
+        for (name, side, range_), half in zip(ends, halves, strict=True):
+            cut = [list(layer) for layer in case]
+            cut[i][j] = range_
+            branch = self._tree(cut, {**decided, (i, j): side}, deadline, max_cases, half)
+            if not isinstance(branch, dict):
+                return branch
+            node[name] = branch
+        return node
+
+    def _first_split(self, branches: list[_Branch]) -> tuple[tuple[int, int], list[list[_Branch]]]:
+        """A neuron that all branches decide, and the branches below and above 0, for which it is decided now."""
+        decided = np.stack([branch[0] for branch in branches])
+        neuron = int((decided != 0).all(axis=0).argmax())
+        here = np.arange(decided.shape[1]) == neuron
+        halves = [
+            [
+                (np.where(here, 0, branch[0]), *branch[1:])
+                for branch in branches
+                if branch[0][neuron] == side
+            ]
+            for side in (-1, 1)
+        ]
+        sizes = enumerate(self.network.hidden)
+        return [(i, j) for i, size in sizes if i for j in range(size)][neuron], halves
+
+    def proposed(
+        self, case: checker.Ranges, decided: dict[tuple[int, int], int]
+    ) -> Document | Floats | tuple[int, int] | None:
+        """What a program makes of a case: the leaf that proves it, sides that break the margin, or where to split."""
         one = 1 << self.question.fine
         ranges = [np.array([(bottom / one, top / one) for bottom, top in layer]) for layer in case]
         solved = propose(self.layers, ranges, decided)
@@ -170,19 +227,7 @@ class Exact:
         for option in (chosen, self._at_worst(chosen)):
             if self._breaks(option) is not None:
                 return option
-        if solved.loosest is None:
-            return None
-        i, j = solved.loosest
-        bottom, top = case[i][j]
-        node: dict[str, Any] = {"split": [i, j]}
-        for name, side, ends in (("below", -1, (bottom, 0)), ("above", 1, (0, top))):
-            branch = self._tree(
-                narrowed(case, i, j, ends), {**decided, (i, j): side}, deadline, max_cases
-            )
-            if not isinstance(branch, dict):
-                return branch
-            node[name] = branch
-        return node
+        return solved.loosest
 
     def _at_worst(self, chosen: Floats) -> Floats:
         """The same with the last hidden layer on the sides that its output row asks for."""
@@ -190,13 +235,6 @@ class Exact:
         return np.concatenate(
             [chosen[: chosen.shape[0] - row.shape[0]], np.where(row > 0.0, -1.0, 1.0)]
         )
-
-
-def narrowed(case: checker.Ranges, i: int, j: int, ends: tuple[int, int]) -> checker.Ranges:
-    """A case with another range for one neuron."""
-    cut = [list(layer) for layer in case]
-    cut[i][j] = ends
-    return cut
 
 
 def _in_whole_numbers(layers: list[tuple[Floats, Floats]]) -> Iterator[tuple[checker.Lines, int]]:
@@ -233,58 +271,5 @@ def proof(
         layers = Layers.of(engine.network, engine.box, margin)
         exact = Exact(engine.network, engine.changes, layers, margin, x)
         known = outcome.trees.get((row, margin.above, margin.below))
-        parts.append(known or _part(exact, outcome.branches(row, margin), max_cases))
+        parts.append(known or exact.proof(outcome.branches(row, margin), max_cases))
     return parts
-
-
-def _part(exact: Exact, branches: list[_Branch], max_cases: int) -> dict[str, Any]:
-    for method in ("interval", "ball")[: 1 + (exact.changes.norm in (1.0, 2.0))]:
-        part = exact.with_bound({"rival": exact.rival, "method": method})
-        if part is not None:
-            return part
-    if branches:
-        tree = _tree(exact, branches, exact.question.ranges, max_cases)
-        part = exact.with_bound({"rival": exact.rival, "method": "cases", "tree": tree})
-        assert part is not None
-        return part
-    proven = exact.settle(NO_LIMIT, max_cases)
-    if not isinstance(proven, dict):
-        raise NoProofError(
-            f"what proves it takes more than {max_cases} cases (max_cases= allows more) or has no form for the checker"
-        )
-    return proven
-
-
-def _tree(
-    exact: Exact, branches: list[_Branch], case: checker.Ranges, max_cases: int
-) -> dict[str, Any]:
-    """From closed branches to the checker's tree of a case: a neuron that all of them decide is the first split."""
-    if len(branches) > max_cases:
-        raise NoProofError(f"a proof takes more than {max_cases} cases; max_cases= allows more")
-    if len(branches) == 1:
-        _, lower, upper = branches[0]
-        leaf = exact.leaf(case, lower.astype(np.float64), upper.astype(np.float64))
-        # A bound that rounding the multipliers has spoilt is found again by a program.
-        return leaf if leaf is not None else exact.tree_of(case, max_cases)
-    decided = np.stack([branch[0] for branch in branches])
-    neuron = int((decided != 0).all(axis=0).argmax())
-    i, j = [(i, j) for i, size in enumerate(exact.network.hidden) if i for j in range(size)][neuron]
-    # Decided here, it is no longer to be decided further down.
-    here = np.arange(decided.shape[1]) == neuron
-    below, above = (
-        [
-            (np.where(here, 0, branch[0]), *branch[1:])
-            for branch in branches
-            if branch[0][neuron] == side
-        ]
-        for side in (-1, 1)
-    )
-    bottom, top = case[i][j]
-    if not bottom < 0 < top:
-        # In whole numbers the range is a hair narrower, and only one of the cases is left.
-        return _tree(exact, above if bottom >= 0 else below, case, max_cases)
-    return {
-        "split": [i, j],
-        "below": _tree(exact, below, narrowed(case, i, j, (bottom, 0)), max_cases),
-        "above": _tree(exact, above, narrowed(case, i, j, (0, top)), max_cases),
-    }

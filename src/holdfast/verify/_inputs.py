@@ -8,12 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._arrays import to_numpy
 from holdfast._classifier import Classifier
 from holdfast._given import given_array
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Ints, Network
 from holdfast._scored import OTHER_ROW, Scored
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -198,7 +197,7 @@ def _difference(a: Floats, b: Floats) -> float:
     return float(np.abs(a - b).max(initial=0.0)) if a.shape == b.shape else math.inf
 
 
-def read_targets(classifier: Classifier, target: Any, n: int) -> NDArray[np.intp]:
+def read_targets(classifier: Classifier, target: Any, n: int) -> Ints:
     """The class index of each row's target: one label for all rows, or one per row."""
     if isinstance(target, str) or np.ndim(target) == 0:
         return np.full(n, classifier.class_index(target), dtype=np.intp)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
-
-Rows = NDArray[np.intp]
+from holdfast._network import Floats, Ints, Network
 
 
 def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Floats:
@@ -40,11 +38,11 @@ def rounding_of_margins(network: Network, points: Floats) -> Floats:
     return np.asarray(2.0 * terms * np.finfo(np.float64).eps * sizes.max(axis=1))
 
 
-def _one_each(targets: ArrayLike, points: Floats) -> Rows:
+def _one_each(targets: ArrayLike, points: Floats) -> Ints:
     return np.broadcast_to(np.asarray(targets, dtype=np.intp), (points.shape[0],))
 
 
-def _rivals(network: Classifier, targets: Rows, points: Floats) -> tuple[Floats, Rows]:
+def _rivals(network: Classifier, targets: Ints, points: Floats) -> tuple[Floats, Ints]:
     logits = network.logits(points)
     if network.n_outputs == 1:
         return np.where(targets == 1, logits[:, 0], -logits[:, 0]), 1 - targets

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats
 from holdfast.bounds._layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
@@ -23,7 +23,7 @@ class OutputBounds:
 
     lower: Floats
     upper: Floats
-    met: NDArray[np.bool_]
+    met: Bools
 
     def probabilities(self) -> tuple[Floats, Floats]:
         """Sound bounds on the probabilities, (n, classes) each: sigmoid for one logit, softmax for several.
@@ -73,19 +73,25 @@ def output_bounds(
     table = read_table(model, X, space)
     engine = Engine(table.network, changes)
     engine.check_scale(table.points)
-    tol, network = positive_number(tol, "tol"), table.network
+    return logit_ranges(engine, table.points, positive_number(tol, "tol"), exact=method == "exact")
+
+
+def logit_ranges(
+    engine: Engine, points: Floats, tol: float, *, exact: bool, deadline: Deadline = NO_LIMIT
+) -> OutputBounds:
+    """`output_bounds` for whoever has an engine and points already."""
     columns = []
-    for k in range(network.n_outputs):
+    for k in range(engine.network.n_outputs):
+        margins = (Margin.of(engine.network, *ends) for ends in ((k, -1), (-1, k)))
         (low, low_met), (high, high_met) = (
-            engine.least(table.points, Margin.of(network, *ends), tol, exact=method == "exact")
-            for ends in ((k, -1), (-1, k))
+            engine.least(points, margin, tol, exact=exact, deadline=deadline) for margin in margins
         )
         columns.append((low, -high, np.maximum(low_met - low, high_met - high) <= tol))
     return OutputBounds(*(np.stack(parts, axis=1) for parts in zip(*columns, strict=True)))
 
 
 def _sigmoid(logits: Floats) -> Floats:
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))
+    return 0.5 * (1.0 + np.tanh(0.5 * logits))
 
 
 def _softmax_end(own: Floats, others: Floats) -> Floats:

@@ -298,6 +298,14 @@ class _Rays:
         self.points, self.tol, self.done = points, tol, done
         self.layers = engine.prepared(target).layers
         self.size = np.abs(points).max(axis=1)
+        # What bounds rounding where nothing moves, and how much more of it a radius of 1 makes.
+        self.norms = [
+            [
+                (*still, np.subtract(unit, still))
+                for still, unit in zip(a.norms, b.norms, strict=True)
+            ]
+            for a, b in ((layers.scaled(0.0), layers) for layers in self.layers)
+        ]
         n = points.shape[0]
         self.lower, self.upper = np.zeros(n), np.full(n, np.inf)
         # The rival that breaks a row at `upper`, and how: each hidden neuron's side.
@@ -311,7 +319,9 @@ class _Rays:
     def run(self) -> tuple[Floats, Floats]:
         """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
         rows = np.arange(self.points.shape[0])
-        today, error = self._on_sides(rows, np.zeros(rows.size), self.sides)
+        still = np.zeros(rows.size)
+        error = np.stack([self._error(k, rows, still) for k in range(len(self.layers))])
+        today = self._on_sides(rows, still, self.sides)
         self.upper[(today < -WITNESS_SAFETY * error).any(axis=0)] = 0.0
         self._bracket(rows[self.upper > 0.0])
         rows = self._open()
@@ -345,19 +355,27 @@ class _Rays:
         return np.flatnonzero((self.upper - self.lower > self.tol) & np.isfinite(self.upper))
 
     def _at(self, k: int, radius: Floats) -> Layers:
-        return self.layers[k].scaled(radius[:, None])
+        """The layers at each row's radius; that of a lone row is a number."""
+        return self.layers[k].scaled(float(radius[0]) if radius.size == 1 else radius[:, None])
 
-    def _on_sides(self, rows: Rows, radius: Floats, chosen: Floats) -> tuple[Floats, Floats]:
-        """Every rival's margin on these sides at each row's radius, and what rounding may do to it, (k, n) each."""
-        pairs = []
+    def _error(self, k: int, rows: Rows, radius: Floats) -> Floats:
+        """What rounding may do to a margin at each row's radius."""
+        norms = [
+            (norm + radius * more[0], edge + radius * more[1], terms)
+            for norm, edge, terms, more in self.norms[k]
+        ]
+        return np.asarray(forward_error(norms, self.size[rows]))
+
+    def _on_sides(self, rows: Rows, radius: Floats, chosen: Floats) -> Floats:
+        """Every rival's margin on these sides at each row's radius, (k, n)."""
+        margins = []
         for k in range(len(self.layers)):
             layers, values, start = self._at(k, radius), self.points[rows], 0
-            error = forward_error(layers.norms, self.size[rows, None])[:, 0]
             for layer, relu in zip(layers.hidden, layers.relus, strict=True):
                 side = chosen[:, start : (start := start + layer.weight.shape[0])]
                 values = activated(layer.on_side(values, side), relu)
-            pairs.append((layers.margin.sides(values)[0][:, 0], error))
-        return np.stack([margin for margin, _ in pairs]), np.stack([error for _, error in pairs])
+            margins.append(layers.reached(values))
+        return np.stack(margins)
 
     def _broken_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
         """Whether best responses break a row at this radius, which then is its `upper`."""
@@ -367,7 +385,7 @@ class _Rays:
             for part in (left[start : start + CHUNK] for start in range(0, left.size, CHUNK)):
                 here, layers = rows[part], self._at(k, radius[part])
                 margin, chosen = attack(layers, self.points[here])
-                clear = -WITNESS_SAFETY * forward_error(layers.norms, self.size[here, None])[:, 0]
+                clear = -WITNESS_SAFETY * self._error(k, here, radius[part])
                 hit = np.flatnonzero(margin < clear)
                 self._take(here[hit], radius[part[hit]], k, chosen[hit])
                 broken[part[hit]] = True
@@ -389,24 +407,30 @@ class _Rays:
                 far = radius > self.far
 
     def _shrink(self, rows: Rows) -> None:
-        """Bring `upper` down to where the counter-model on its sides stops breaking: false position, safeguarded."""
+        """Bring `upper` down to where the counter-model on its sides stops breaking: false position (Illinois)."""
         low, high = self.lower[rows].copy(), self.upper[rows].copy()
         chosen, pick = self.sides[rows], (self.rival[rows], np.arange(rows.size))
-        at_low, at_high = (self._on_sides(rows, end, chosen)[0][pick] for end in (low, high))
+        at_low, at_high = (self._on_sides(rows, end, chosen)[pick] for end in (low, high))
+        # Of larger radii, and with that no less than of those between.
+        errors = np.stack([self._error(k, rows, high) for k in range(len(self.layers))])
+        clear, last = -WITNESS_SAFETY * errors[pick], np.zeros(rows.size)
         for step in range(60):
-            wide = high - low > 0.05 * self.tol
             # Where it breaks already below what is proven, the two disagree by rounding.
-            if not wide.any():
+            if not (high - low > 0.05 * self.tol).any():
                 break
-            share = np.clip(at_low / np.where(at_low > at_high, at_low - at_high, 1.0), 0.02, 0.98)
-            middle = low + (share if step % 3 != 2 else 0.5) * (high - low)
-            margin, error = (part[pick] for part in self._on_sides(rows, middle, chosen))
-            broken = margin < -WITNESS_SAFETY * error
-            high, at_high = np.where(broken, middle, high), np.where(broken, margin, at_high)
-            low, at_low = (
-                np.where(broken, low, middle),
-                np.where(broken, at_low, np.maximum(margin, 0.0)),
+            share = at_low / np.where(at_low > at_high, at_low - at_high, 1.0)
+            middle = low + (share if step % 6 != 5 else 0.5) * (high - low)
+            edge = np.minimum(0.02 * self.tol, 0.5 * (high - low))
+            middle = np.clip(middle, low + edge, high - edge)
+            margin = self._on_sides(rows, middle, chosen)[pick]
+            broken = margin < clear
+            # An end that stays counts half the next time, so that the other comes to it.
+            at_low = np.where(
+                broken, np.where(last > 0, 0.5, 1.0) * at_low, np.maximum(margin, 0.0)
             )
+            at_high = np.where(broken, margin, np.where(last < 0, 0.5, 1.0) * at_high)
+            low, high = np.where(broken, low, middle), np.where(broken, middle, high)
+            last = np.where(broken, 1.0, -1.0)
         self.upper[rows] = np.minimum(self.upper[rows], high)
 
     def _prove(self, rows: Rows, radius: Floats) -> Rows:
@@ -417,7 +441,7 @@ class _Rays:
             left = np.flatnonzero(proven)
             for part in (left[start : start + wide] for start in range(0, left.size, wide)):
                 layers, here = self._at(k, radius[part]), rows[part]
-                error = forward_error(layers.norms, self.size[here, None])[:, 0]
+                error = self._error(k, here, radius[part])
                 if len(layers.hidden) == 1:
                     proven[part] = layers.least(self.points[here]) > error
                     continue

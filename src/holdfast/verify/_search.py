@@ -1,15 +1,16 @@
 """Linear bounds with the best multipliers, and branch and bound on the neurons they are unsure of; many rows at a time.
 
-Walking backwards (see `bounds.layers`), a neuron's function c z + d z⁺ is bounded by  l L + u U + k:
+Walking backwards (see `bounds.layers`), a neuron's function c z + d z⁺ is bounded by  l L + u U + k,  on one side each:
 
-    ReLU, d > 0   l = alpha d,  u = 0                    alpha in [0, 1]: z⁺ >= alpha L
-    ReLU, d < 0   l = 0,        u = stretch slope d      slope of the chord above z⁺ on the range of U, stretch >= 1
-    identity      c + d slope (or alpha for d > 0), on L where that is positive and on U where it is not
+    d > 0                l = share d                 share in [0, 1]: z⁺ >= share L
+    d < 0                u = share slope d           share >= 1; slope of the chord above z⁺ on the range of U
+    d < 0, U <= 0        u = -share d                share >= 0: a multiple of U that helps
+    identity             c + the same, on L where that is positive and on U where it is not
 
-A branch says that U (of an identity neuron: z) is >= 0 or <= 0, which cuts its range, and may add any multiple of the
-right sign of U (or z): `extra`. k is the least of  c z + d z⁺ - l L - u U  on the range, so any multipliers are sound.
-The bound is concave in each layer's multipliers; a few steps of projected ascent with Polyak's length come near the
-linear program's optimum, and the neuron whose better branch promises most is split next.
+A branch says that U (of an identity neuron: z) is >= 0, where the chord is U itself, or <= 0, where z⁺ is 0. k is the
+least of  c z + d z⁺ - l L - u U  on the range, so any shares are sound. The bound is concave in each layer's shares; a
+few steps of projected ascent with Polyak's length come near the linear program's optimum, and the neuron whose better
+branch promises most is split next.
 
 What proves a row is the set of its closed branches, each with its multipliers: `verify.exact` writes them down.
 """
@@ -17,7 +18,7 @@ What proves a row is the set of its closed branches, each with its multipliers: 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,15 +31,15 @@ from holdfast.verify._attack import sides
 from holdfast.verify._program import propose
 
 Rows = NDArray[np.intp]
-# Slope and intercept of the line above z⁺ for every later neuron, (n, N) each.
-Lines: TypeAlias = tuple[Array, Array]
 
 # Of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of one with
 # nothing to split.
 _STEPS, _LAST_STEPS = (1, 3, 4), 10
 # Branches at a time: what stays in a core's cache, what fills a device.
 _BATCH, _DEVICE_BATCH = 256, 2**15
-_MOST_STRETCH, _HUGE = 1e3, 1e9
+# Neurons that are split at once, where branches have fewer values than this in all.
+_AT_ONCE, _FEW = 5, 2**13
+_MOST_SHARE, _HUGE = 1e3, 1e9
 # A counter-model that a radius is to follow is looked for until no margin is this many times as far below 0, in so
 # many branches.
 _DEEPER, _DEEPER_NODES = 1.5, 1000
@@ -64,10 +65,8 @@ class Ranges(RowBatch):
     def of(cls, layers: Layers, start: Box) -> Ranges:
         """Ranges layer by layer: over the box of the values before; from the third hidden layer on by walks back."""
         xp = array_namespace(start.low)
-        ranges = cls(
-            layers, start, *(start.low[:, :0],) * 3, start.low[:, :1], start.low[:, :1] * 0.0
-        )
         low, high = activated(start.low, layers.relus[0]), activated(start.high, layers.relus[0])
+        ranges = cls(layers, Box(low, high), *(low[:, :0],) * 3, low[:, :1], low[:, :1] * 0.0)
         bulk = row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
         for i in range(1, len(layers.hidden)):
             layer, relu = layers.hidden[i], layers.relus[i]
@@ -116,12 +115,11 @@ class Ranges(RowBatch):
         intercept = xp.maximum(-slope * bottom, (1.0 - slope) * top)
         return slope, xp.where((self.bottom < 0.0) & (self.top > 0.0), intercept, 0.0)
 
-    def error(self, lower: Array, upper: Array) -> Array:
-        """How far rounding may carry the bound of these multipliers, (n,); whoever rounds them differently, too."""
-        xp = array_namespace(lower)
-        total = xp.abs(lower) + xp.abs(upper)
-        weighed = self.margin_size[:, 0] + xp.vecdot(total, self.sizes)
-        return self.layers.allowance(weighed, (row_sum(total) + self.bulk)[:, 0])
+    def case(self) -> Case:
+        """What walks back need of it."""
+        return Case(
+            self.layers, self.start, *self.chords(), self.sizes, self.margin_size, self.bulk
+        )
 
 
 def _walked_ends(ranges: Ranges, i: int, size: Array) -> tuple[Array, Array]:
@@ -153,18 +151,44 @@ def _walk_rows(ranges: Ranges, i: int, lower: Array, upper: Array, size: Array) 
 
 
 @dataclass(frozen=True)
+class Case(RowBatch):
+    """What a walk back needs of a row or a branch: where it ends, the line above z⁺ of each later neuron, sizes.
+
+    Slope and intercept are (n, N); a neuron that a branch says to be below 0 has slope -1.
+    """
+
+    layers: Layers
+    start: Box
+    slope: Array
+    intercept: Array
+    sizes: Array
+    margin_size: Array
+    bulk: Array
+
+    def limits(self, span: slice, rising: Array) -> tuple[Array, Array]:
+        """Between what the shares of some neurons lie."""
+        xp, slope = array_namespace(rising), self.slope[:, span]
+        least = xp.astype(~rising & (slope >= 0.0), slope.dtype)
+        return least, _MOST_SHARE - (_MOST_SHARE - 1.0) * xp.astype(rising, slope.dtype)
+
+    def error(self, total: Array) -> Array:
+        """How far rounding may carry the bound of multipliers of these sizes, (n,); whoever rounds them differently."""
+        weighed = self.margin_size[:, 0] + array_namespace(total).vecdot(total, self.sizes)
+        return self.layers.allowance(weighed, (row_sum(total) + self.bulk)[:, 0])
+
+
+@dataclass(frozen=True)
 class Walk(RowBatch):
-    """A walk back: its bound, the multipliers that it took and what it met, (n, N) each."""
+    """A walk back: its bound, the shares that it took and what it met, (n, N) each."""
 
     bound: Array
-    # alpha, stretch and extra, (n, 3, N).
-    multipliers: Array
-    lower: Array
-    upper: Array
-    # What multiplies z⁺ of each later neuron, and whether the adversary wants it low.
-    d: Array
+    shares: Array
+    # The multiplier of L or of U of each later neuron; which of the two it is of: whether the adversary wants it low.
+    total: Array
     low: Array
-    # The first layer's preactivations where the bound is met.
+    # What multiplies z⁺.
+    d: Array
+    # The first layer's values where the bound is met.
     corner: Array
 
     def better(self, new: Walk) -> Walk:
@@ -173,45 +197,50 @@ class Walk(RowBatch):
         higher = new.bound > self.bound
         if xp.all(higher):
             return new
-        columns = [higher, higher[:, None], higher[:, None, None]]
+        column = higher[:, None]
         pairs = ((getattr(new, f.name), getattr(self, f.name)) for f in fields(self))
-        return Walk(*(xp.where(columns[ours.ndim - 1], ours, theirs) for ours, theirs in pairs))
+        return Walk(
+            *(
+                xp.where(higher if ours.ndim == 1 else column, ours, theirs)
+                for ours, theirs in pairs
+            )
+        )
+
+    @property
+    def multipliers(self) -> tuple[Array, Array]:
+        """Those of L and those of U."""
+        lower = array_namespace(self.total).where(self.low, self.total, 0.0)
+        return lower, self.total - lower
 
 
-def walk_back(ranges: Ranges, lines: Lines, multipliers: Array) -> Walk:
+def walk_back(case: Case, shares: Array) -> Walk:
     """The margin pulled back to the start; its bound is without an allowance for rounding."""
-    layers = ranges.layers
-    xp = array_namespace(ranges.top)
+    layers, xp = case.layers, array_namespace(shares)
     c, d, constant = layers.wanted
     kept: list[tuple[Array, ...]] = []
     for i, span in layers.spans:
-        slope, intercept = (line[:, span] for line in lines)
-        alpha, stretch, extra = (multipliers[:, k, span] for k in range(3))
+        share = shares[:, span]
+        d = xp.broadcast_to(d, share.shape)
         rising = d > 0.0
-        if c is None:
-            lower = xp.where(rising, alpha * d, 0.0)
-            upper = xp.where(rising, 0.0, stretch * slope * d) + extra
-            # No less than this: a split's range ends at 0, and there it is 0.
-            constant = constant + xp.vecdot(xp.minimum(d, 0.0), stretch * intercept)
-            low = rising
-        else:
-            line = c + d * xp.where(rising, alpha, slope) + extra
-            lower, upper = xp.maximum(line, 0.0), xp.minimum(line, 0.0)
-            constant = constant + xp.vecdot(xp.minimum(d, 0.0), intercept)
-            low = line > 0.0
-        kept.append(
-            (lower, upper, xp.broadcast_to(d, lower.shape), xp.broadcast_to(low, lower.shape))
-        )
-        c, d, added = layers.hidden[i].pull(lower, upper)
+        if kept:
+            # In the last hidden layer no d ever changes its sign.
+            least, most = case.limits(span, rising)
+            share = xp.minimum(xp.maximum(share, least), most)
+        total = d * xp.where(rising, share, share * case.slope[:, span])
+        total = total if c is None else c + total
+        low = rising if c is None else total > 0.0
+        # No less than this: a split's range ends at 0, and there it is 0.
+        constant = constant + xp.vecdot(xp.minimum(d, 0.0), share * case.intercept[:, span])
+        kept.append((share, total, low, d))
+        c, d, added = layers.pulled(i, total, low)
         constant = constant + added
-    least, corner = ranges.start.least(c, d)
-    joined = (
+    least, corner = case.start.least(c, d)
+    share, total, low, d = (
         kept[0]
         if len(kept) == 1
         else [xp.concat(part[::-1], axis=1) for part in zip(*kept, strict=True)]
     )
-    lower, upper, d, low = joined
-    return Walk(least + constant, multipliers, lower, upper, d, low, corner)
+    return Walk(least + constant, share, total, low, d, corner)
 
 
 def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array) -> Array:
@@ -223,14 +252,13 @@ def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array)
     return xp.where((bottom < 0.0) & (top > 0.0), xp.minimum(least, 0.0), least)
 
 
-def reach(layers: Layers, corner: Array, low: Array) -> Array:
-    """The margin (n,) of the network in Δ that has these first preactivations and later neurons on these sides.
+def reach(layers: Layers, values: Array, low: Array) -> Array:
+    """The margin (n,) of the network in Δ that has these first values and later neurons on these sides.
 
     `low` says which neurons are on their low side; or, as a number from -1 to 1, how far on which.
     """
-    values = activated(corner, layers.relus[0])
     for i, span in layers.spans[::-1]:
-        values = activated(layers.hidden[i].on_side(values, low[:, span]), layers.relus[i])
+        values = activated(layers.on_side(i, values, low[:, span]), layers.relus[i])
     return layers.reached(values)
 
 
@@ -250,90 +278,65 @@ def proven(ranges: Ranges, lower: Array, upper: Array) -> Array:
         constant = constant + (xp.sum(rest, axis=1) if c is None else rest)
         c, d, added = ranges.layers.hidden[i].pull(low, up)
         constant = constant + added
-    return ranges.start.least(c, d)[0] + constant - ranges.error(lower, upper)
-
-
-def _seen(layers: Layers, lines: Lines, walk: Walk) -> tuple[Array, Array, Array]:
-    """L and U of every later neuron (of one without a ReLU z, twice) where the bound is met, and the line above U."""
-    xp = array_namespace(walk.corner)
-    plus: Array | None = None
-    values = activated(walk.corner, layers.relus[0])
-    seen: list[tuple[Array, ...]] = []
-    for i, span in layers.spans[::-1]:
-        slope, intercept, d, low = (column[:, span] for column in (*lines, walk.d, walk.low))
-        alpha, stretch = (walk.multipliers[:, k, span] for k in range(2))
-        below, above = layers.hidden[i].sides(values, plus)
-        if not layers.relus[i]:
-            below = above = xp.where(low, below, above)
-        line = slope * above + intercept
-        if i + 1 < len(layers.hidden):
-            plus = None if layers.relus[i] else xp.where(d < 0.0, line, alpha * above)
-            values = xp.where(low, alpha * below, stretch * line) if layers.relus[i] else above
-        seen.append((below, above, line))
-    below, above, line = (
-        seen[0] if len(seen) == 1 else (xp.concat(part, axis=1) for part in zip(*seen, strict=True))
+    return (
+        ranges.start.least(c, d)[0] + constant - ranges.case().error(xp.abs(lower) + xp.abs(upper))
     )
-    return below, above, line
 
 
-def tighten(
-    ranges: Ranges, lines: Lines, decided: Array, multipliers: Array, steps: int, cutoff: Array
-) -> Walk:
-    """Some steps upwards, towards a bound above `cutoff`: the best of them, rounding taken off its bound."""
-    xp = array_namespace(ranges.top)
-    best = walk = walk_back(ranges, lines, multipliers)
-    if steps > 1:
-        # Between what alpha, stretch and extra lie: extra multiples of U are <= 0 above 0, >= 0 below, else none.
-        zero = 0.0 * lines[0]
-        low = xp.stack([zero, zero + 1.0, xp.where(decided > 0, -xp.inf, zero)], axis=1)
-        high = xp.stack(
-            [zero + 1.0, zero + _MOST_STRETCH, xp.where(decided < 0, xp.inf, zero)], axis=1
-        )
-    for _ in range(1, steps):
-        if xp.all(best.bound > cutoff):
-            break
-        below, above, line = _seen(ranges.layers, lines, walk)
-        falling = walk.d < 0.0
-        parts = [
-            xp.where(falling, 0.0, walk.d * below),
-            xp.where(falling, walk.d * line, 0.0),
-            above,
-        ]
-        slope = xp.stack(parts, axis=1)
+def _seen(case: Case, walk: Walk) -> Array:
+    """L or U of every later neuron (of one without a ReLU z), on its side, where the bound is met, (n, N)."""
+    xp, layers = array_namespace(walk.corner), case.layers
+    values, plus, seen = walk.corner, None, []
+    for i, span in layers.spans[::-1]:
+        z = layers.on_side(i, values, walk.low[:, span], plus)
+        seen.append(z)
+        if i + 1 < len(layers.hidden):
+            d, share, slope, intercept = (
+                part[:, span] for part in (walk.d, walk.shares, case.slope, case.intercept)
+            )
+            line = share * xp.where(d > 0.0, z, slope * z + intercept)
+            values, plus = (line, None) if layers.relus[i] else (z, line)
+    return seen[0] if len(seen) == 1 else xp.concat(seen, axis=1)
+
+
+def climbed(case: Case, walk: Walk, steps: int, cutoff: Array) -> Walk:
+    """Some steps upwards from a walk, towards a bound above `cutoff`: the best of them."""
+    xp, best = array_namespace(walk.bound), walk
+    for _ in range(steps):
+        z, rising = _seen(case, walk), walk.d > 0.0
+        slope = walk.d * xp.where(rising, z, case.slope * z + case.intercept)
+        least, most = case.limits(slice(None), rising)
         # Without the parts that would leave the range at once.
-        leaving = ((walk.multipliers >= high) & (slope > 0.0)) | (
-            (walk.multipliers <= low) & (slope < 0.0)
-        )
+        leaving = xp.where(slope > 0.0, walk.shares >= most, walk.shares <= least)
         slope = xp.where(leaving, 0.0, slope)
-        square = xp.sum(xp.vecdot(slope, slope), axis=1)
+        square = xp.vecdot(slope, slope)
         # A little further than the cutoff, since not all of what a step promises is kept.
         gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound))
-        length = (gap / xp.where(square > 0.0, square, 1.0))[:, None, None]
-        walk = walk_back(
-            ranges, lines, xp.minimum(xp.maximum(walk.multipliers + length * slope, low), high)
-        )
+        if not xp.any(gap * square > 0.0):
+            break
+        length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
+        shares = xp.minimum(xp.maximum(walk.shares + length * slope, least), most)
+        walk = walk_back(case, shares)
         best = best.better(walk)
-    return replace(best, bound=best.bound - ranges.error(best.lower, best.upper))
+    return best
 
 
 def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
-    """From a walk's corner towards its bound, later neurons on its sides; the first preactivations of the least margin.
+    """From a walk's corner towards its bound, later neurons on its sides; the first values of the least margin met.
 
     A least value inside the box is met near it, never at a corner.
     """
-    xp, relu = array_namespace(walk.corner), layers.relus[0]
-    bottom, top, values = (activated(part, relu) for part in (start.low, start.high, walk.corner))
+    xp, values = array_namespace(walk.corner), walk.corner
     best, met = values, xp.inf + 0.0 * walk.bound
     for _ in range(steps):
         margin, slope = _margin_and_slope(layers, values, walk.low)
         best, met = xp.where((margin < met)[:, None], values, best), xp.minimum(margin, met)
-        slope = xp.where(
-            ((values <= bottom) & (slope > 0.0)) | ((values >= top) & (slope < 0.0)), 0.0, slope
-        )
+        leaving = xp.where(slope > 0.0, values <= start.low, values >= start.high)
+        slope = xp.where(leaving, 0.0, slope)
         square = xp.vecdot(slope, slope)
         length = (margin - walk.bound) / xp.where(square > 0.0, square, 1.0)
-        values = xp.minimum(xp.maximum(values - length[:, None] * slope, bottom), top)
-    return xp.where(best <= 0.0, start.low, best) if relu else best
+        values = xp.minimum(xp.maximum(values - length[:, None] * slope, start.low), start.high)
+    return best
 
 
 def _margin_and_slope(layers: Layers, values: Array, low: Array) -> tuple[Array, Array]:
@@ -341,14 +344,12 @@ def _margin_and_slope(layers: Layers, values: Array, low: Array) -> tuple[Array,
     xp = array_namespace(values)
     first, seen = values, []
     for i, span in layers.spans[::-1]:
-        seen.append(layers.hidden[i].on_side(values, low[:, span]))
+        seen.append(layers.on_side(i, values, low[:, span]))
         values = activated(seen[-1], layers.relus[i])
     c, d, _ = layers.wanted
     for i, span in layers.spans:
         line = xp.where(seen.pop() > 0.0, d, 0.0) + (0.0 if c is None else c)
-        c, d, _ = layers.hidden[i].pull(
-            *(xp.where(low[:, span] == side, line, 0.0) for side in (True, False))
-        )
+        c, d, _ = layers.pulled(i, line, low[:, span])
     return layers.reached(values), d if c is None else c + xp.where(first > 0.0, d, 0.0)
 
 
@@ -364,11 +365,11 @@ class Leaves:
 
 @dataclass(frozen=True)
 class Branches(RowBatch):
-    """Branches in waiting: rows, what was decided, multipliers, the neuron to split next, -1 for none, and bounds."""
+    """Branches in waiting: rows, what was decided, shares, the neurons to split next, -1 for none, and bounds."""
 
     row: Rows
     decided: Array
-    multipliers: Array
+    shares: Array
     neuron: Rows
     bound: Floats
 
@@ -412,7 +413,7 @@ class Search:
     ) -> None:
         n = upper.shape[0]
         self.points, self.root = points, Ranges.of(layers, layers.start(points))
-        self.lines = self.root.chords()
+        self.case = self.root.case()
         self.error, self.gap, self.keep, self.fine = error, gap, keep, fine
         self.steps = _STEPS[2 if fine or gap is not None else len(layers.hidden) > 2]
         self.lower, self.upper, self.root_bound = (
@@ -422,7 +423,7 @@ class Search:
         )
         self.open, self.done = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         self.nodes = np.zeros(n, dtype=np.int64)
-        # The first layer's preactivations and each later neuron's side, -1 for low, where `upper` was met.
+        # The first layer's values and each later neuron's side, -1 for low, where `upper` was met.
         self.corner, self.later = np.zeros(self.root.start.low.shape), np.zeros(self.root.top.shape)
         self.leaves: list[Leaves] = []
         self.stack: list[Branches] = []
@@ -434,13 +435,15 @@ class Search:
 
     def root_bounds(self) -> None:
         """The linear bounds, nothing decided; what they leave open waits for `branch`."""
-        xp = array_namespace(self.root.top)
-        zero = 0.0 * self.root.top
-        rows = np.arange(self.done.shape[0])
-        multipliers = xp.stack([self.lines[0], zero + 1.0, zero], axis=1)
-        branches = Branches(rows, xp.astype(zero, xp.int8), multipliers, rows, self.root_bound)
-        for steps in (1, _LAST_STEPS if self.steps > 3 else 3):
-            branches = self._bounded(branches, steps, root=True)
+        xp, rows = array_namespace(self.root.top), np.arange(self.done.shape[0])
+        layers, slope = self.root.layers, self.case.slope
+        # Where d > 0 the chord's slope; elsewhere 1, to which walks back raise what is less in earlier layers.
+        before, last = slope[:, : layers.spans[0][1].start], slope[:, layers.spans[0][1]]
+        last = xp.where(layers.wanted[1] > 0.0, last, 1.0)
+        shares = xp.concat([before, last], axis=1)
+        decided = xp.zeros_like(slope, dtype=xp.int8)
+        branches = Branches(rows, decided, shares, rows[:, None], self.root_bound)
+        branches = self._bounded(branches, max(self.steps, 3), root=True)
         self.nodes[:] = 1
         self.stack = [branches] if branches.row.size else []
 
@@ -464,10 +467,10 @@ class Search:
             if last:
                 branches = self._unstuck(branches.take(np.flatnonzero(still)))
             else:
-                idle = np.flatnonzero(still & (branches.neuron < 0))
-                if idle.size:
-                    stuck.append(branches.take(idle))
-                split = branches.take(np.flatnonzero(still & (branches.neuron >= 0)))
+                idle = branches.neuron[:, 0] < 0
+                if idle.any():
+                    stuck.append(branches.take(np.flatnonzero(still & idle)))
+                split = branches.take(np.flatnonzero(still & ~idle))
                 branches = self._bounded(self._children(split), self.steps)
             if branches.row.size:
                 stack.append(branches)
@@ -493,46 +496,64 @@ class Search:
 
     def _bounded(self, branches: Branches, steps: int, *, root: bool = False) -> Branches:
         """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
-        if not branches.row.size:
-            return branches
-        # The ranges of each branch's row, before any split, and the chords of the branch.
-        xp, ranges, free = (
-            array_namespace(branches.decided),
-            self.root.take(branches.row),
-            branches.decided == 0,
-        )
-        slope, intercept = (
-            take_rows(self.lines[0], branches.row),
-            take_rows(self.lines[1], branches.row),
-        )
-        above = xp.astype(branches.decided > 0, slope.dtype)
-        lines = xp.where(free, slope, above), xp.where(free, intercept, 0.0)
-        cutoff = self._cutoff(branches.row)
-        # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
-        walk = tighten(
-            ranges, lines, branches.decided, branches.multipliers, steps, beside(ranges.top, cutoff)
-        )
-        bound = to_numpy(walk.bound)
-        if root:
-            self.root_bound[branches.row] = np.maximum(self.root_bound[branches.row], bound)
-        free = ~self.done[branches.row]
-        shut = np.flatnonzero((bound > cutoff) & free)
-        self._close(branches.row[shut], bound[shut], branches.decided, walk.lower, walk.upper, shut)
-        rest = np.flatnonzero(~(bound > cutoff) & free)
-        branches = replace(branches, multipliers=walk.multipliers, bound=bound).take(rest)
+        xp, case = array_namespace(branches.decided), self.case
+        if not root:
+            # The lines of each branch's row, but for those that it has decided.
+            case, free = case.take(branches.row), branches.decided == 0
+            slope = xp.where(free, case.slope, xp.astype(branches.decided, case.slope.dtype))
+            case = replace(case, slope=slope, intercept=xp.where(free, case.intercept, 0.0))
+        walk = walk_back(case, branches.shares)
+        branches, rest = self._shut(branches, case, walk, root)
+        if steps > 1 and rest.size:
+            branches, case, walk = branches.take(rest), case.take(rest), walk.take(rest)
+            cutoff = beside(walk.bound, self._cutoff(branches.row))
+            walk = climbed(case, walk, steps - 1, cutoff)
+            branches, rest = self._shut(branches, case, walk, root)
         if not rest.size:
-            return branches
-        layers, walk = ranges.layers.take(rest), walk.take(rest)
-        lines = take_rows(lines[0], rest), take_rows(lines[1], rest)
-        corner = descend(layers, ranges.start.take(rest), walk, steps) if steps > 3 else walk.corner
-        self._meet(branches.row, to_numpy(reach(layers, corner, walk.low)), corner, walk.low)
-        # What the better branch of each neuron that may be split promises.
-        _, above, line = _seen(layers, lines, walk)
-        score = xp.where(
-            lines[1] > 0.0, -xp.minimum(walk.d, 0.0) * xp.maximum(line, line - above), 0.0
-        )
-        neuron = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1))
-        return replace(branches, neuron=neuron)
+            return branches.take(rest)
+        corner = descend(case.layers, case.start, walk, steps) if steps > 3 else walk.corner
+        z, alone = _seen(case, walk), len(case.layers.spans) == 1
+        if alone and corner is walk.corner:
+            met = case.layers.reached(activated(z, case.layers.relus[1]))
+        else:
+            met = reach(case.layers, corner, walk.low)
+        self._meet(branches.row, to_numpy(met), corner, walk.low)
+        # What both branches of each neuron that may be split promise; from relaxed values, only the better one.
+        line = case.slope * z + case.intercept
+        promised = line * (z - line) if alone else xp.minimum(-line, z - line)
+        score = xp.where(case.intercept > 0.0, xp.minimum(walk.d, 0.0) * promised, 0.0)
+        neuron = self._best(score, rest.size)
+        return replace(branches, shares=walk.shares, neuron=neuron).take(rest)
+
+    def _shut(
+        self, branches: Branches, case: Case, walk: Walk, root: bool
+    ) -> tuple[Branches, Rows]:
+        """Close the branches above their cutoff; all with their bounds, and which are open, of rows not done."""
+        # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
+        total = array_namespace(walk.total).abs(walk.total)
+        bound, rows = to_numpy(walk.bound - case.error(total)), branches.row
+        if root:
+            self.root_bound[rows] = np.maximum(self.root_bound[rows], bound)
+        above, free = bound > self._cutoff(rows), ~self.done[rows]
+        shut = np.flatnonzero(above & free)
+        np.minimum.at(self.lower, rows[shut], bound[shut])
+        if self.keep and shut.size:
+            closed = take_rows(branches.decided, shut), *walk.take(shut).multipliers
+            self.leaves.append(Leaves(rows[shut], *map(to_numpy, closed)))
+        return replace(branches, bound=bound), np.flatnonzero(~above & free)
+
+    def _best(self, score: Array, n: int) -> Rows:
+        """The neurons to split next, best first: as many at once as make work for a call where n branches are few."""
+        xp, width = array_namespace(score), score.shape[1]
+        best = np.full((score.shape[0], _AT_ONCE), -1)
+        for k in range(_AT_ONCE):
+            if k and n * width << k >= _FEW:
+                break
+            most = xp.argmax(score, axis=1)
+            best[:, k] = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, most, -1))
+            if k + 1 < _AT_ONCE:
+                score = xp.where(most[:, None] == beside(most, np.arange(width)), 0.0, score)
+        return best
 
     def _still_open(self, branches: Branches) -> NDArray[np.bool_]:
         """Which branches are of rows that are not done, less those above a cutoff that has come down since."""
@@ -563,32 +584,30 @@ class Search:
         if self.gap is None and not self.fine:
             self.done |= self.broken
 
-    def _close(
-        self, rows: Rows, bound: Floats, decided: Array, lower: Array, upper: Array, which: Rows
-    ) -> None:
-        """Close branches of these rows with these bounds; the other arrays have them at `which`."""
-        np.minimum.at(self.lower, rows, bound)
-        if self.keep and rows.size:
-            leaves = map(to_numpy, map(take_rows, (decided, lower, upper), (which,) * 3))
-            self.leaves.append(Leaves(rows, *leaves))
-
     def _children(self, branches: Branches) -> Branches:
-        """Two branches for each."""
-        both, xp = branches.joined(branches), array_namespace(branches.decided)
-        np.add.at(self.nodes, both.row, 1)
-        chosen = both.neuron[:, None] == np.arange(both.decided.shape[1])
-        side = np.repeat(np.array([1, -1], dtype=np.int8), branches.row.size)[:, None]
-        here = (beside(both.decided, part) for part in (chosen, side))
-        return replace(both, decided=xp.where(*here, both.decided))
+        """The branches of each: two for each neuron to be split."""
+        xp, split = array_namespace(branches.decided), (branches.neuron >= 0).sum(axis=1)
+        # One after the other in a binary number: which side each of its neurons is on.
+        which = np.repeat(np.arange(split.size), 1 << split)
+        number = np.arange(which.size) - np.repeat(np.cumsum(1 << split) - (1 << split), 1 << split)
+        children = branches.take(which)
+        np.add.at(self.nodes, children.row, 1)
+        decided, columns = children.decided, np.arange(children.decided.shape[1])
+        for k in range(split.max(initial=0)):
+            side = (1 - 2 * (number >> k & 1)).astype(np.int8)[:, None]
+            chosen = (children.neuron[:, k, None] == columns) * side
+            decided = decided + beside(decided, chosen)
+        new = (decided < 0) & (children.decided == 0)
+        return replace(children, decided=decided, shares=xp.where(new, 0.0, children.shares))
 
     def _unstuck(self, branches: Branches) -> Branches:
         """Better multipliers for branches without a neuron that promises anything; then, as a program says."""
         branches = self._bounded(branches, _LAST_STEPS)
         neuron = branches.neuron.copy()
-        for i in np.flatnonzero(neuron < 0):
+        for i in np.flatnonzero(neuron[:, 0] < 0):
             one = branches.take(np.array([i]))
-            neuron[i] = self._by_program(one) if self._still_open(one)[0] else -1
-        return replace(branches, neuron=neuron).take(np.flatnonzero(neuron >= 0))
+            neuron[i, 0] = self._by_program(one) if self._still_open(one)[0] else -1
+        return replace(branches, neuron=neuron).take(np.flatnonzero(neuron[:, 0] >= 0))
 
     def _by_program(self, branch: Branches) -> int:
         """Close one branch by its linear program, or meet its margin; the neuron to split, -1 if there is nothing left.
@@ -616,11 +635,13 @@ class Search:
             return -1
         lower, upper = proposal.lower[None, :], proposal.upper[None, :]
         bound, first = proven(ranges, lower, upper), proposal.values[0]
-        corner = np.where((first <= 0.0) & layers.relus[0], ranges.start.low[0], first)[None, :]
+        corner = activated(first, layers.relus[0])[None, :]
         chosen = np.concatenate(proposal.sides)[None, :]
         self._meet(branch.row, reach(layers, corner, chosen), corner, chosen)
         if bound[0] > self._cutoff(branch.row)[0]:
-            self._close(branch.row, bound, decided, lower, upper, np.zeros(1, dtype=np.intp))
+            self.lower[branch.row] = np.minimum(self.lower[branch.row], bound)
+            if self.keep:
+                self.leaves.append(Leaves(branch.row, decided, lower, upper))
             return -1
         if proposal.loosest is None or proposal.loosest[0] == 0:
             self._give_up(branch.row)

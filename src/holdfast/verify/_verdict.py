@@ -96,9 +96,9 @@ class Outcome:
     @classmethod
     def empty(cls, n: int) -> Outcome:
         """Nothing known yet."""
-        return cls(
-            np.zeros(n, np.int8), np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n, np.int8)
-        )
+        lower, upper = np.empty(n), np.empty(n)
+        lower[:], upper[:] = -np.inf, np.inf
+        return cls(np.zeros(n, np.int8), lower, upper, np.zeros(n, np.int8))
 
     def mark(self, rows: Any, verdict: int, stage: Stage) -> None:
         """Write down who decided some rows, and how."""

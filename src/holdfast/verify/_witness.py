@@ -50,20 +50,17 @@ def _moved(parameters: Floats, share: Floats, radius: Radius) -> Floats:
 
 def exact_margin(network: Network, margin: Margin, x: Floats) -> Fraction:
     """The margin of a network at x in exact arithmetic."""
-    values = [Fraction(value) for value in x.tolist()]
+    values = _fractions(x)
     for weight, bias, activation in zip(
         network.weights, network.biases, (*network.activations, ""), strict=True
     ):
-        rows = zip(weight.tolist(), bias.tolist(), strict=True)
-        values = [
-            sum((Fraction(w) * v for w, v in zip(row, values, strict=True) if w), Fraction(b))
-            for row, b in rows
-        ]
-        values = [max(value, Fraction(0)) for value in values] if activation == "relu" else values
-    ends = [
-        values[output] if output >= 0 else Fraction(0) for output in (margin.above, margin.below)
-    ]
-    return ends[0] - ends[1]
+        values = _fractions(weight) @ values + _fractions(bias)
+        values = np.maximum(values, _fractions(0.0)) if activation == "relu" else values
+    exact: Fraction = _fractions(margin.signs(network.n_outputs)) @ values
+    return exact
+
+
+_fractions = np.vectorize(Fraction, otypes=[object])
 
 
 def flips(witness: Network, margin: Margin, x: Floats) -> bool:

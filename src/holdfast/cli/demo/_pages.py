@@ -16,16 +16,6 @@ from holdfast.cli._screens import say, show_shares, show_table
 from holdfast.cli.demo._lender import FIXED, MONTHS, MOST_SAVINGS, NEW_APPLICANTS, Lender
 from holdfast.presentation.report._counter import costliest_changes, parameter_name
 
-UNITS = {
-    "income": "€ a year",
-    "debt": "€",
-    "card_utilisation": "% of limit",
-    "missed_payments": "in 24 months",
-    "months_of_history": "months",
-    "age": "years",
-    "dependants": "people",
-    "savings": "€",
-}
 SHOWN_CHANGES = 5
 
 
@@ -91,7 +81,7 @@ def show_broken(
     """One promise that does not survive, with the model that breaks it."""
     network, point = lender.network, promises.points[row]
     Console().rule(f"A promise that breaks: applicant {promises.factuals.index[row]}")
-    _show_advice(promises.factuals.iloc[row], promises.counterfactuals.iloc[row])
+    _show_advice(promises.space, promises.factuals.iloc[row], promises.counterfactuals.iloc[row])
     rows = []
     for name, model in (("today's model", network), ("counter-model", witness)):
         margin = float(model.logits(point[None])[0, 0])
@@ -116,7 +106,7 @@ def show_broken(
     show_table(("parameter", *numbers), changes, right=numbers, title=title)
 
 
-def _show_advice(before: pd.Series, after: pd.Series) -> None:
+def _show_advice(space: hf.FeatureSpace, before: pd.Series, after: pd.Series) -> None:
     """Before and after in raw units; what stays as it is has an equals sign."""
     rows = []
     for name in before.index:
@@ -129,7 +119,7 @@ def _show_advice(before: pd.Series, after: pd.Series) -> None:
                 name.replace("_", " "),
                 old,
                 "=" if old == new else Text(new, "bold"),
-                UNITS.get(name, ""),
+                space[name].unit,
             )
         )
     columns = ("today", "promised if")

@@ -52,6 +52,9 @@ _SIGNS = re.compile(r"[(),.;:/\[\]_-]")
 _MOST_REASONS = 4
 
 
+_WHY_NONE = {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}
+
+
 class LetterOptions(TypedDict, total=False):
     """What can be said to `write_letter`, which explains it, and to `letters`."""
 
@@ -236,7 +239,7 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         unlisted=unlisted,
         limits=None if recourse.changes is None else _limits(recourse.changes, language),
         time=_time(batch, row) if outcome == GUARANTEED else Time(),
-        why_none="" if found else _why_none(recourse.reason[row].kind),
+        why_none="" if found else _WHY_NONE.get(recourse.reason[row].kind, "not_found"),
         odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
     )
 
@@ -450,10 +453,6 @@ def _time(batch: Batch, row: int) -> Time:
         confidence=language.rounded_down(100.0 * expiry.confidence, percent=True),
         through="" if through is None else language.day(through),
     )
-
-
-def _why_none(kind: ReasonKind) -> str:
-    return {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}.get(kind, "not_found")
 
 
 def _certificate_id(recourse: Recourse, row: int) -> str:

@@ -7,6 +7,6 @@ radii, counter, groups, comparison, words   the parts that gather puts together
 page       render         from the values to HTML
 """
 
-from holdfast.presentation.report._write import report
+from holdfast.presentation.report._page import report
 
 __all__ = ["report"]

@@ -1,24 +1,37 @@
-"""The page: contents in, one HTML document out, with nothing to fetch from anywhere."""
+"""The page: contents in, one HTML document out, with nothing to fetch from anywhere; and the report as a file."""
 
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
+import os
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+import pandas as pd
 from markupsafe import Markup
 
 from holdfast import _numbers as numbers
+from holdfast._files import check_place, write_text
+from holdfast._parallel import jobs
+from holdfast.calibration import ChosenDelta
+from holdfast.generators import Recourse
 from holdfast.presentation.pictures._drawing import may_change
 from holdfast.presentation.report._charts import Scale, radii, survival, trade
 from holdfast.presentation.report._contents import Contents
+from holdfast.presentation.report._gather import gather
+from holdfast.presentation.report._groups import Groups
 from holdfast.presentation.report._people import people_json
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from holdfast.promises._ledger import Ledger
 
 # How many people are on the page without its script.
 FIRST_ROWS = 50
@@ -104,3 +117,92 @@ def _environment() -> Environment:
     )
     environment.globals["scale"] = Scale
     return environment
+
+
+class ReportOptions(TypedDict, total=False):
+    """What can be said to `report`, which explains it."""
+
+    title: str | None
+    name: str | None
+    outcome: str | None
+    others: Mapping[str, Recourse] | None
+    calibrated: ChosenDelta | float | None
+    groups: Groups
+    keys: Sequence[Any] | pd.Index | None
+    date: str | datetime.date | None
+    radii: bool
+    counter_models: bool | int
+    progress: bool | None
+    accepted: pd.DataFrame | None
+    alternatives: pd.DataFrame | None
+    retrained: Iterable[object]
+    certificates: str | os.PathLike[str] | None
+    ledger: Ledger | str | None
+    letters: str | os.PathLike[str] | None
+
+
+def report(
+    recourse: Recourse,
+    path: str | os.PathLike[str],
+    *,
+    n_jobs: int | None = None,
+    **options: Unpack[ReportOptions],
+) -> Path:
+    """Write what was promised, and how sure it is, as one HTML page that needs nothing else.
+
+    Parameters
+    ----------
+    recourse
+        What `explain` returned.
+    path
+        Where the page goes, in a folder that exists; a page that is there already is replaced.
+    title, name
+        The page's heading, and what the method is called.
+    outcome
+        What the promised class gives people, in words such as "a loan"; otherwise the page speaks of "class 1".
+    others
+        Other methods' recourse for the same people and model, to compare costs and survival with. What was made under
+        another Δ is certified anew under this one's.
+    calibrated
+        The delta that retraining was measured to stay within: what `delta_calibrated` and its like return, or a number.
+    groups
+        Attributes to compare people by, beside the space's protected ones: columns of the people's table, or
+        ``{"sex": labels}`` with a label for each person. Numbers are cut into a few bands.
+    keys
+        What each person is called; their index by default.
+    date
+        When it was written; today by default. The same date gives the same page.
+    radii
+        Compute certified radii, which the curves are drawn from; a large model may take long.
+    counter_models
+        True: for everyone with an answer, the model that comes closest to breaking it. A number: for so many of the
+        most fragile.
+    progress
+        Show a progress bar on stderr; by default for long tables if stderr is a terminal.
+    accepted
+        A table of people to learn from what accepted ones have, for what counts against each person: see
+        `main_reasons`.
+    alternatives
+        What `alternatives` returned for the same people: each person's other ways.
+    retrained
+        Models that were retrained in fact: what they did with the promises stands beside what is proven. Each is used
+        once, so that a generator of models will do.
+    certificates
+        A folder or file that `write_certificates` wrote: ids stand on people's pages.
+    ledger
+        The ledger that the promises are in, or its head, which the page then states.
+    letters
+        A folder that `letters` wrote: each person's page leads to the letter.
+    n_jobs
+        How many groups of rows at once where radii and verdicts are computed, as for `certify`.
+
+    Returns
+    -------
+    pathlib.Path
+        The page.
+    """
+    target = Path(path)
+    check_place(target)
+    with jobs(n_jobs):
+        write_text(render(gather(recourse, page=target, **options)), target)
+    return target

@@ -14,19 +14,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.model_selection import KFold, cross_val_score, train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Values
 from holdfast.calibration import IncrementalDelta, delta_incremental, delta_validation
 from holdfast.changes import PlausibleChanges
 from holdfast.datasets import load
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, ROAR, explain
 from holdfast.retraining._trainers import quietly
+from holdfast.study._asked import StudyMethod
 from holdfast.study._cells import Cell, plain_numbers
-from holdfast.study._methods import StudyMethod
 from holdfast.study._run import Plan
 from holdfast.study._situation import Protocol, Situation
 from holdfast.study._store import NO_STORE, StudyStore
@@ -78,9 +77,7 @@ class FineTune:
 
     batch: int
 
-    def __call__(
-        self, model: MLPClassifier, X: Floats, y: NDArray[Any], seed: int
-    ) -> MLPClassifier:
+    def __call__(self, model: MLPClassifier, X: Floats, y: Values, seed: int) -> MLPClassifier:
         tuned = copy.deepcopy(model)
         vars(tuned).pop("_optimizer", None)
         tuned.set_params(random_state=seed, batch_size=min(self.batch, len(X)))

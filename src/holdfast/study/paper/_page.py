@@ -9,8 +9,15 @@ import pandas as pd
 
 from holdfast.study._markdown import filled_page, table
 from holdfast.study.paper._claims import check_claims
-from holdfast.study.paper._compare import NONE, SPREADS, beside, compare, figure_text, speed
-from holdfast.study.paper._differences import explained
+from holdfast.study.paper._compare import (
+    NONE,
+    SPREADS,
+    beside,
+    compare,
+    explained,
+    figure_text,
+    speed,
+)
 from holdfast.study.paper._printed import Figure, Printed
 from holdfast.study.paper._results import CELL, METRICS, Results, groups
 from holdfast.study.paper._settings import BASELINE, DELTA_NAMES, HEADINGS, MULTI, TITLES, at_delta

@@ -1,0 +1,254 @@
+"""What may become of a tree ensemble that keeps its structure: leaves, thresholds, trees dropped and added.
+
+    worst margin at x  =  base + sum over trees of  min over the leaves that x may reach of  (value - radius)
+                          less the `dropped` greatest of these terms, less `shift`
+
+Trees move independently, so this is exact for the set as it stands here; where thresholds share histogram edges, and so
+move together when a model is retrained, the set is larger than what can happen: sound, then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from holdfast._classifier import Floats
+from holdfast._given import given_floats, whole_number
+from holdfast._numbers import at_most
+from holdfast._trees import TreeEnsemble
+from holdfast.changes._kind import Chance, Changes, check_policy, check_size
+from holdfast.errors import InvalidInputError
+from holdfast.importers import load_model
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeChanges(Changes):
+    """Every tree ensemble with today's structure whose numbers lie near today's.
+
+    Parameters
+    ----------
+    leaves
+        How far each leaf's value may move: one number, or one for each leaf, in the order of the nodes. In the margin's
+        own units: log-odds for boosted trees, probabilities for forests.
+    thresholds
+        How far each threshold may move, in the units of its column: one number, or one for each column by its name.
+    dropped
+        So many trees may go.
+    shift
+        So much may trees that are added take off the margin.
+    factor
+        What `leaves`, `thresholds` and `shift` are multiplied by: the radius that `certified_radius` finds.
+    chance
+        What was measured of such promises; `risk_calibrated` fills it in.
+    threshold
+        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``. None: it stays.
+
+    Examples
+    --------
+    >>> TreeChanges(leaves=0.01, thresholds={"income": 50.0}, dropped=1)
+    TreeChanges(leaves within 0.01, thresholds of income within 50, up to 1 tree dropped)
+    """
+
+    kind: ClassVar[str] = "trees"
+    unit: ClassVar[str] = "factor"
+
+    leaves: Any = 0.0
+    thresholds: Any = 0.0
+    dropped: int = 0
+    shift: float = 0.0
+    factor: float = 1.0
+    chance: Chance | None = None
+    threshold: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        leaves = self.leaves
+        if np.ndim(leaves):
+            each = np.array(given_floats(leaves, "leaves"))
+            if each.ndim != 1 or not (np.isfinite(each).all() and (each >= 0.0).all()):
+                raise InvalidInputError(
+                    "leaves: expected one finite number >= 0 for each leaf, got others"
+                )
+            each.setflags(write=False)
+            object.__setattr__(self, "leaves", each)
+        else:
+            object.__setattr__(self, "leaves", check_size(leaves, "leaves"))
+        given: Any = self.thresholds
+        if isinstance(given, Mapping):
+            given = {
+                name: check_size(value, f"thresholds of {name}") for name, value in given.items()
+            }
+        else:
+            given = check_size(given, "thresholds")
+        object.__setattr__(self, "thresholds", given)
+        whole_number(self.dropped, "dropped", least=0)
+        object.__setattr__(self, "shift", check_size(self.shift, "shift"))
+        object.__setattr__(self, "factor", check_size(self.factor, "factor"))
+        object.__setattr__(self, "threshold", check_policy(self.threshold))
+
+    @classmethod
+    def of(
+        cls,
+        model: object,
+        X: Any,
+        leaves: Callable[[Floats], Any],
+        *,
+        space: Any = None,
+        **more: Any,
+    ) -> Self:
+        """Leaf radii as a function of how many rows of a table are in each leaf.
+
+        Parameters
+        ----------
+        model
+            Trees of any library.
+        X
+            The rows that it was fitted on, or others like them.
+        leaves
+            From the numbers of rows, an array with a place for each leaf, to the radii.
+        space
+            Brings the table into what the model reads, where the model does not do so itself.
+        more
+            The other parameters.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> tree = DecisionTreeClassifier(max_depth=1).fit([[1.0], [2.0], [3.0]], [0, 1, 1])
+        >>> TreeChanges.of(tree, [[1.0], [2.0], [3.0]], lambda rows: 0.1 / rows).leaves
+        array([0.1 , 0.05])
+        """
+        trees, matrix = read_trees(model, X, space)
+        nodes, counts = np.unique(trees.forest.leaf_of(matrix), return_counts=True)
+        rows = np.zeros(trees.forest.feature.size)
+        rows[nodes] = counts
+        return cls(leaves=leaves(rows[trees.forest.leaves]), **more)
+
+    def leaf_radii(self, trees: TreeEnsemble) -> Floats:
+        """How far the value of each node may move; 0 where it is no leaf."""
+        at, radii = trees.forest.leaves, np.zeros(trees.forest.feature.size)
+        if np.ndim(self.leaves) and self.leaves.size != int(at.sum()):
+            raise InvalidInputError(
+                f"leaves: expected a radius for each of the {int(at.sum())} leaves, got {self.leaves.size}"
+            )
+        radii[at] = self.leaves * self.factor
+        return radii
+
+    def threshold_radii(self, trees: TreeEnsemble) -> Floats:
+        """How far the threshold of each node may move; 0 where it has none."""
+        forest, each = trees.forest, np.zeros(trees.forest.width)
+        if isinstance(self.thresholds, Mapping):
+            names = [*(trees.score.names or map(str, range(forest.width)))]
+            for name, radius in self.thresholds.items():
+                if name not in names:
+                    raise InvalidInputError(
+                        f"thresholds: expected columns among {names}, got {name!r}"
+                    )
+                each[names.index(name)] = radius
+        else:
+            each[:] = self.thresholds
+        radii = each[np.maximum(forest.feature, 0)] * self.factor
+        return np.where(forest.numeric, radii, 0.0)
+
+    def in_words(self, number: Callable[[float], str] = at_most) -> str:
+        """What may move, and how far."""
+        parts, by = [], self.factor
+        largest = float(np.max(self.leaves, initial=0.0)) * by
+        if largest:
+            each = " in radii of their own, at most" if np.ndim(self.leaves) else " within"
+            parts.append(f"leaves{each} {number(largest)}")
+        if isinstance(self.thresholds, Mapping):
+            for name, radius in self.thresholds.items():
+                parts.append(f"thresholds of {name} within {number(radius * by)}")
+        elif self.thresholds:
+            parts.append(f"thresholds within {number(self.thresholds * by)}")
+        if self.dropped:
+            parts.append(f"up to {self.dropped} tree{'s' * (self.dropped > 1)} dropped")
+        if self.shift:
+            parts.append(f"trees added that take at most {number(self.shift * by)} off the margin")
+        return (", ".join(parts) or "nothing moves") + self.policy
+
+    @property
+    def every_model(self) -> str:
+        """The ensembles inside."""
+        return f"every ensemble of today's trees with {self.words}"
+
+    def contains(self, today: Any, other: Any) -> bool:
+        """Whether `other` has today's structure and lies near enough, in exact arithmetic.
+
+        A tree that adds 0 everywhere counts as dropped. What added trees do depends on the row: with more trees it is
+        False.
+        """
+        if not (isinstance(today, TreeEnsemble) and isinstance(other, TreeEnsemble)):
+            return False
+        ours, theirs = today.forest, other.forest
+        if not ours.same_structure(theirs) or today.labels != other.labels:
+            return False
+        gone = ours.empty_trees(theirs)
+        if int(gone.sum()) > self.dropped:
+            return False
+        kept = ~gone[ours.tree_of]
+        radii = self.leaf_radii(today)
+        moved = ~_within(ours.values, theirs.values, radii[:, None] + np.zeros_like(ours.values))
+        if (moved[kept & ours.leaves]).any():
+            return False
+        far = ~_within(ours.threshold, theirs.threshold, self.threshold_radii(today))
+        return not (far & ours.numeric & kept).any()
+
+    def facts(self) -> dict[str, Any]:
+        """All radii."""
+        return {
+            "leaves": self.leaves.tolist() if np.ndim(self.leaves) else self.leaves,
+            "thresholds": self.thresholds,
+            "dropped": self.dropped,
+            "shift": self.shift,
+            "factor": self.factor,
+        }
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """What `facts` wrote."""
+        names = ("leaves", "thresholds", "dropped", "shift", "factor")
+        return cls(**{name: facts[name] for name in names})
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        leaves = self.leaves.tobytes() if np.ndim(self.leaves) else self.leaves
+        each = self.thresholds
+        thresholds = tuple(sorted(each.items())) if isinstance(each, Mapping) else each
+        return (
+            leaves, thresholds, self.dropped, self.shift, self.factor, self.threshold, self.chance,
+        )  # fmt: skip
+
+
+def read_trees(model: object, X: Any, space: Any = None) -> tuple[TreeEnsemble, Floats]:
+    """The trees of a model, and what they read of a table."""
+    loaded = load_model(model)
+    if space is not None:
+        loaded = loaded.in_space(space, X)
+    trees = loaded.trained
+    if not isinstance(trees, TreeEnsemble):
+        raise InvalidInputError(f"model: expected trees, got {trees!r}")
+    if space is not None:
+        return trees, trees.matrix(space.encode(X))
+    return trees, trees.score.matrix(X)
+
+
+def _within(ours: Floats, theirs: Floats, radii: Floats) -> Any:
+    """Whether two numbers lie within a radius of each other, exactly."""
+    # Infinite thresholds are equal or far apart.
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(ours - theirs)
+    near = difference <= radii
+    # A difference rounds: at the radius itself fractions say which side it is on.
+    finite = np.isfinite(difference)
+    largest = np.where(finite, np.maximum(np.abs(ours), np.abs(theirs)), 0.0)
+    unsure = finite & (np.abs(difference - radii) <= 4.0 * np.spacing(largest))
+    for place in np.argwhere(unsure & (ours != theirs)):
+        at = tuple(place)
+        exact = abs(Fraction(float(ours[at])) - Fraction(float(theirs[at])))
+        near[at] = exact <= Fraction(float(radii[at]))
+    return near | (ours == theirs)

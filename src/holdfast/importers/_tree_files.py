@@ -1,0 +1,122 @@
+"""Changed trees as a file of the library that they came from: what it loads is what was changed, bit for bit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast._forest import Forest
+from holdfast._trees import TreeEnsemble
+from holdfast.errors import InvalidInputError
+
+
+def write_trees(trees: TreeEnsemble, path: Path) -> None:
+    """Write trees in the format of their library: JSON or UBJ for XGBoost, text for LightGBM."""
+    origin = trees.origin
+    if origin is None:
+        raise InvalidInputError(
+            "model: expected trees that were read from XGBoost or LightGBM, which have a format of their own"
+        )
+    _WRITERS[origin.library](trees.forest, origin.content, path)
+
+
+def suffixes(trees: TreeEnsemble) -> tuple[str, ...]:
+    """What files of the library are called."""
+    return {"xgboost": (".json", ".ubj"), "lightgbm": (".txt",)}[trees.origin.library]
+
+
+def _xgboost(forest: Forest, document: dict[str, Any], path: Path) -> None:
+    """Weights that DART gave are in the leaves: what is written is an ordinary booster."""
+    import json
+
+    import xgboost
+
+    booster = document["learner"]["gradient_booster"]
+    model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    trees = []
+    ends = [*forest.roots.tolist()[1:], forest.feature.size]
+    for number, (begin, end) in enumerate(zip(forest.roots.tolist(), ends, strict=True)):
+        numbers = np.where(
+            forest.leaves[begin:end], forest.values[begin:end, 0], forest.threshold[begin:end]
+        )
+        stored = [float(value) for value in numbers.astype(np.float32).astype(np.float64)]
+        tree = model["trees"][number] if number < len(model["trees"]) else _leaf(model["trees"][0])
+        trees.append(dict(tree, split_conditions=stored, id=number))
+    outputs = forest.output.tolist()
+    # Added trees are rounds of their own; what early stopping left out is not written.
+    rounds = [place for place in model["iteration_indptr"] if place <= forest.n_trees]
+    rounds += [*range(rounds[-1] + 1, forest.n_trees + 1)]
+    parameters = dict(model["gbtree_model_param"], num_trees=str(forest.n_trees))
+    content = dict(
+        model,
+        trees=trees,
+        tree_info=outputs,
+        iteration_indptr=rounds,
+        gbtree_model_param=parameters,
+    )
+    learner = dict(document["learner"], gradient_booster={"model": content, "name": "gbtree"})
+    learner["attributes"] = {
+        name: value for name, value in learner["attributes"].items() if not name.startswith("best_")
+    }
+    text = json.dumps(dict(document, learner=learner)).encode()
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(text))
+    booster.save_model(str(path))
+
+
+def _leaf(tree: dict[str, Any]) -> dict[str, Any]:
+    """A tree of one leaf, like another."""
+    one = {
+        "base_weights": [0.0], "default_left": [0], "left_children": [-1], "loss_changes": [0.0],
+        "parents": [2147483647], "right_children": [-1], "split_indices": [0], "split_type": [0],
+        "sum_hessian": [0.0], "categories": [], "categories_nodes": [], "categories_segments": [],
+        "categories_sizes": [],
+    }  # fmt: skip
+    return dict(tree, **one, tree_param=dict(tree["tree_param"], num_nodes="1"))
+
+
+def _lightgbm(forest: Forest, text: str, path: Path) -> None:
+    head, *blocks = text.split("\nTree=")
+    last, end, tail = blocks[-1].partition("end of trees")
+    blocks[-1] = last
+    if forest.n_trees > len(blocks) and forest.divisor != 1.0:
+        raise InvalidInputError(
+            "LightGBM: expected no added trees in a forest whose trees are averaged, got some"
+        )
+    # Sizes of blocks would be others now; LightGBM goes without them.
+    head = re.sub(r"\ntree_sizes=[^\n]*", "", head)
+    written: list[str] = []
+    ends = [*forest.roots.tolist()[1:], forest.feature.size]
+    for number, (begin, stop) in enumerate(zip(forest.roots.tolist(), ends, strict=True)):
+        leaves = forest.leaves[begin:stop]
+        values = forest.values[begin:stop, 0][leaves]
+        if number >= len(blocks):
+            # Trees come in rounds, one for each class.
+            for output in range(forest.n_outputs):
+                value = values if output == forest.output[number] else [0.0]
+                written.append(_ONE_LEAF.format(len(written), _words(value)))
+            continue
+        block = blocks[number]
+        block = re.sub(r"\nleaf_value=[^\n]*", f"\nleaf_value={_words(values)}", block)
+        if not leaves.all():
+            numbers = _words(forest.threshold[begin:stop][~leaves])
+            block = re.sub(r"\nthreshold=[^\n]*", f"\nthreshold={numbers}", block)
+        written.append(block)
+    path.write_text("\nTree=".join([head, *written]) + end + tail, encoding="utf-8")
+
+
+_ONE_LEAF = "{}\nnum_leaves=1\nnum_cat=0\nleaf_value={}\nis_linear=0\nshrinkage=1\n\n\n"
+
+
+def _words(values: Any) -> str:
+    return " ".join(repr(float(value)) for value in values)
+
+
+_WRITERS: dict[str, Callable[[Forest, Any, Path], None]] = {
+    "xgboost": _xgboost,
+    "lightgbm": _lightgbm,
+}

@@ -1,0 +1,309 @@
+"""Who decides about trees whose leaves and thresholds may move, of which some may go and others come.
+
+For each rival the margin is a sum over trees,  sum_t w·leaf_t(x) / divisor + constant;  every tree takes its own worst
+leaf among those that the row may reach. What the library's own sums may round is taken off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._forest import Forest
+from holdfast._network import Floats, Network
+from holdfast._trees import TreeEnsemble
+from holdfast.changes import TreeChanges
+from holdfast.errors import InvalidInputError
+from holdfast.importers import Model
+from holdfast.importers._model import as_network
+from holdfast.verify._closed_form import ClosedForm, upper_end
+
+# How often a bracket of the factor is halved, and the factors within which it is looked for.
+_HALVINGS, _LEAST, _MOST = 44, 2.0**-20, 2.0**20
+
+
+@dataclass(frozen=True)
+class Over:
+    """A rival: the margin over it is  weights · sums + constant."""
+
+    weights: Floats
+    constant: float
+
+
+def rivals(trees: TreeEnsemble, target: int) -> list[Over]:
+    """The margins that have to stay above 0, in the trees' own sums."""
+    votes, k = trees.score, trees.forest.n_outputs
+    sign = 1.0 if target == 1 else -1.0
+    if len(trees.labels) > 2:
+        if votes.shares and votes.off:
+            raise InvalidInputError(
+                "threshold: expected none for a forest of several classes whose leaves may move, got some"
+            )
+        off = np.array(votes.off or np.zeros(k))
+        units = np.eye(k)
+        return [
+            Over(units[target] - units[other], float(off[other] - off[target]))
+            for other in range(k)
+            if other != target
+        ]
+    if not votes.shares:
+        return [Over(np.array([sign]), -sign * votes.off[0] if votes.off else 0.0)]
+    if votes.off:
+        raise InvalidInputError(
+            "model: expected a forest without calibration where its leaves may move, got a calibrated one"
+        )
+    if votes.bar is None:
+        return [Over(sign * np.array([-1.0, 1.0]), 0.0)]
+    if votes.first:
+        return [Over(sign * np.array([-1.0, 0.0]), sign * votes.bar)]
+    return [Over(sign * np.array([0.0, 1.0]), -sign * votes.bar)]
+
+
+class MovingTrees(ClosedForm):
+    """Trees whose leaves and thresholds may move."""
+
+    classifier: TreeEnsemble
+    changes: TreeChanges
+
+    def __init__(self, model: Model, changes: TreeChanges) -> None:
+        trees = model.classifier
+        if not isinstance(trees, TreeEnsemble):
+            raise InvalidInputError(
+                f"TreeChanges: expected trees of XGBoost, LightGBM, scikit-learn or ONNX, got {trees!r}"
+            )
+        self.classifier, self.changes, self.forest = trees, changes, trees.forest
+        self._set(changes)
+
+    def _set(self, changes: TreeChanges) -> None:
+        self.radii = changes.leaf_radii(self.classifier)
+        self.low, self.high = self.forest.around(changes.threshold_radii(self.classifier))
+        self.shift = changes.shift * changes.factor
+        reach = np.abs(self.forest.values) + self.radii[:, None]
+        self.errors: Floats = self.forest.rounding(reach) + self.forest.sum_error(
+            np.array([self.shift * self.forest.divisor])
+        )
+
+    def _costs(self, over: Over) -> Floats:
+        """What each leaf adds to the margin at worst."""
+        forest = self.forest
+        if forest.vector:
+            size = np.abs(over.weights).sum()
+            return np.asarray(forest.values @ over.weights - size * self.radii)
+        weight = over.weights[forest.output[np.maximum(forest.tree_of, 0)]]
+        return np.asarray(weight * forest.values[:, 0] - np.abs(weight) * self.radii)
+
+    def _spare(self, over: Over) -> float:
+        """How far a library's margin may be from the sum of its leaves, and ours from the true one."""
+        sizes = float(np.abs(over.weights) @ self.errors)
+        return 2.0 * sizes + 16.0 * 2.0**-53 * (abs(over.constant) + self.shift)
+
+    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+        """The sum of the least that each tree adds, less what is dropped and shifted."""
+        X = self.classifier.matrix(points)
+        lower, upper = np.full((2, X.shape[0]), np.inf)
+        band = self.classifier.score.band
+        for over in rivals(self.classifier, target):
+            sums = self._sums(X, over)
+            spare = self._spare(over)
+            lower = np.minimum(lower, sums - spare - band)
+            # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
+            upper = np.minimum(upper, sums + 2.0 * spare + band)
+        return self._as_logits(lower), self._as_logits(upper)
+
+    def _sums(self, X: Floats, over: Over) -> Floats:
+        forest, out = self.forest, np.empty(X.shape[0])
+        start = float(over.weights @ forest.base)
+        for rows, terms in forest.least(X, self._costs(over), self.low, self.high):
+            total = terms.sum(axis=1)
+            m = min(self.changes.dropped, forest.n_trees)
+            if m:
+                greatest = np.partition(terms, forest.n_trees - m, axis=1)[:, forest.n_trees - m :]
+                total = total - np.maximum(greatest, 0.0).sum(axis=1)
+            out[rows] = (start + total) / forest.divisor + over.constant - self.shift
+        return out
+
+    def _as_logits(self, margins: Floats) -> Floats:
+        """Differences of two probabilities as log-odds, to keep one scale; others as they are."""
+        votes = self.classifier.score
+        if not votes.shares or len(self.classifier.labels) > 2 or votes.bar is not None:
+            return margins
+        inside = np.clip(margins, -1.0 + 2.0**-52, 1.0 - 2.0**-52)
+        return np.asarray(2.0 * np.arctanh(inside))
+
+    def holds(self, point: Floats, target: int) -> bool:
+        """The worst margin in fractions, less what a library's sums may round at this point."""
+        x = self.classifier.matrix(point[None, :])[0]
+        ways = self.forest.reachable(x, self.low, self.high)
+        reached = [way[-1] for tree in ways for way in tree]
+        still = len(reached) == len(ways) and not self.radii[reached].any()
+        if still and not (self.changes.dropped or self.shift):
+            # Nothing that moves is met: every model computes what today's computes.
+            return int(self.classifier.predict_index(point[None, :])[0]) == target
+        return all(
+            self._exactly(ways, over) > self._error(ways, over)
+            for over in rivals(self.classifier, target)
+        )
+
+    def _exactly(self, ways: list[list[tuple[int, ...]]], over: Over) -> Fraction:
+        terms = [min(self._term(way[-1], over) for way in tree) for tree in ways]
+        start = sum(
+            (
+                Fraction(w) * Fraction(b)
+                for w, b in zip(over.weights, self.forest.base, strict=True)
+            ),
+            Fraction(0),
+        )
+        gone = sorted(terms, reverse=True)[: self.changes.dropped]
+        total = start + sum(terms) - sum(max(term, Fraction(0)) for term in gone)
+        divisor = Fraction(self.forest.divisor)
+        return total / divisor + Fraction(over.constant) - Fraction(self.shift)
+
+    def _term(self, leaf: int, over: Over) -> Fraction:
+        forest, radius = self.forest, Fraction(float(self.radii[leaf]))
+        if forest.vector:
+            parts = zip(over.weights.tolist(), forest.values[leaf].tolist(), strict=True)
+            return sum(
+                (Fraction(w) * Fraction(v) - abs(Fraction(w)) * radius for w, v in parts),
+                Fraction(0),
+            )
+        weight = Fraction(float(over.weights[forest.output[forest.tree_of[leaf]]]))
+        return weight * Fraction(float(forest.values[leaf, 0])) - abs(weight) * radius
+
+    def _error(self, ways: list[list[tuple[int, ...]]], over: Over) -> Fraction:
+        """How far the library's sum may be from the true one at a point, over what its rows may reach."""
+        forest = self.forest
+        sizes = np.abs(forest.base) + self.shift * forest.divisor
+        for tree, found in enumerate(ways):
+            leaves = [way[-1] for way in found]
+            size = (np.abs(forest.values[leaves]) + self.radii[leaves, None]).max(axis=0)
+            if forest.vector:
+                sizes = sizes + size
+            else:
+                sizes[forest.output[tree]] += size[0]
+        error = forest.sum_error(sizes * (1.0 + 2.0**-40)) @ np.abs(over.weights)
+        # The threshold is taken off in float64.
+        rounded = 4.0 * 2.0**-53 * (float(sizes.sum()) / forest.divisor + abs(over.constant))
+        return Fraction(float(error) + rounded + self.classifier.score.band)
+
+    def counter_model(self, point: Floats, target: int) -> TreeEnsemble | None:
+        """Today's trees, or the worst ones for a rival, as the library can hold them."""
+        for over in (None, *rivals(self.classifier, target)):
+            other = self.classifier if over is None else self._worst(point, over)
+            if int(other.predict_index(point[None, :])[0]) != target and self._sure(
+                other, point, target
+            ):
+                return other
+        return None
+
+    def _sure(self, other: TreeEnsemble, point: Floats, target: int) -> bool:
+        """Of several classes a library's probabilities may tie where margins do not."""
+        if len(other.labels) == 2 or not other.score.band:
+            return True
+        logits = other.logits(point[None, :])[0]
+        return bool(np.delete(logits, target).max() - logits[target] > other.score.band)
+
+    def _worst(self, point: Floats, over: Over) -> TreeEnsemble:
+        forest = self.forest
+        ways = forest.reachable(self.classifier.matrix(point[None, :])[0], self.low, self.high)
+        values, threshold = forest.values.copy(), forest.threshold.copy()
+        costs = self._costs(over)
+        chosen = [min(tree, key=lambda way: costs[way[-1]]) for tree in ways]
+        weights = over.weights[None, :]
+        if not forest.vector:
+            weights = over.weights[forest.output[np.maximum(forest.tree_of, 0)]][:, None]
+        moved = inward(values - np.sign(weights) * self.radii[:, None], values, self.radii, forest)
+        values = np.where(forest.leaves[:, None], moved, values)
+        for way in chosen:
+            for node, below in pairwise(way):
+                if forest.numeric[node]:
+                    left = below == forest.left[node]
+                    threshold[node] = self.high[node] if left else self.low[node]
+        terms = np.array([costs[way[-1]] for way in chosen])
+        for tree in np.argsort(-terms, kind="stable")[: self.changes.dropped].tolist():
+            if terms[tree] > 0.0:
+                values[forest.tree_of == tree] = 0.0
+        other = forest.changed(values, threshold)
+        if self.shift:
+            place = int(np.argmax(np.abs(over.weights)))
+            part = self.shift * forest.divisor / abs(float(over.weights[place]))
+            part = float(np.nextafter(part, 0.0))
+            if forest.single:
+                near = np.float32(part)
+                part = float(np.nextafter(near, np.float32(0.0)) if near > part else near)
+            other = other.with_constant(place, -float(np.sign(over.weights[place])) * part)
+        return self.classifier.with_forest(other)
+
+    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+        """The factor up to which each point holds: brackets are halved together, each end proven."""
+        lower, upper = np.zeros(points.shape[0]), np.full(points.shape[0], np.inf)
+        changes, rows = self.changes, np.arange(points.shape[0])
+        try:
+            zero = self._settled(points, target, 0.0)
+            upper[zero < 0] = 0.0
+            rows = rows[zero >= 0]
+            far = self._settled(points[rows], target, _MOST)
+            lower[rows[far > 0]] = np.inf
+            self._halve(points, target, rows[far <= 0], (0.0, _MOST), lower, upper, _HALVINGS)
+        finally:
+            self._set(changes)
+            self.changes = changes
+        return lower, upper_end(upper)
+
+    def _settled(self, points: Floats, target: int, factor: float) -> Floats:
+        """1 where the point holds at a factor, -1 where it is broken, 0 where rounding leaves it open."""
+        if not points.shape[0]:
+            return np.zeros(0)
+        self.changes = self.changes.resized(factor)
+        self._set(self.changes)
+        low, high = self.worst(points, target)
+        return np.where(low > 0.0, 1.0, np.where(high < 0.0, -1.0, 0.0))
+
+    def _halve(
+        self,
+        points: Floats,
+        target: int,
+        rows: NDArray[np.intp],
+        ends: tuple[float, float],
+        lower: Floats,
+        upper: Floats,
+        left: int,
+    ) -> None:
+        """Halve a bracket, in powers of two as long as it is wide, for all rows whose factor lies in it."""
+        low, high = ends
+        if not rows.size:
+            return
+        lower[rows], upper[rows] = low, np.minimum(upper[rows], high)
+        if left == 0 or high - low <= 1e-7 * high or high <= _LEAST:
+            return
+        middle = (max(low, _LEAST) * high) ** 0.5 if high > 2.0 * low else 0.5 * (low + high)
+        found = self._settled(points[rows], target, middle)
+        self._halve(points, target, rows[found < 0], (low, middle), lower, upper, left - 1)
+        self._halve(points, target, rows[found > 0], (middle, high), lower, upper, left - 1)
+        # What is open at the middle is so in a narrow band around it.
+        rows = rows[found == 0]
+        near = (low + 0.9 * (middle - low), middle + 0.1 * (high - middle))
+        holds = self._settled(points[rows], target, near[0]) > 0
+        breaks = self._settled(points[rows], target, near[1]) < 0
+        lower[rows[holds]], upper[rows[breaks]] = near
+        self._halve(points, target, rows[holds & breaks], near, lower, upper, left - 1)
+
+    def critics(self, point: Floats, target: int) -> list[Network]:
+        """Trees are no network."""
+        return [as_network(self.classifier)]
+
+
+def inward(wanted: Floats, today: Floats, radii: Floats, forest: Forest) -> Floats:
+    """Leaves as the library can hold them, rounded towards today's, never further from them than their radii."""
+    if forest.single:
+        near = wanted.astype(np.float32)
+        back = np.nextafter(near, today.astype(np.float32))
+        wanted = near.astype(np.float64)
+    else:
+        back = np.nextafter(wanted, today)
+    # A difference of two numbers rounds; a unit inside is inside.
+    unsure = np.abs(wanted - today) >= radii[:, None] * (1.0 - 2.0**-50)
+    return np.where(unsure, np.asarray(back, dtype=np.float64), wanted)

@@ -1,0 +1,210 @@
+"""Trees whose leaves and thresholds may move: verdicts against fractions, samples and the libraries themselves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+import holdfast as hf
+from holdfast.changes import changes_from_dict
+from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.importers import Model
+from holdfast.importers._tree_files import suffixes, write_trees
+from holdfast.verify._certify import certify_points
+from holdfast.verify._deciders import decider_for
+from test_trees import FULL, MODELS, NUMBERS, N, Y, lgb, xgb
+
+ROWS = 12
+
+
+def changes_for(forest: Any, rng: np.random.Generator) -> list[hf.TreeChanges]:
+    size = float(np.abs(forest.values[forest.leaves]).mean())
+    each = rng.random(int(forest.leaves.sum())) * size
+    return [
+        hf.TreeChanges(),
+        hf.TreeChanges(leaves=0.3 * size, dropped=2),
+        hf.TreeChanges(leaves=each, thresholds={"b": 0.3, "a": 0.1}),
+        hf.TreeChanges(leaves=0.05 * size, thresholds=0.05, dropped=1, shift=0.02),
+    ]
+
+
+def sampled(today: hf.TreeEnsemble, changes: hf.TreeChanges, rng: np.random.Generator) -> Any:
+    """An ensemble of the set, mostly at its ends."""
+    forest, radii = today.forest, changes.leaf_radii(today)[:, None]
+    low, high = forest.around(changes.threshold_radii(today))
+    ends = rng.choice([-1.0, 1.0], forest.values.shape)
+    values = forest.values + (ends if rng.random() < 0.5 else ends * rng.random(ends.shape)) * radii
+    if forest.single:
+        values = values.astype(np.float32).astype(np.float64)
+    inside = (np.abs(values - forest.values) <= radii) & forest.leaves[:, None]
+    values = np.where(inside, values, forest.values)
+    coin = rng.random(low.shape)
+    threshold = np.where(coin < 0.3, low, np.where(coin < 0.6, high, forest.threshold))
+    gone = rng.choice(forest.n_trees, min(forest.n_trees, changes.dropped), replace=False)
+    values[np.isin(forest.tree_of, gone)] = 0.0
+    other = forest.changed(values, threshold)
+    if changes.shift:
+        part = np.float32(rng.choice([-0.999, 0.999]) * changes.shift * forest.divisor)
+        other = other.with_constant(int(rng.integers(forest.n_outputs)), float(part))
+    return today.with_forest(other)
+
+
+def by_the_library(path: Path, X: pd.DataFrame) -> Any:
+    if path.suffix == ".txt":
+        shares = lightgbm.Booster(model_file=str(path)).predict(X)
+        return (shares > 0.5).astype(int) if shares.ndim == 1 else shares.argmax(axis=1)
+    model = xgboost.XGBClassifier()
+    model.load_model(path)
+    return model.predict(X)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_no_verdict_is_false(name: str, classes: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([classes, *map(ord, name)])
+    make, X = MODELS[name]
+    today = hf.load_model(make(classes)).classifier
+    assert isinstance(today, hf.TreeEnsemble)
+    rows = X.iloc[rng.choice(N, ROWS, replace=False)].reset_index(drop=True)
+    asked, points = today.about(rows)
+    assert isinstance(asked, hf.TreeEnsemble)
+    for changes in changes_for(today.forest, rng):
+        targets = asked.predict_index(points)
+        targets[:2] = (targets[:2] + 1) % classes
+        certs = certify_points(decider_for(Model(asked), changes), points, targets)
+        assert not certs.robust[:2].any()
+        for _ in range(15):
+            other = sampled(asked, changes, rng).predict_index(points)
+            assert (other == targets)[certs.robust].all()
+        broken = np.flatnonzero([str(verdict) == "NOT_ROBUST" for verdict in certs.verdict])
+        for row in broken[[0, -1]].tolist():
+            witness = certs.witness(row)
+            assert int(witness.predict_index(points[[row]])[0]) != targets[row]
+            assert changes.shift or changes.contains(asked, witness)
+            if today.origin is None or (changes.shift and today.forest.divisor != 1.0):
+                continue
+            path = tmp_path / f"witness{suffixes(today)[0]}"
+            write_trees(witness, path)
+            assert by_the_library(path, rows)[row] != targets[row]
+            matrix = today.score.matrix(rows)
+            np.testing.assert_array_equal(
+                hf.load_model(path).classifier.forest.sums(matrix), witness.forest.sums(matrix)
+            )
+
+
+def brute_force(
+    forest: Any, radii: Any, low: Any, high: Any, x: Any, dropped: int
+) -> tuple[Fraction, int]:
+    """The least sum over every leaf moved up, down or not at all and every threshold at an end, tree by tree."""
+    terms, steps = [], 0
+    for tree in range(forest.n_trees):
+        nodes = np.flatnonzero(forest.tree_of == tree)
+        inner = [node for node in nodes if forest.feature[node] >= 0]
+        reached = []
+        for ends in product(*[(low[node], forest.threshold[node], high[node]) for node in inner]):
+            at, limits = int(forest.roots[tree]), dict(zip(inner, ends, strict=True))
+            while forest.feature[at] >= 0:
+                number = np.float32(x[forest.feature[at]])
+                at = int(forest.left[at] if number < limits[at] else forest.right[at])
+            value, radius = Fraction(float(forest.values[at, 0])), Fraction(float(radii[at]))
+            reached.append(min(value - radius, value, value + radius))
+            steps += 1
+        terms.append(min(reached))
+    gone = sorted(terms, reverse=True)[:dropped]
+    total = Fraction(float(forest.base[0])) + sum(terms) - sum(max(t, Fraction(0)) for t in gone)
+    return total, steps
+
+
+def test_worst_margins_are_those_of_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    X, y = FULL[NUMBERS].to_numpy(), Y[2]
+    decided, robust = 0, 0
+    for seed in range(6):
+        model = xgboost.XGBClassifier(
+            n_estimators=3, max_depth=2, n_jobs=1, random_state=seed, subsample=0.5
+        ).fit(X, y)
+        today = hf.load_model(model).classifier
+        changes = hf.TreeChanges(
+            leaves=rng.random(int(today.forest.leaves.sum())) * 0.2,
+            thresholds=float(rng.choice([0.0, 0.01, 0.3])),
+            dropped=int(rng.integers(0, 2)),
+        )
+        radii = changes.leaf_radii(today)
+        low, high = today.forest.around(changes.threshold_radii(today))
+        certs = hf.certify(model, X[:40], 1, changes)
+        for row, x in enumerate(X[:40]):
+            least, steps = brute_force(today.forest, radii, low, high, x, changes.dropped)
+            assert steps >= 3 * 27
+            assert certs.margin_lower[row] <= least <= certs.margin_upper[row]
+            assert float(certs.margin_upper[row] - certs.margin_lower[row]) < 1e-5
+            if abs(least) > 1e-5:
+                decided += 1
+                robust += certs.robust[row]
+                assert certs.robust[row] == (least > 0)
+    assert decided > 200
+    assert 20 < robust < decided - 20
+
+
+def test_a_radius_is_where_the_verdict_turns() -> None:
+    X = FULL[NUMBERS]
+    for model in (
+        xgboost.XGBClassifier(n_estimators=6, max_depth=3, n_jobs=1).fit(X, Y[2]),
+        lightgbm.LGBMClassifier(n_estimators=6, verbose=-1, n_jobs=1).fit(X, Y[2]),
+    ):
+        for changes in (
+            hf.TreeChanges(leaves=0.01),
+            hf.TreeChanges(leaves=0.01, thresholds=0.01, dropped=1, shift=0.01),
+        ):
+            found = hf.certified_radius(model, X[:15], 1, changes=changes)
+            for row in range(15):
+                one = X.iloc[[row]]
+                lower, upper = found.lower[row], found.upper[row]
+                if np.isfinite(upper) and upper > 0.0:
+                    assert upper - lower < 1e-3 * upper + 1e-5
+                    assert not hf.certify(model, one, 1, changes.resized(upper)).robust[0]
+                if 0.0 < lower < np.inf:
+                    assert hf.certify(model, one, 1, changes.resized(lower * 0.999)).robust[0]
+
+
+def test_a_changed_model_belongs_to_the_set_or_does_not() -> None:
+    today = hf.load_model(xgb(2)).classifier
+    changes = hf.TreeChanges(leaves=0.1, thresholds=0.05, dropped=1)
+    rng = np.random.default_rng(0)
+    assert changes.contains(today, today)
+    for _ in range(10):
+        assert changes.contains(today, sampled(today, changes, rng))
+    for wider in (
+        hf.TreeChanges(leaves=0.2, thresholds=0.05),
+        hf.TreeChanges(leaves=0.1, thresholds=0.1),
+        hf.TreeChanges(leaves=0.1, dropped=3),
+    ):
+        assert not all(changes.contains(today, sampled(today, wider, rng)) for _ in range(5))
+    assert not changes.contains(today, hf.load_model(xgb(2, max_depth=2)).classifier)
+    assert not changes.contains(today, hf.load_model(lgb(2)).classifier)
+
+
+def test_it_is_a_value_with_words() -> None:
+    given = hf.TreeChanges(leaves=[0.1, 0.2], thresholds={"a": 1.0}, dropped=2, shift=0.5)
+    assert changes_from_dict(given.to_dict()) == given != given.resized(2.0)
+    assert str(given) == (
+        "TreeChanges(leaves in radii of their own, at most 0.2, thresholds of a within 1, up to 2 trees dropped, "
+        "trees added that take at most 0.5 off the margin)"
+    )
+    for wrong in ({"leaves": -1.0}, {"leaves": [[0.1]]}, {"dropped": 0.5}, {"shift": np.inf}):
+        with pytest.raises(InvalidInputError):
+            hf.TreeChanges(**wrong)
+    model = lgb(2)
+    with pytest.raises(InvalidInputError, match="a radius for each of the"):
+        hf.certify(model, FULL, "yes", given)
+    with pytest.raises(InvalidInputError, match="expected trees"):
+        hf.certify(hf.Network([[[1.0]]], [[0.0]]), [[1.0]], 1, hf.TreeChanges(leaves=0.1))
+    with pytest.raises(UnsupportedModelError):
+        hf.certify(model, FULL, "yes", hf.PlausibleChanges(0.1))
