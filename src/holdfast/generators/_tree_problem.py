@@ -200,7 +200,7 @@ class Problem:
 
     def margins(self, cells: Cells) -> Floats:
         """The bound of each rival at one choice."""
-        there = self.inside(cells).all(axis=1)
+        there: Mask = np.asarray(self.inside(cells).all(axis=1))
         return np.array([rival.bound(there[rival.leaves]) for rival in self.rivals])
 
     def clear(self, cells: Cells) -> bool:
