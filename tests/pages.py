@@ -38,10 +38,12 @@ RUN, SHOWN, DIRECTIVES = (
     {"{toctree}", "{eval-rst}", "{include}"},
 )
 # Minutes to hours; tests/test_paper_study.py, test_recipes.py and test_benchmark.py run them on tiny tables.
+# A service runs for ever; tests/test_service.py runs it.
 PARSED_ONLY = (
     "holdfast benchmark paper",
     "holdfast benchmark changes",
     "holdfast benchmark run --datasets",
+    "holdfast serve",
 )
 INSTALLS = (
     "git clone",

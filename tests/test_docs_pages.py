@@ -1,7 +1,10 @@
 """Every page of the documentation runs as it stands, from top to bottom, and prints what it says it prints."""
 
+import contextlib
 import json
+import os
 import re
+import signal
 import sys
 from itertools import takewhile
 from pathlib import Path
@@ -67,7 +70,14 @@ def test_page_runs(page, tmp_path, monkeypatch, request):
         GIVEN[page]()
     else:
         assert list(tmp_path.iterdir()) == []
-    Page(page, tmp_path).run(found)
+    try:
+        Page(page, tmp_path).run(found)
+    finally:
+        for left in tmp_path.glob(
+            "*.pid"
+        ):  # a service that the page started, and did not come to stop
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(left.read_text()), signal.SIGTERM)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 

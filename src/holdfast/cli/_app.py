@@ -25,6 +25,7 @@ from holdfast.cli._options import command
 from holdfast.cli._recourse import alternatives, explain, methods
 from holdfast.cli._report import report
 from holdfast.cli._schema import schema
+from holdfast.cli._serve import serve
 
 app = typer.Typer(
     name="holdfast",
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 for function in (
     certify, radius, schema, delta, risk, explain, alternatives, methods, datasets, certificates, check, audit, letters,
-    report,
+    report, serve,
 ):  # fmt: skip
     app.command()(function)
 app.add_typer(ledger.app, name="ledger")

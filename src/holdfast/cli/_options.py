@@ -173,28 +173,21 @@ class Deciding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How tables and models are read."""
+class Opening:
+    """How models are read."""
 
-    index: Index = None
-    drop: Drop = None
     trust_pickle: TrustPickle = False
 
     def model_in(self, path: Path) -> Model:
         """The model in a file."""
         return read_model(path, trust_pickle=self.trust_pickle)
 
-    def table_in(self, path: Path, space: hf.FeatureSpace | None = None) -> pd.DataFrame:
-        """The table in a file, by its key and without what is to be left out."""
-        return tables.read_table(path, index=self.index, drop=self.drop or (), space=space)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Points(MayChange, Deciding, Reading):
-    """A model, a table and the class that its rows are to have: what most commands are about."""
+class Classes(MayChange, Deciding, Opening):
+    """A model, what may become of it, and the class that people are to have."""
 
     model: ModelFile
-    data: DataFile
     target: Annotated[str, "The class that the points were promised."]
     schema: Schema = None
 
@@ -214,6 +207,29 @@ class Points(MayChange, Deciding, Reading):
         return self._space_and_label[0]
 
     @cached_property
+    def _space_and_label(self) -> tuple[hf.FeatureSpace | None, Any]:
+        return (None, None) if self.schema is None else tables.read_schema(self.schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Opening):
+    """How tables and models are read."""
+
+    index: Index = None
+    drop: Drop = None
+
+    def table_in(self, path: Path, space: hf.FeatureSpace | None = None) -> pd.DataFrame:
+        """The table in a file, by its key and without what is to be left out."""
+        return tables.read_table(path, index=self.index, drop=self.drop or (), space=space)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(Classes, Reading):
+    """A model, a table and the class that its rows are to have: what most commands are about."""
+
+    data: DataFile
+
+    @cached_property
     def table(self) -> pd.DataFrame:
         """The rows of the data, without the label that the schema names."""
         return next(self.batches(None))
@@ -228,10 +244,6 @@ class Points(MayChange, Deciding, Reading):
         label = self._space_and_label[1]
         for people in self.file.batches(size):
             yield people.drop(columns=label) if label in people.columns else people
-
-    @cached_property
-    def _space_and_label(self) -> tuple[hf.FeatureSpace | None, Any]:
-        return (None, None) if self.schema is None else tables.read_schema(self.schema)
 
 
 def _column(text: str, metavar: str = "COLUMN") -> Any:

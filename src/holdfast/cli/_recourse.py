@@ -20,10 +20,12 @@ from holdfast.cli._options import Constraints, Jobs, Out, Points, command, exist
 from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.cli._screens import SHOWN, WIDE, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
+from holdfast.generators import Generator
 from holdfast.generators import alternatives as find_alternatives
 from holdfast.generators._reading import find_space
 from holdfast.generators._recourse import ADDED_COLUMNS, added_column
 from holdfast.generators._registry import METHODS, make_generator
+from holdfast.importers import Model
 from holdfast.scale import BatchFunction
 
 # People who are asked about at once.
@@ -31,38 +33,47 @@ _PEOPLE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Points, Constraints):
-    """Who asks for what, and how it is to be looked for."""
+class Searching(Constraints):
+    """How advice is to be looked for, and what a person can change."""
 
-    target: Annotated[str, "The class that the people want."]
     method: Annotated[str, "How to look for recourse; `holdfast methods` lists them."] = "rnce"
     candidates: Annotated[
         Path | None,
         existing_file("Other people, such as the training table, for methods that need them."),
     ] = None
+    seed: Annotated[int, "For whatever is random in the method."] = 0
+
+    def way(
+        self, loaded: Model, space: hf.FeatureSpace | None, frame: pd.DataFrame | None = None
+    ) -> tuple[Generator, hf.FeatureSpace, pd.DataFrame | None]:
+        """The generator, the space with what a person can change, and the other people."""
+        others = None
+        if self.candidates is not None:
+            others = tables.read_table(self.candidates, space=space)
+        elif any(known.name == self.method and known.needs_candidates for known in METHODS):
+            raise InvalidInputError(
+                f"--method {self.method}: expected --candidates with a table of people, got none"
+            )
+        people = others if frame is None else frame
+        generator = make_generator(self.method, others)
+        return generator, self.over(find_space(loaded, people, space, others)), others
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Points, Searching):
+    """Who asks for what, and how it is to be looked for."""
+
+    target: Annotated[str, "The class that the people want."]
     rows: Annotated[
         int | None,
         Option(min=1, help="Only the first so many people who do not have the class yet."),
     ] = None
     time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None
-    seed: Annotated[int, "For whatever is random in the method."] = 0
 
     def question(self, frame: pd.DataFrame | None = None) -> dict[str, Any]:
         """The same as arguments of `explain`, about these people, or about all."""
         changes, frame = self.read(), self.table if frame is None else frame
-        others = (
-            None
-            if self.candidates is None
-            else tables.read_table(self.candidates, space=self.space)
-        )
-        if others is None and any(
-            known.name == self.method and known.needs_candidates for known in METHODS
-        ):
-            raise InvalidInputError(
-                f"--method {self.method}: expected --candidates with a table of people, got none"
-            )
-        generator = make_generator(self.method, others)
-        space = self.over(find_space(self.loaded, frame, self.space, others))
+        generator, space, others = self.way(self.loaded, self.space, frame)
         return {
             "model": self.loaded, "X": self.some_of(frame, space), "target": self.label, "changes": changes,
             "generator": generator, "space": space, "seed": self.seed, "time_limit": self.time_limit,

@@ -86,8 +86,10 @@ def plain_dtype(dtype: Any) -> np.dtype[Any]:
 
 def column_numbers(series: pd.Series, name: Name, storage: Storage) -> Floats:
     """A numeric column as float64, or an error that names the column, the row and the value."""
-    _refuse_missing(series, name)
-    numbers = given_floats(series, f"column {name!r}") + 0.0
+    values = series.to_numpy()
+    if values.dtype.kind not in "biu" and (values.dtype.kind != "f" or np.isnan(values).any()):
+        _refuse_missing(series, name)
+    numbers = given_floats(values, f"column {name!r}") + 0.0
     infinite = np.flatnonzero(~np.isfinite(numbers))
     if infinite.size:
         row = int(infinite[0])

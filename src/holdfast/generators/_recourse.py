@@ -23,6 +23,7 @@ from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows, Table
+from holdfast.features._describe import describe_change
 from holdfast.generators._base import Generator, ReasonKind, RecourseReason, Task
 from holdfast.generators._moves import Move, change_table, moves
 from holdfast.generators._radii import Radii, radii_of
@@ -311,9 +312,8 @@ class Recourse(Shown):
         row = given_row(row, len(self))
         if not self.found[row]:
             return str(self.reason[row])
-        names = list(self.space.names)
-        before, after = (table[names].iloc[row] for table in (self.factuals, self.counterfactuals))
-        return "; ".join(self.space.describe_change(before, after))
+        before, after = self.people.numbers[row], self.answers[np.searchsorted(self.answered, row)]
+        return "; ".join(describe_change(self.space.features, self.space.notes, before, after))
 
     def to_frame(self) -> pd.DataFrame:
         """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.

@@ -213,6 +213,29 @@ def _reach(points: Floats) -> bytes:
 # ---------------------------------------------------------------- rows in raw units
 
 
+def plain_rows(space: FeatureSpace, numbers: Floats) -> list[tuple[Any, ...]]:
+    """Each row's raw values as JSON has them, from the numbers that stand for them; None for what is missing.
+
+    Examples
+    --------
+    >>> people = pd.DataFrame({"income": [1800.0, 2500.5], "children": [0, 2], "job": ["no", "full"]})
+    >>> space = FeatureSpace.from_frame(people)
+    >>> plain_rows(space, space.numbers(people))
+    [(1800.0, 0, 'no'), (2500.5, 2, 'full')]
+    """
+    columns: list[list[Any]] = []
+    for i, feature in enumerate(space.features):
+        known, column = ~np.isnan(numbers[:, i]), numbers[:, i]
+        values = as_objects([None] * len(column))
+        if feature.labelled:
+            values[known] = as_objects([feature.categories[int(code)] for code in column[known]])
+        else:
+            whole = feature.precision == "integer"
+            values[known] = (column[known].astype(np.int64) if whole else column[known]).tolist()
+        columns.append(values.tolist())
+    return list(zip(*columns, strict=True))
+
+
 def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> Values:
     """Each row's raw values as a JSON array, in the order of the space's columns.
 
@@ -225,18 +248,7 @@ def rows_as_json(space: FeatureSpace, frame: pd.DataFrame) -> Values:
     >>> rows_as_json(FeatureSpace.from_frame(people), people).tolist()
     ['[1800.0,0,"no"]', '[2500.5,2,"full"]']
     """
-    numbers = space.numbers(frame)
-    columns: list[list[Any]] = []
-    for i, feature in enumerate(space.features):
-        known, column = ~np.isnan(numbers[:, i]), numbers[:, i]
-        values = as_objects([None] * len(column))
-        if feature.labelled:
-            values[known] = as_objects([feature.categories[int(code)] for code in column[known]])
-        else:
-            whole = feature.precision == "integer"
-            values[known] = (column[known].astype(np.int64) if whole else column[known]).tolist()
-        columns.append(values.tolist())
-    return as_objects([encode_json(row) for row in zip(*columns, strict=True)])
+    return as_objects([encode_json(row) for row in plain_rows(space, space.numbers(frame))])
 
 
 def rows_from_json(space: FeatureSpace, lines: Sequence[str] | Values) -> pd.DataFrame:

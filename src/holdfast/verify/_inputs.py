@@ -58,7 +58,9 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
     try:
         if isinstance(space, FeatureSpace):
-            loaded = loaded.in_space(space, X if isinstance(X, pd.DataFrame) else None)
+            # A network reads points; any other model is asked about these very rows.
+            rows = isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame)
+            loaded = loaded.in_space(space, X if rows else None)
         points = _variables(loaded, X, space)
     except InvalidInputError as error:
         raise InvalidInputError(str(error).replace("X: ", f"{name}: ", 1)) from error

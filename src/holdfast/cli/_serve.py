@@ -1,0 +1,114 @@
+"""The command ``serve``: the library as an HTTP service, for one model and one Δ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from holdfast.cli._ledger import SecretFile, read_secret
+from holdfast.cli._options import FILE, Classes, command, existing_file
+from holdfast.cli._recourse import Searching
+from holdfast.cli._screens import say
+from holdfast.errors import InvalidInputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served(Classes, Searching):
+    """What is asked, the same for every request."""
+
+    target: Annotated[str, "The class that people want, where a request names none."]
+    schema: Annotated[
+        Path | None,
+        Option(
+            "--schema",
+            "--space",
+            help="How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
+            "FeatureSpace.to_dict() as JSON. Without it: that of the candidates.",
+            **FILE,
+        ),
+    ] = None
+    method: Annotated[
+        str,
+        "How to look for recourse; `holdfast methods` lists them. By default rnce with candidates, closest without.",
+    ] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limited:
+    """What a request may take, and all of them together."""
+
+    max_bytes: Annotated[int, Option(min=1, help="The longest body of a request.")] = 1_000_000
+    max_people: Annotated[int, Option(min=1, help="The most people in a request.")] = 1000
+    max_seconds: Annotated[
+        float, "Processor time of a request; what is undecided by then is UNKNOWN."
+    ] = 10.0
+    max_waiting: Annotated[
+        int, Option(min=1, help="The most requests that wait; one more is told 503.")
+    ] = 64
+
+
+@command
+def serve(
+    served: Served,
+    limited: Limited,
+    *,
+    ledger: Annotated[
+        Path | None,
+        Option("--ledger", dir_okay=False, help="Record every promise here before it is answered."),
+    ] = None,
+    no_radius: Annotated[
+        bool, Option("--no-radius", help="Do not record each promise's certified radius.")
+    ] = False,
+    secret: SecretFile = None,
+    token_file: Annotated[
+        Path | None,
+        existing_file(
+            "A file with the token that every request has to bear; only /health is open."
+        ),
+    ] = None,
+    host: Annotated[
+        str, "Where to listen; beyond this machine only with --token-file."
+    ] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="0 takes one that is free.")] = 8000,
+    workers: Annotated[
+        int, Option(min=1, help="How many processes answer: one for each core to be used.")
+    ] = 1,
+) -> None:
+    """Answer certify, explain and audit over HTTP, in JSON: POST /certify, /explain, /audit; GET / says how.
+
+    Model, schema, Δ and candidates are read once. One line of JSON for each request goes to stderr, without personal
+    data.
+    """
+    from holdfast.service import RequestLimits, Service
+    from holdfast.service import serve as run
+
+    changes = served.needed()
+    if served.schema is None and served.candidates is None:
+        raise InvalidInputError(
+            "--schema: expected one, or --candidates to take the columns from, got neither"
+        )
+    way = served.method or ("closest" if served.candidates is None else "rnce")
+    generator, space, _ = replace(served, method=way).way(served.loaded, served.space)
+    service = Service(
+        served.loaded,
+        space=space,
+        changes=changes,
+        target=served.label,
+        generator=generator,
+        ledger=ledger,
+        secret=None if ledger is None else read_secret(secret),
+        radius=not no_radius,
+        seed=served.seed,
+        limits=RequestLimits(
+            limited.max_bytes, limited.max_people, limited.max_seconds, limited.max_waiting
+        ),
+    )
+    token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
+    run(service, host=host, port=port, token=token, workers=workers, ready=_ready)
+
+
+def _ready(url: str) -> None:
+    say(f"listening at {url}")

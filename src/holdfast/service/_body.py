@@ -1,0 +1,210 @@
+"""A request's JSON, read strictly: whatever is not understood is refused in words that name it, nothing is guessed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from holdfast._given import positive_number
+from holdfast._network import Network
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.features._feature import Feature
+
+# Up to here float64 has every whole number.
+_WHOLE = 2**53
+
+
+class TooLargeError(HoldfastError):
+    """A request beyond a limit of the service; the message names the limit."""
+
+
+def read_json(content: bytes) -> dict[str, Any]:
+    """The object that a body holds; each name once, every number finite.
+
+    Examples
+    --------
+    >>> read_json(b'{"people": []}')
+    {'people': []}
+    >>> read_json(b'{"target": 1, "target": 0}')
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.InvalidInputError: body: expected each name once, got 'target' twice
+    """
+    try:
+        document = json.loads(
+            content.decode("utf-8"),
+            parse_constant=_not_finite,
+            parse_float=_finite,
+            object_pairs_hook=_each_once,
+        )
+        if b"\\u" in content:
+            # Half a character can be escaped, and written nowhere else.
+            json.dumps(document, ensure_ascii=False).encode()
+    except RecursionError:
+        raise InvalidInputError(
+            "body: expected JSON a few levels deep, got deeper nesting"
+        ) from None
+    except HoldfastError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"body: expected JSON in UTF-8, got: {error}") from error
+    if not isinstance(document, dict):
+        raise InvalidInputError(f"body: expected an object, got {_kind(document)}")
+    return document
+
+
+def _not_finite(text: str) -> NoReturn:
+    raise InvalidInputError(f"body: expected finite numbers, got {text}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _not_finite(text)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"body: expected each name once, got {twice!r} twice")
+    return document
+
+
+def _kind(value: Any) -> str:
+    """What JSON calls a value."""
+    kinds: dict[type, str] = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "a truth value",
+    }
+    return "null" if value is None else kinds.get(type(value), "a number")
+
+
+def check_fields(document: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Refuse a name that says nothing here: a typing error would otherwise be an answer to another question."""
+    for name in document:
+        if name not in known:
+            raise InvalidInputError(f"body: expected {', '.join(known)}, got {name!r}")
+
+
+def read_people(document: Mapping[str, Any], space: FeatureSpace, most: int) -> pd.DataFrame:
+    """The people in a table with the space's columns, by their keys where there are any.
+
+    Numbers are as they were sent; labels, and what is no number, are left to the space to refuse.
+    """
+    people = document.get("people")
+    if not isinstance(people, list) or not people:
+        came = "an empty list" if people == [] else _kind(people)
+        raise InvalidInputError(
+            f"people: expected a list of objects, one for each person, got {came}"
+        )
+    if len(people) > most:
+        raise TooLargeError(f"people: expected at most {most} at once, got {len(people)}")
+    names = {str(feature.name): feature for feature in space.features}
+    for row, person in enumerate(people):
+        _check_person(person, row, names)
+    table = {
+        feature.name: _column([person[name] for person in people], feature)
+        for name, feature in names.items()
+    }
+    return pd.DataFrame(table, index=_index(document.get("keys"), len(people)))
+
+
+def _check_person(person: Any, row: int, names: Mapping[str, Feature]) -> None:
+    if not isinstance(person, dict):
+        raise InvalidInputError(
+            f"people: expected an object with a value for each column, got {_kind(person)} in row {row}"
+        )
+    for name in (*names, *person):
+        if name not in person or name not in names:
+            came = f"no {name!r}" if name in names else f"{name!r} too"
+            raise InvalidInputError(
+                f"people: expected the columns {list(names)}, each once, got {came} in row {row}"
+            )
+        value, feature = person[name], names[name]
+        truth = (
+            isinstance(value, bool)
+            and not feature.labelled
+            and "bool" not in feature.storage.dtype.lower()
+        )
+        if truth or isinstance(value, dict | list):
+            expected = "a number or a text" if feature.labelled else "a number"
+            raise InvalidInputError(
+                f"column {name!r}: expected {expected}, got {_kind(value)} in row {row}"
+            )
+
+
+def _column(values: list[Any], feature: Feature) -> np.ndarray[Any, Any]:
+    """Numbers as float64 where that holds each of them; else as they came, and the space says what is wrong."""
+    exact = not feature.labelled and all(
+        value is None or type(value) is float or (type(value) is int and abs(value) <= _WHOLE)
+        for value in values
+    )
+    if exact:
+        return np.array(values, dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _index(keys: Any, n: int) -> pd.Index:
+    if keys is None:
+        return pd.RangeIndex(n)
+    if not isinstance(keys, list) or len(keys) != n:
+        came = f"{len(keys)} of them" if isinstance(keys, list) else _kind(keys)
+        raise InvalidInputError(
+            f"keys: expected a list, one for each of the {n} people, got {came}"
+        )
+    for row, key in enumerate(keys):
+        if not isinstance(key, str | int) or isinstance(key, bool) or not str(key).strip():
+            raise InvalidInputError(
+                f"keys: expected a text or a whole number, got {key!r} in row {row}"
+            )
+    return pd.Index(keys, dtype=object, name="key")
+
+
+def read_target(document: Mapping[str, Any], usual: Any) -> Any:
+    """The class that is asked for; the service's own where none is named."""
+    target = document.get("target", usual)
+    if not isinstance(target, str | int | float):
+        raise InvalidInputError(f"target: expected one class, got {_kind(target)}")
+    return target
+
+
+def read_time(document: Mapping[str, Any], most: float) -> float:
+    """The seconds that a request may work: what it asks for, never more than the service allows."""
+    return min(most, positive_number(document.get("time_limit", most), "time_limit"))
+
+
+def read_network(document: Mapping[str, Any]) -> Network | None:
+    """The model that is to come, by its parameters, as a certificate's checker reads them; None without one."""
+    given = document.get("network")
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise InvalidInputError(
+            f"network: expected an object with its parameters, got {_kind(given)}"
+        )
+    check_fields(given, ("weights", "biases", "classes", "activations", "format", "version"))
+    for name in ("weights", "biases"):
+        if not isinstance(given.get(name), list):
+            raise InvalidInputError(
+                f"network: expected {name}, a list, got {_kind(given.get(name))}"
+            )
+    parts: Callable[..., Network] = Network
+    try:
+        return parts(
+            given["weights"], given["biases"], given.get("classes"), given.get("activations")
+        )
+    except HoldfastError as error:
+        raise InvalidInputError(f"network: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"network: expected parameters of layers, got: {error}") from error

@@ -1,0 +1,311 @@
+"""The service over HTTP: paths, the token, limits, a queue for the one thread that computes, and logs.
+
+The mathematics of a request takes milliseconds of plain Python and small arrays, which threads cannot share out: so one
+thread answers one request after the other, and the others wait for their turn, up to a number and a time. More cores
+are more processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import json
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+import holdfast
+from holdfast.errors import FileFormatError, HoldfastError
+from holdfast.service._body import TooLargeError, read_json
+from holdfast.service._metrics import TEXT, Metrics
+from holdfast.service._openapi import openapi, page, page_policy
+from holdfast.service._service import Service, UnavailableError
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import HTMLResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+except ImportError as error:
+    raise holdfast.errors.MissingExtraError("starlette", "service", "the HTTP service") from error
+
+LOG = logging.getLogger("holdfast.service")
+# What an answer to a browser may do: nothing, and nothing is kept.
+_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+_LONGEST_WORDS = 600
+# How many times the longest body is read before its sender is cut off.
+_PATIENCE = 16
+_OPEN = "/health"
+# Seconds after which whoever was told that the service is busy may come again.
+_AGAIN = "1"
+
+Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+class Refusal(Exception):  # noqa: N818  # an answer, which happens to be raised
+    """An answer that is none: its status, and why."""
+
+    def __init__(self, status: int, words: str, **headers: str) -> None:
+        super().__init__(words)
+        self.status, self.headers = status, headers
+
+
+class Queue:
+    """One thread that computes, and those who wait for it."""
+
+    def __init__(self, most: int, patience: float) -> None:
+        self.most, self.patience, self.waiting = most, patience, 0
+        self._turn, self._thread = asyncio.Lock(), ThreadPoolExecutor(1, "holdfast")
+
+    async def run(self, answer: Answer, document: dict[str, Any]) -> dict[str, Any]:
+        """The answer, when its turn has come."""
+        if self._turn.locked() and self.waiting >= self.most:
+            raise Refusal(
+                503, f"busy: {self.waiting} requests are waiting already", **{"retry-after": _AGAIN}
+            )
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self.patience):
+                await self._turn.acquire()
+        except TimeoutError:
+            words = f"busy: no turn within {self.patience:g} seconds"
+            raise Refusal(503, words, **{"retry-after": _AGAIN}) from None
+        finally:
+            self.waiting -= 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, answer, document)
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Finish what is being computed."""
+        self._thread.shutdown()
+
+
+class Endpoints:
+    """What each path does."""
+
+    def __init__(self, service: Service, metrics: Metrics) -> None:
+        limits = service.limits
+        self.service, self.metrics = service, metrics
+        self.people = Queue(limits.waiting, limits.seconds)
+        # An audit goes through the whole ledger; nobody waits behind it but another audit.
+        self.audits = Queue(1, limits.seconds)
+        self.document = openapi(service)
+        self.page = page(self.document)
+
+    def routes(self) -> list[Route]:
+        """The paths of this service."""
+        asked = [
+            Route(f"/{name}", self._asked(name), methods=["POST"]) for name in self.service.paths
+        ]
+        shown = {
+            "/": self._page,
+            "/openapi.json": self._openapi,
+            "/metrics": self._metrics,
+            _OPEN: self._health,
+        }
+        return [*asked, *(Route(path, method, methods=["GET"]) for path, method in shown.items())]
+
+    def _asked(self, name: str) -> Callable[[Request], Any]:
+        answer: Answer = getattr(self.service, name)
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                document = read_json(await self._body(request))
+                asked = self._audited if name == "audit" else self.people.run
+                found = await asked(answer, document)
+            # Nothing goes further: whoever caught it there would write down what it says of a person.
+            except Exception as error:
+                return await _refused(request, error)
+            self.metrics.said(f"/{name}", found)
+            request.state.people = len(found.get("people", ()))
+            return _json(found)
+
+        return endpoint
+
+    async def _audited(self, answer: Answer, document: dict[str, Any]) -> dict[str, Any]:
+        """An audit that takes too long goes on by itself, for it cannot be stopped half way; its answer is lost."""
+        seconds = self.service.limits.seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(self.audits.run(answer, document))
+        except TimeoutError:
+            words = (
+                f"audit: no answer within {seconds:g} seconds; `holdfast audit` has no such limit"
+            )
+            raise Refusal(503, words, **{"retry-after": "60"}) from None
+
+    async def _body(self, request: Request) -> bytes:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Refusal(415, f"content-type: expected application/json, got {kind or 'none'}")
+        most, seconds = self.service.limits.body, self.service.limits.seconds
+        body, read = bytearray(), 0
+        try:
+            async with asyncio.timeout(seconds):
+                async for chunk in request.stream():
+                    read += len(chunk)
+                    body += chunk if read <= most else b""
+                    # Whoever is still sending would not hear the answer: a little more is read, and thrown away.
+                    if read > _PATIENCE * most:
+                        break
+        except TimeoutError:
+            words = f"body: expected all of it within {seconds:g} seconds, got {read:,} bytes"
+            raise Refusal(408, words, connection="close") from None
+        if read > most:
+            raise Refusal(
+                413, f"body: expected at most {most:,} bytes, got more", connection="close"
+            )
+        return bytes(body)
+
+    async def _health(self, request: Request) -> Response:
+        return _json({"status": "ok", "version": holdfast.__version__})
+
+    async def _metrics(self, request: Request) -> Response:
+        return PlainTextResponse(self.metrics.text(self.people.waiting), media_type=TEXT)
+
+    async def _openapi(self, request: Request) -> Response:
+        return _json(self.document)
+
+    async def _page(self, request: Request) -> Response:
+        return HTMLResponse(self.page, headers={"content-security-policy": page_policy(self.page)})
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Nothing to begin with; at the end what is being computed is finished."""
+        yield
+        self.people.close()
+        self.audits.close()
+
+
+def _json(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer in ASCII: text that no encoding has, such as half a character, goes back as it came, escaped."""
+    content = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    return Response(content, status, headers, media_type="application/json")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """An error as an answer, in the words of the library; what nobody foresaw says no more than that."""
+    status, headers, words = 500, {}, "an error nobody foresaw; the log has its kind"
+    if isinstance(error, Refusal):
+        status, headers, words = error.status, error.headers, str(error)
+    elif isinstance(error, UnavailableError | FileFormatError):
+        status, headers, words = 503, {"retry-after": _AGAIN}, str(error)
+    elif isinstance(error, HoldfastError):
+        status, words = (413 if isinstance(error, TooLargeError) else 422), str(error)
+    elif isinstance(error, ClientDisconnect):
+        status, words = 499, "nobody is listening any more"
+    elif isinstance(error, HTTPException):
+        status, headers = error.status_code, dict(error.headers or {})
+        words = {404: "path: expected one that / lists, got another"}.get(status, error.detail)
+    request.state.error = type(error).__name__
+    return _json({"error": words[:_LONGEST_WORDS]}, status, headers)
+
+
+class Guarded:
+    """The application behind its door: who may come in, and a line in the log for each who came.
+
+    A page in a browser must not get through to a service on this machine: without a token, only who calls it by a name
+    of this machine is answered.
+    """
+
+    def __init__(
+        self, app: ASGIApp, token: str | None, paths: frozenset[str], metrics: Metrics
+    ) -> None:
+        self.app, self.paths, self.metrics = app, paths, metrics
+        self.token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and write down that it was answered."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        name, started, status = secrets.token_hex(8), time.perf_counter(), 0
+        state = scope.setdefault("state", {})
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                extra = {**_HEADERS, "x-request-id": name}
+                message["headers"] += [
+                    (key.encode(), value.encode()) for key, value in extra.items()
+                ]
+            await send(message)
+
+        try:
+            refusal = self._refusal(scope)
+            if refusal is None:
+                await self.app(scope, receive, noted)
+            else:
+                answer = await _refused(Request(scope), refusal)
+                await answer(scope, receive, noted)
+        finally:
+            seconds = time.perf_counter() - started
+            path = scope["path"] if scope["path"] in self.paths else "other"
+            self.metrics.answered(path, status, seconds)
+            line = {"request": name, "path": path, "status": status, "seconds": round(seconds, 6)}
+            said = {key: state[key] for key in ("people", "error") if key in state}
+            LOG.log(logging.ERROR if status in (0, 500) else logging.INFO, {**line, **said})
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        headers = dict(scope["headers"])
+        if self.token is None:
+            host = headers.get(b"host", b"").decode("latin-1")
+            if not is_this_machine(
+                host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+            ):
+                return Refusal(
+                    403, "host: expected a name of this machine, such as 127.0.0.1, got another"
+                )
+        elif scope["path"] != _OPEN:
+            kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+            fine = hmac.compare_digest(given.strip(), self.token)
+            if kind.lower() != b"bearer" or not fine:
+                words = (
+                    "authorization: expected the bearer token of this service, got another or none"
+                )
+                return Refusal(401, words, **{"www-authenticate": "Bearer"})
+        return None
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a name, or an address, is this machine's own and nobody else's.
+
+    Examples
+    --------
+    >>> [is_this_machine(host) for host in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def application(service: Service, *, token: str | None = None) -> ASGIApp:
+    """The service as an ASGI application, for uvicorn or another server.
+
+    Parameters
+    ----------
+    service
+        What is asked.
+    token
+        What whoever asks has to send, ``Authorization: Bearer ...``; only ``/health`` goes without. None: anyone who
+        reaches the service may ask it, by a name of this machine.
+    """
+    metrics = Metrics(version=holdfast.__version__, model=str(service.facts["model"]))
+    endpoints = Endpoints(service, metrics)
+    routes = endpoints.routes()
+    known: Any = dict.fromkeys((Refusal, HoldfastError, HTTPException, Exception), _refused)
+    app = Starlette(routes=routes, exception_handlers=known, lifespan=endpoints.lifespan)
+    app.router.redirect_slashes = False
+    return Guarded(app, token, frozenset(route.path for route in routes), metrics)

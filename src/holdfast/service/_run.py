@@ -1,0 +1,160 @@
+"""uvicorn around the service: where it listens, in how many processes, and what it logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from holdfast._given import whole_number
+from holdfast.errors import InvalidInputError, MissingExtraError
+from holdfast.service._http import application, is_this_machine
+from holdfast.service._service import Service
+
+_LEAST_TOKEN = 16
+# Connections at once; beyond them uvicorn itself says 503, whoever asks.
+_CONNECTIONS = 1000
+
+
+class JsonLines(logging.Formatter):
+    """A log line as an object of JSON: when, how bad, and what it says."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record in one line; of an exception its kind, for what it says may be about a person."""
+        said = record.msg if isinstance(record.msg, dict) else {"message": record.getMessage()}
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        failed = record.exc_info[0] if record.exc_info else None
+        kind = {} if failed is None else {"error": failed.__name__}
+        return json.dumps({"time": when, "level": record.levelname.lower(), **said, **kind})
+
+
+def serve(
+    service: Service,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    workers: int = 1,
+    ready: Callable[[str], object] = lambda url: None,
+) -> None:
+    """Answer requests until the process is told to end.
+
+    Parameters
+    ----------
+    service
+        What is asked.
+    host, port
+        Where to listen; port 0 takes one that is free. Elsewhere than on this machine a token is needed.
+    token
+        As for `application`, at least 16 characters.
+    workers
+        How many processes answer, each with a thread that computes. All of them write to the ledger, in turn.
+    ready
+        Called with the address once it is bound.
+    """
+    if token is None and not is_this_machine(host):
+        raise InvalidInputError(
+            f"host: expected 127.0.0.1 for a service without a token, got {host}, where others can reach it"
+        )
+    if token is not None and len(token) < _LEAST_TOKEN:
+        raise InvalidInputError(
+            f"token: expected at least {_LEAST_TOKEN} characters, got {len(token)}"
+        )
+    workers = whole_number(workers, "workers", least=1)
+    with listen(host, port) as listener:
+        shown = f"[{host}]" if ":" in host else host
+        ready(f"http://{shown}:{listener.getsockname()[1]}")
+        if workers == 1:
+            _work(service, token, listener)
+        else:
+            _supervise(service, token, listener, workers)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that waits for connections.
+
+    It says that it speaks TCP: asyncio lets short answers go at once only where it knows, and else the system holds the
+    second half of each back until the first is acknowledged, for 40 milliseconds.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(1024)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise InvalidInputError(
+            f"port: expected one to listen at on {host}, got {port}: {error}"
+        ) from error
+    return listener
+
+
+def _work(service: Service, token: str | None, listener: socket.socket) -> None:
+    """Answer in this process."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("uvicorn", "service", "the HTTP service") from error
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("holdfast.service", "uvicorn.error"):
+        log = logging.getLogger(name)
+        log.handlers, log.propagate = [handler], False
+        log.setLevel(logging.INFO)
+    # Of a warning too its kind, and where it arose.
+    warnings.showwarning = lambda message, category, filename, lineno, *_: logging.getLogger(
+        "holdfast.service"
+    ).warning({"warning": category.__name__, "where": f"{Path(filename).name}:{lineno}"})
+    config: dict[str, Any] = {
+        "log_config": None, "access_log": False, "server_header": False, "date_header": False,
+        "limit_concurrency": _CONNECTIONS, "timeout_keep_alive": 75,
+        "timeout_graceful_shutdown": round(2 * service.limits.seconds) + 1,
+    }  # fmt: skip
+    uvicorn.Server(uvicorn.Config(application(service, token=token), **config)).run([listener])
+
+
+def _worker(service: Service, token: str | None, listener: socket.socket) -> None:
+    """Answer in a process of its own, until the one that started it is gone."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, daemon=True).start()
+    _work(service, token, listener)
+
+
+def _supervise(service: Service, token: str | None, listener: socket.socket, workers: int) -> None:
+    """Several processes at one address; one that dies is followed by another."""
+    fresh = multiprocessing.get_context("spawn").Process
+    ended = threading.Event()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, lambda *_: ended.set())
+    running: list[Any] = []
+    try:
+        while not ended.is_set():
+            running = [process for process in running if process.is_alive()]
+            for _ in range(workers - len(running)):
+                process = fresh(target=_worker, args=(service, token, listener))
+                process.start()
+                running.append(process)
+            wait([process.sentinel for process in running], timeout=0.5)
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.join()

@@ -1,0 +1,301 @@
+"""What the service answers, without HTTP: a model, a space, Δ and a way to look for advice, prepared once."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast._given import positive_number, whole_number
+from holdfast._network import Network
+from holdfast.changes import Changes
+from holdfast.errors import HoldfastError, HoldfastWarning, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.generators import Generator, Recourse, explain
+from holdfast.generators._candidates import read_ahead
+from holdfast.importers import Model, load_model
+from holdfast.promises import Ledger, audit
+from holdfast.promises._ledger_record import read_keys
+from holdfast.promises._pages import plain_rows, restored_rows
+from holdfast.promises._terms import fingerprint
+from holdfast.service._body import (
+    check_fields,
+    read_network,
+    read_people,
+    read_target,
+    read_time,
+)
+from holdfast.verify import Certificates, Verdict, prepare
+
+ASKED = ("people", "keys", "target", "time_limit")
+# The fields of each question, in the order in which they are named to whoever sends another.
+FIELDS = {"certify": ASKED, "explain": ASKED, "audit": ("network",)}
+
+
+class UnavailableError(HoldfastError):
+    """The service itself cannot answer now; nothing is wrong with the question."""
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """What one request, and all of them together, may take.
+
+    Parameters
+    ----------
+    body
+        Bytes of a request.
+    people
+        Rows of a request.
+    seconds
+        Of processor time for a request, shared out among its people: rows that are undecided by then are UNKNOWN, or
+        have no answer. An audit, a body on its way and a place in the queue get as many seconds by the clock.
+    waiting
+        Requests that wait for their turn; one more is answered with 503.
+    """
+
+    body: int = 1_000_000
+    people: int = 1000
+    seconds: float = 10.0
+    waiting: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("body", "people", "waiting"):
+            whole_number(getattr(self, name), name, least=1)
+        positive_number(self.seconds, "seconds")
+
+
+class Service:
+    """One question, prepared: everything that requests have in common is read here, before the first of them.
+
+    It answers what the library would answer, to the last bit: `certify`, `explain` and `audit` take the object of a
+    request's JSON and return the object of its answer.
+
+    Parameters
+    ----------
+    model, space, changes, threshold
+        As for `certify`.
+    target
+        The class that people are to have, where a request names none.
+    generator
+        How to look for advice; None: the service answers no `explain`.
+    ledger, secret
+        Where every piece of advice is recorded before it is answered, and its `Ledger`'s secret; None: nowhere.
+    radius
+        Whether a promise's certified radius is recorded with it, which costs more than its verdict.
+    seed
+        For whatever is random in the generator.
+    limits
+        What a request may take.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> space = hf.FeatureSpace.from_frame(pd.DataFrame({"debt": [0.0, 1.0], "income": [0.0, 1.0]}))
+    >>> net = hf.Network([[[-1.0, 1.0]]], [[0.0]])
+    >>> service = Service(net, space=space, changes=hf.PlausibleChanges(0.1, biases=False), target=1)
+    >>> answer = service.certify({"people": [{"debt": 0.7, "income": 0.9}]})
+    >>> answer["people"][0]["verdict"], answer["people"][0]["words"]
+    ('ROBUST', 'provably survives')
+    """
+
+    def __init__(
+        self,
+        model: object,
+        *,
+        space: FeatureSpace,
+        changes: Changes,
+        target: Any,
+        generator: Generator | None = None,
+        ledger: str | os.PathLike[str] | None = None,
+        secret: str | bytes | None = None,
+        radius: bool = True,
+        seed: int = 0,
+        limits: RequestLimits | None = None,
+        threshold: Any = None,
+    ) -> None:
+        self.model: Model = load_model(model, threshold)
+        self.prepared = prepare(self.model, changes, space=space)
+        self.space, self.changes, self.target = space, changes, target
+        self.generator, self.seed, self.radius = generator, seed, radius
+        self.ledger, self.secret, self.limits = ledger, secret, limits or RequestLimits()
+        classifier = self.prepared.model.classifier
+        classifier.class_index(target)
+        if generator is not None:
+            read_ahead(generator, space, classifier)
+        if ledger is not None:
+            # What cannot be opened is refused now, not when the first promise is made.
+            Ledger(ledger, secret=secret).close()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What it can be asked."""
+        without = {"explain": self.generator is None, "audit": self.ledger is None}
+        return tuple(name for name in FIELDS if not without.get(name))
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What every answer says of itself: which model, what is proven about it, and what was only measured."""
+        chance = self.changes.chance
+        return {
+            "model": fingerprint(self.model.recorded[0]),
+            "changes": self.changes.to_dict(),
+            "proven_of": self.changes.every_model,
+            "measured_not_proven": None if chance is None else str(chance),
+        }
+
+    def certify(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Does each person keep the class under every plausible model?"""
+        check_fields(document, FIELDS["certify"])
+        people, target = self._people(document), read_target(document, self.target)
+        certificates = self.prepared.certify(
+            people, target, time_limit=read_time(document, self.limits.seconds)
+        )
+        rows = [
+            {**key, **certificate, "point": point}
+            for key, certificate, point in zip(
+                _keys(people), _certified(certificates), certificates.points.tolist(), strict=True
+            )
+        ]
+        return {**self.facts, "target": target, "people": rows}
+
+    def explain(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What could each person change to get the class, and does that survive? A ledger has it before it is said."""
+        check_fields(document, FIELDS["explain"])
+        assert self.generator is not None
+        people, target = self._people(document), read_target(document, self.target)
+        if self.ledger is not None:
+            if "keys" not in document:
+                raise InvalidInputError(
+                    "keys: expected one for each person, to record promises, got none"
+                )
+            read_keys(people.index, len(people))
+        # As much time for the certificates as for the search, and the same for everyone.
+        each = read_time(document, self.limits.seconds) / (2 * len(people))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", HoldfastWarning)
+            advice = explain(
+                self.model, people, target=target, changes=self.changes, generator=self.generator,
+                space=self.space, seed=self.seed, time_limit=each, progress=False,
+            )  # fmt: skip
+        remarks = [str(one.message) for one in caught if one.category is HoldfastWarning]
+        answer = {
+            **self.facts,
+            "target": target,
+            "people": self._advice(advice),
+            "warnings": remarks,
+        }
+        return answer if self.ledger is None else {**answer, "ledger": self._record(advice)}
+
+    def audit(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Which promises in the ledger does this model keep, or the one in the request?"""
+        check_fields(document, FIELDS["audit"])
+        assert self.ledger is not None
+        model = read_network(document) or self.model
+        # A ledger is created with its first promise.
+        if not os.path.exists(self.ledger) or not os.path.getsize(self.ledger):
+            raise UnavailableError(
+                "audit: expected a ledger with promises, got one without any yet"
+            )
+        result = audit(self.ledger, model, progress=False)
+        broken = result.contact_list().head(self.limits.people).reset_index().to_dict("records")
+        rows = [{**row, "margin": _plain(row["margin"])} for row in broken]
+        return {**result.to_dict(), "words": result.words, "not_kept": rows}
+
+    # ------------------------------------------------------------------ parts
+
+    def _people(self, document: Mapping[str, Any]) -> pd.DataFrame:
+        people = read_people(document, self.space, self.limits.people)
+        if self.model.preprocess is None and isinstance(self.model.classifier, Network):
+            return people
+        # Whoever else reads the table reads it in the dtypes that it was fitted on.
+        return restored_rows(self.space, people, people.index)
+
+    def _advice(self, advice: Recourse) -> list[dict[str, Any]]:
+        """Row by row what explain found, in the caller's units and as the point that was certified."""
+        names, rows = [*map(str, self.space.names)], advice.answered
+        certified = advice.certificates
+        proven = iter(_certified(certified) if certified is not None else [{}] * rows.size)
+        numbers = advice.people.numbers[rows], advice.answers
+        before, after = (iter(plain_rows(self.space, both)) for both in numbers)
+        people = []
+        for row, key in enumerate(_keys(advice.factuals)):
+            reason = advice.reason[row]
+            said = {
+                **key,
+                "found": bool(advice.found[row]),
+                "reason": str(reason),
+                "proven_impossible": reason.kind.proven,
+            }
+            if advice.found[row]:
+                old, new = next(before), next(after)
+                moves = [
+                    {"column": name, "from": a, "to": b}
+                    for name, a, b in zip(names, old, new, strict=True)
+                    if a != b
+                ]
+                said |= {
+                    "counterfactual": dict(zip(names, new, strict=True)),
+                    "moves": moves,
+                    "advice": advice.describe(row),
+                    "cost_l1": _plain(advice.cost_l1[row]),
+                    "optimality_gap": _plain(advice.optimality_gap[row]),
+                    **next(proven),
+                    "point": advice.points[row].tolist(),
+                }
+            people.append(said | {"lower_bound": _plain(advice.lower_bound[row])})
+        return people
+
+    @cached_property
+    def _book(self) -> Ledger:
+        """The ledger, opened by the one thread that writes to it."""
+        assert self.ledger is not None
+        return Ledger(self.ledger, secret=self.secret)
+
+    def _record(self, advice: Recourse) -> dict[str, Any]:
+        """On the disk when this returns; a request that is sent again the same day is recorded once."""
+        try:
+            receipt = self._book.add(advice, radius=self.radius, once=True)
+        except HoldfastError as error:
+            raise UnavailableError(
+                f"ledger: nothing was recorded, so nothing is promised: {error}"
+            ) from error
+        return vars(receipt)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process opens the ledger for itself.
+        return {name: value for name, value in vars(self).items() if name != "_book"}
+
+
+def _keys(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """What tells each person of an answer: the key that was sent, or the place in the request."""
+    name = str(table.index.name or "row")
+    return [{name: key} for key in table.index.tolist()]
+
+
+def _certified(certificates: Certificates) -> list[dict[str, Any]]:
+    """Verdict, margins and who decided, row by row; null stands for what is not known, or infinite."""
+    outcome, names = certificates.outcome, certificates.decided_by.tolist()
+    return [
+        {
+            "verdict": verdict.name,
+            "words": verdict.words,
+            "robust": verdict is Verdict.ROBUST,
+            "margin_lower": _plain(lower),
+            "margin_upper": _plain(upper),
+            "decided_by": name,
+        }
+        for verdict, lower, upper, name in zip(
+            certificates.verdict.tolist(), outcome.lower, outcome.upper, names, strict=True
+        )
+    ]
+
+
+def _plain(value: float | np.floating[Any]) -> float | None:
+    return float(value) if math.isfinite(value) else None
