@@ -331,7 +331,7 @@ class Layers(RowBatch):
     def worst(self) -> tuple[Array, ...]:
         """The last hidden layer on the sides that the margin wants, where all rows want the same; otherwise nothing.
 
-        Its matrix, turned, and its bias.
+        Its matrix, turned, its bias, and what takes who is active to the d of the layer before.
         """
         layer = self.hidden[-1]
         if len(self.hidden) < 2 or not (
@@ -341,7 +341,7 @@ class Layers(RowBatch):
         xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
         low, high, *biases = layer.ends
         matrix = xp.where((d > 0.0)[:, None], low, high)
-        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *biases)
+        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *biases), d[:, None] * matrix
 
     def pulled(self, i: int, total: Array, low: Array) -> tuple[Array | None, Array, Array]:
         """What multipliers of layer i's neurons, of L where `low` and else of U, make of the layer before: `pull`."""

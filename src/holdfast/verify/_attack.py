@@ -65,20 +65,27 @@ def _respond(layers: Layers, box: Box, active: list[Array]) -> tuple[list[Array]
     xp = array_namespace(box.low)
     c, d, _ = layers.wanted
     lows: list[Array] = []
-    for (i, _), mask in zip(layers.spans, active[::-1], strict=True):
+    worst = layers.worst
+    for layer, mask in zip(layers.hidden[:0:-1], active[::-1], strict=True):
+        if worst and not lows:
+            lows.append(xp.broadcast_to(d > 0.0, mask.shape))
+            d = mask @ worst[2]
+            continue
         line = d * mask if c is None else c + d * mask
-        lows.append(xp.broadcast_to(d > 0.0, mask.shape) if c is None else line > 0.0)
-        c, d, _ = layers.pulled(i, line, lows[-1])
+        lower = xp.maximum(line, 0.0)
+        lows.append(line > 0.0 if c is not None else xp.broadcast_to(d > 0.0, mask.shape))
+        c, d, _ = layer.pull(lower, line - lower)
     if c is None:
         first = xp.broadcast_to(d > 0.0, box.low.shape)
         values = xp.where(first, box.low, box.high)
     else:
         values = first = box.least(c, d)[1]
     active = []
-    for (i, _), low in zip(layers.spans[::-1], lows[::-1], strict=True):
-        z = layers.on_side(i, values, low)
+    for layer, relu, low in zip(layers.hidden[1:], layers.relus[1:], lows[::-1], strict=True):
+        last = worst and len(active) == len(lows) - 1
+        z = values @ worst[0] + worst[1] if last else xp.where(low, *layer.sides(values))
         active.append(xp.astype(z > 0.0, z.dtype))
-        values = activated(z, layers.relus[i])
+        values = z * active[-1] if relu else z
     low = lows[0] if len(lows) == 1 else xp.concat(lows[::-1], axis=1) if lows else first[:, :0]
     # Copies, since the better of several rounds are written into them.
     return [
