@@ -33,13 +33,14 @@ class Closest(Generator):
     A master problem finds the cheapest point that every counter-model so far accepts; the exact test names the next
     counter-model, or accepts. `optimality_gap` is 0 where the answer is proven to be the cheapest there is; where time
     runs out it says how much cheaper another point could be at most. Where no point is robust, that is proven too, and
-    the reason names the constraints in the way.
+    the reason names the constraints in the way. For trees a branch and bound of its own searches the cells that their
+    thresholds make of the columns, and finds the cheapest row in the same sense.
 
     Parameters
     ----------
     plausible
         A table of people, raw like X. The answer then lies in the convex hull of the nearest of them that are Δ-robust,
-        each taken as far as the person's constraints allow; None: anywhere in the space.
+        each taken as far as the person's constraints allow; None: anywhere in the space. Not for trees.
     neighbours
         How many of them span the hull.
     max_features_changed
