@@ -239,3 +239,23 @@ def test_a_row_without_a_value_is_certified_where_the_trees_know_where_it_goes()
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, Y[2])
     certs = hf.certify(model, X, 1, hf.TreeChanges())
     assert (certs.robust == (model.predict(X) == 1)).all()
+
+
+def test_a_witness_is_saved_as_a_file_of_its_library(tmp_path: Path) -> None:
+    X, y = FULL[NUMBERS], Y[2]
+    changes = hf.TreeChanges(leaves=0.1, thresholds=0.05)
+    boosted = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, y)
+    certs = hf.certify(boosted, X, 1, changes)
+    accepted = boosted.predict(X) == 1
+    row = int(
+        np.flatnonzero((certs.outcome.verdict == certs.outcome.verdict[~accepted][0]) & accepted)[0]
+    )
+    witness = certs.witness(row)
+    point = X.iloc[[row]].to_numpy()
+    path = tmp_path / "witness.ubj"
+    saved = hf.save_witness(witness, boosted, path, point=point, target=1, changes=changes)
+    assert saved.predicted == 0 == by_the_library(path, X)[row]
+    with pytest.raises(InvalidInputError, match=r"\.json"):
+        hf.save_witness(
+            witness, boosted, tmp_path / "a.txt", point=point, target=1, changes=changes
+        )
