@@ -22,7 +22,7 @@ from holdfast.generators._tree_person import PersonChoices, filled_gaps
 from holdfast.generators._tree_pieces import Pieces, pieces_of
 from holdfast.generators._tree_problem import Cells, Problem
 from holdfast.generators._tree_reading import Questions, TreeReader
-from holdfast.generators._tree_search import Search
+from holdfast.generators._tree_search import TreeSearch
 from holdfast.milp._people import PointLimits
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._margins import least_margins
@@ -122,7 +122,7 @@ class _Asking:
     def run(self, any_will_do: bool) -> float:
         """Search, and hold what was found against the judge; what only seemed to be an answer is none in the next."""
         while True:
-            search = Search(self.problem, self, self.deadline, self.cost - self.choices.apart)
+            search = TreeSearch(self.problem, self, self.deadline, self.cost - self.choices.apart)
             best, bound = search.run(any_will_do=any_will_do)
             if best is None or best.tobytes() in self.known:
                 return bound

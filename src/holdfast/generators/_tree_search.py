@@ -39,7 +39,7 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Box:
+class CellBox:
     """Some of the choices: cells from low to high; the leaves that they meet; and what they cost at least."""
 
     bound: float
@@ -59,7 +59,7 @@ class Cut:
     above: Floats
 
 
-class Search:
+class TreeSearch:
     """One person's search."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Search:
             if found and any_will_do:
                 return self.best, 0.0
         low, high = np.zeros_like(problem.sizes), problem.sizes - 1
-        root = Box(0.0, low, high, np.arange(problem.tree.size))
+        root = CellBox(0.0, low, high, np.arange(problem.tree.size))
         self.bound = min(self._reach(root), self.cost)
         radius = max(self.bound, _TINY) * _FIRST
         while self.bound < self.cost * (1.0 - _PROVEN):
@@ -160,7 +160,7 @@ class Search:
 
     # ------------------------------------------------------------------ the tree
 
-    def _tree(self, root: Box, radius: float, any_will_do: bool) -> bool:
+    def _tree(self, root: CellBox, radius: float, any_will_do: bool) -> bool:
         """Search all that costs less than the radius; whether to go on further out."""
         serial = itertools.count()
         heap = [(root.bound, next(serial), root)]
@@ -179,7 +179,7 @@ class Search:
         self.bound = max(self.bound, min(self.cost, radius, self.open))
         return bool(radius < self.cost and self.open == np.inf)
 
-    def _look(self, box: Box, limit: float) -> list[Box]:
+    def _look(self, box: CellBox, limit: float) -> list[CellBox]:
         """The parts that a box is split into; none where it is done with."""
         problem = self.problem
         shrunk = self._shrunk(box, limit)
@@ -203,10 +203,10 @@ class Search:
             ends[0][column], ends[1][column] = low, high
             kept = problem.meets(box.alive, column, low, high)
             bound = max(box.bound, problem.cost(np.clip(problem.home, *ends)))
-            halves.append(Box(bound, *ends, box.alive[kept]))
+            halves.append(CellBox(bound, *ends, box.alive[kept]))
         return halves
 
-    def _where(self, box: Box, limit: float, cut: Cut) -> tuple[int, int]:
+    def _where(self, box: CellBox, limit: float, cut: Cut) -> tuple[int, int]:
         """The column, and the last cell of its lower part: where both parts are nearest to being done with."""
         problem = self.problem
         room = max(limit - box.bound, _TINY)
@@ -224,7 +224,7 @@ class Search:
 
     # ------------------------------------------------------------------ bounds
 
-    def _reach(self, box: Box) -> float:
+    def _reach(self, box: CellBox) -> float:
         """The least radius whose leaves add up to enough: no choice is cheaper than any leaf that it takes."""
         far, least = self.problem.leaf_costs(box.alive, box.low, box.high), 0.0
         for rival in self.problem.rivals:
@@ -238,7 +238,7 @@ class Search:
             least = max(least, low)
         return least
 
-    def _shrunk(self, box: Box, limit: float) -> tuple[Box, Cut] | None:
+    def _shrunk(self, box: CellBox, limit: float) -> tuple[CellBox, Cut] | None:
         """The box without what cannot be part of an answer within the limit; None where nothing is left."""
         problem = self.problem
         for _ in range(_PASSES):
@@ -271,7 +271,7 @@ class Search:
             box = narrow
         return box, cut
 
-    def _held(self, box: Box) -> Box | None:
+    def _held(self, box: CellBox) -> CellBox | None:
         """The box within the rules and the number of columns that may change."""
         problem = self.problem
         if not problem.fits(box.low, box.high):
@@ -291,7 +291,7 @@ class Search:
             alive = alive[problem.meets(alive, column, low[column], high[column])]
         return replace(box, low=low, high=high, alive=alive)
 
-    def _cut(self, box: Box) -> Cut | None:
+    def _cut(self, box: CellBox) -> Cut | None:
         """Bounds of the parts of a box; None where the whole of it is not enough."""
         problem = self.problem
         there = np.zeros(problem.tree.size, dtype=np.bool_)
@@ -331,7 +331,7 @@ class Search:
                 )
         return Cut(below, above)
 
-    def _priced_out(self, box: Box, limit: float) -> bool:
+    def _priced_out(self, box: CellBox, limit: float) -> bool:
         """Whether prices on the columns prove that no choice within the limit is enough for some rival.
 
         With prices p_tc >= 0, for each column c shared out among the trees t so that they add up to P,
