@@ -51,7 +51,7 @@ def over_batches(
         apart where there is no index.
     options
         The other arguments of the verb, such as ``target=1, changes=hf.PlausibleChanges(0.02)``. For "certify",
-        `factuals` is what the names of columns begin with that hold each row's factual: with ``"was_"``, ``was_income``.
+        `factuals` is what the names of columns begin with that hold a row's factual: with ``"was_"``, ``was_income``.
 
     Examples
     --------
