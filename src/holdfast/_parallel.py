@@ -29,7 +29,7 @@ def check_jobs(n_jobs: Any) -> int | None:
 
 def workers() -> int:
     """How many workers there are."""
-    return int(joblib.effective_n_jobs())
+    return int(joblib.effective_n_jobs(None))
 
 
 def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:

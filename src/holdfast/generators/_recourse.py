@@ -315,6 +315,17 @@ class Recourse(Shown):
         before, after = self.people.numbers[row], self.answers[np.searchsorted(self.answered, row)]
         return "; ".join(describe_change(self.space.features, self.space.notes, before, after))
 
+    @property
+    def advice(self) -> list[tuple[str, ...]]:
+        """What each person is told to change, in words; nothing where there is no answer."""
+        result: list[tuple[str, ...]] = [()] * len(self)
+        rows, features, notes = self.answered, self.space.features, self.space.notes
+        for row, old, new in zip(
+            rows.tolist(), self.people.numbers[rows], self.answers, strict=True
+        ):
+            result[row] = tuple(describe_change(features, notes, old, new))
+        return result
+
     def to_frame(self) -> pd.DataFrame:
         """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.
 
