@@ -207,7 +207,7 @@ class Forest:
     def same_structure(self, other: Forest) -> bool:
         """Whether another forest differs in its leaves and thresholds alone."""
         free = ("values", "threshold", "cut", "ordered")
-        return all(
+        return self.values.shape == other.values.shape and all(
             np.array_equal(getattr(self, part.name), getattr(other, part.name))
             for part in fields(self)
             if part.name not in free

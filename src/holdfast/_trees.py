@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 
@@ -168,6 +169,20 @@ class TreeEnsemble(Scored):
     def matrix(self, X: Any) -> Floats:
         """What the trees read at points."""
         return self.score.matrix(self._table(self.check_points(X)))
+
+    def reads_like(self, other: TreeEnsemble) -> bool:
+        """Whether another ensemble makes the same of a table before its trees, and of sums after them."""
+        ours, theirs = (
+            replace(one.score, forest=self.forest, before=None) for one in (self, other)
+        )
+        if ours != theirs or (self.raw, self.tie) != (other.raw, other.tie):
+            return False
+        before = [one.score.before for one in (self, other)]
+        try:
+            return before[0] is before[1] or joblib.hash(before[0]) == joblib.hash(before[1])
+        # Anyone's code may be in it, and raise anything.
+        except Exception:
+            return False
 
     def with_forest(self, forest: Forest) -> TreeEnsemble:
         """The same model with other trees."""

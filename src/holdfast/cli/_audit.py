@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Annotated
@@ -177,7 +178,9 @@ def _sentence(group: Group) -> str:
         if changes is None
         else f"{'inside' if group.inside else 'outside'} their {changes.words}"
     )
-    return f"{start}: the new model is at distance {group.distance:.4g}{folded}; {where}."
+    # Of trees there is no one distance.
+    far = f" at distance {group.distance:.4g}{folded};" if math.isfinite(group.distance) else ""
+    return f"{start}: the new model is{far} {where}."
 
 
 def _show_expiry(result: Audit, expiry: Expiry) -> None:

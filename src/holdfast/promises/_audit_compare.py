@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from holdfast._classifier import Classifier
 from holdfast._network import Floats, Network
-from holdfast.changes import Changes, Ellipsoid, PlausibleChanges
+from holdfast._trees import TreeEnsemble
+from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, TreeChanges
 from holdfast.changes._parameters import p_norm_above
 from holdfast.features import Feature, FeatureSpace
 from holdfast.importers._model import as_network
@@ -39,14 +41,14 @@ class ModelComparison:
     deviations
         For each layer upper bounds on how far each weight and each bias moved, [down, up].
     models
-        The network of the promises, and what the new one is over their variables. Where nothing had to be folded it is
-        the new one itself, and whether it lies in Δ is decided in exact arithmetic.
+        The network, or the trees, of the promises, and what the new one is over their variables. Where nothing had to
+        be folded it is the new one itself, and whether it lies in Δ is decided in exact arithmetic.
     """
 
     how: str
     why_not: str = ""
     deviations: tuple[tuple[Floats, Floats], ...] = ()
-    models: tuple[Network, Network] | None = None
+    models: tuple[Any, Any] | None = None
 
     def distance(self, norm: float, biases: bool) -> float:
         """An upper bound on the distance; infinite where the models cannot be compared, or a fixed bias moved."""
@@ -114,6 +116,8 @@ def compare(
     folded
         The new model over the variables of the promises, or why there is no such thing; None if it reads the same.
     """
+    if isinstance(terms.changes, TreeChanges):
+        return _compare_trees(terms, network, threshold)
     if not isinstance(terms.changes, PlausibleChanges | Ellipsoid | None):
         return ModelComparison(
             "", f"whether a model lies within {terms.changes.words} is seen at the promised row"
@@ -152,6 +156,26 @@ def compare(
         weight = _moved(today.weights[i], moved.weights[i], weight_error)
         deviations.append((weight, _moved(today.biases[i], moved.biases[i], bias_error)))
     return ModelComparison(how, deviations=tuple(deviations), models=(today, moved))
+
+
+def _compare_trees(terms: Terms, new: Classifier, threshold: Threshold) -> ModelComparison:
+    """Trees that read rows as those of the promises do, or why they do not; `TreeChanges.contains` does the rest."""
+    old, why = terms.classifier, ""
+    if not isinstance(old, TreeEnsemble):
+        why = "the trees of the promises have a step before them, or are not known in full"
+    elif not isinstance(new, TreeEnsemble):
+        why = f"another kind of model: {new!r} for {old!r}"
+    elif new.labels != old.labels:
+        why = f"other classes: {list(new.labels)} for {list(old.labels)}"
+    elif threshold != terms.threshold:
+        why = f"another threshold: {threshold} for {terms.threshold}"
+    elif not old.reads_like(new):
+        why = "the new trees read a table in another way: other columns or categories, or a step before them"
+    elif not old.forest.same_structure(new.forest):
+        why = f"another structure: {new!r} for {old!r}"
+    if why:
+        return ModelComparison("", why)
+    return ModelComparison("parameters", models=(old, new))
 
 
 def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from holdfast._classifier import Classifier
 from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._scored import Scored
-from holdfast.changes import Ellipsoid, PlausibleChanges, PlausibleShift
+from holdfast._trees import TreeEnsemble
+from holdfast.changes import Ellipsoid, PlausibleChanges, PlausibleShift, TreeChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators._radii import why_no_radius
@@ -271,6 +272,14 @@ class Auditor:
                 isinstance(model, Network)
                 and not model.hidden
                 and model.n_parameters == len(kind.shape)
+            )
+        elif isinstance(kind, TreeChanges):
+            old = self.terms.classifier
+            fits = (
+                isinstance(old, TreeEnsemble)
+                and isinstance(model, TreeEnsemble)
+                and old.forest.same_structure(model.forest)
+                and old.score.names == model.score.names
             )
         else:
             kind = (

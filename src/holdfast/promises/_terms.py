@@ -19,8 +19,11 @@ from holdfast import checker
 from holdfast._classifier import Classifier
 from holdfast._network import Network
 from holdfast._scored import Scored
+from holdfast._tree_document import FORMAT as TREES
+from holdfast._tree_document import of_tree_document, tree_document
+from holdfast._trees import TreeEnsemble
 from holdfast.changes import Changes, PlausibleChanges, changes_from_dict
-from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.importers._model import as_network
 from holdfast.importers._thresholds import Threshold, at_threshold, check_threshold
@@ -36,7 +39,8 @@ class Terms:
     Attributes
     ----------
     classifier
-        The model as it was trained. Of one that is no network a file keeps its classes and its name, nothing to run.
+        The model as it was trained. Of one that is neither a network nor trees a file keeps its classes and its name,
+        nothing to run.
     space
         The promise's columns and units, and how the model reads them.
     changes
@@ -129,9 +133,11 @@ class Terms:
         }
 
     def _model_document(self) -> dict[str, Any]:
-        """A network as the checker reads it; of any other model, what it is known by."""
+        """A network, or trees, as the checker reads it; of any other model, what it is known by."""
         if isinstance(self.classifier, Network):
             return parameters(self.classifier)
+        if (trees := _document(self.classifier)) is not None:
+            return trees
         classes = self.classifier.classes.tolist()
         return {"format": _SCORES, "version": 1, "classes": classes, "model": self.model_hash}
 
@@ -156,6 +162,8 @@ class Terms:
             if model["format"] == _SCORES:
                 why, known = "of this model the ledger has the name alone", model["model"]
                 classifier = Scored(_not_recorded, tuple(model["classes"]), why=why)
+            elif model["format"] == TREES:
+                classifier = of_tree_document(model)
             else:
                 classifier = Network(
                     model["weights"], model["biases"], model["classes"], model["activations"]
@@ -177,7 +185,7 @@ class Terms:
 
 
 def fingerprint(classifier: Classifier) -> str:
-    """The hash of a network's parameters, the same as in a certificate file; of any other model that of its content.
+    """The hash of a network or of trees, the same as in a certificate file; of any other model that of its content.
 
     Of a function the content is its name: a service that changes behind it keeps its fingerprint. What cannot be
     pickled is "unknown".
@@ -187,6 +195,8 @@ def fingerprint(classifier: Classifier) -> str:
         return checker.PlainModel(
             known["weights"], known["biases"], known["activations"], known["classes"]
         ).sha256
+    if (trees := _document(classifier)) is not None:
+        return checker.sha256(trees)
     assert isinstance(classifier, Scored)
     try:
         content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
@@ -194,6 +204,18 @@ def fingerprint(classifier: Classifier) -> str:
     except Exception:
         return "unknown"
     return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
+
+
+def _document(classifier: Classifier) -> dict[str, Any] | None:
+    """Trees that read the table themselves, in full; None for others, of which a step before could not be compared."""
+    if not isinstance(classifier, TreeEnsemble) or classifier.score.before is not None:
+        return None
+    try:
+        document = tree_document(classifier)
+        checker.canonical(document)
+    except (UnsupportedModelError, checker.CheckError):
+        return None
+    return document
 
 
 def _not_recorded(table: Any) -> Any:

@@ -1,0 +1,140 @@
+"""A ledger keeps trees in full; an audit knows for certain only what lies inside the set, and runs the rest."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import holdfast as hf
+from holdfast._tree_document import of_tree_document, tree_document
+from holdfast.promises._audit_compare import compare
+from holdfast.promises._terms import Terms
+from test_tree_changes import sampled
+from test_trees import FULL, NUMBERS, Y
+
+X, CHANGES = FULL[NUMBERS], hf.TreeChanges(leaves=0.03, thresholds=0.01, dropped=1)
+CERTAIN = "KEPT_FOR_CERTAIN"
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return xgboost.XGBClassifier(n_estimators=6, max_depth=3, n_jobs=1).fit(X, Y[2])
+
+
+def recorded(model: Any, path: Path, changes: Any = CHANGES) -> Path:
+    accepted = X[model.predict(X) == 1].head(30)
+    denied = X[model.predict(X) == 0].head(len(accepted))
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    promised = accepted.head(len(denied)).set_axis(denied.index)
+    with hf.Ledger(path) as ledger:
+        ledger.add_frame(
+            model, denied, promised, target=1, changes=changes, space=space, radius=False
+        )
+        assert ledger.verify().intact
+    return path
+
+
+def test_what_lies_inside_is_certain_and_all_else_is_run(model: Any, tmp_path: Path) -> None:
+    path = recorded(model, tmp_path / "trees.ledger")
+    with hf.Ledger(path) as ledger:
+        (terms,) = ledger.terms
+        promised = next(iter(ledger.promises(batch=1000)))
+    today = hf.load_model(model).classifier
+    assert isinstance(terms.classifier, hf.TreeEnsemble)
+    assert terms.classifier.forest.same_structure(today.forest)
+    robust = hf.certify(model, promised.counterfactuals[NUMBERS], 1, CHANGES).robust
+    assert 0 < robust.sum() < len(robust)
+    rng = np.random.default_rng(0)
+    for changes in (hf.TreeChanges(), CHANGES, CHANGES):
+        found = hf.audit(path, sampled(today, changes, rng))
+        statuses = np.array([str(status) for status in found.to_frame()["status"]])
+        assert ((statuses == CERTAIN) == robust).all()
+        assert found.groups[0].inside
+    # Outside, or of another structure, the model is run on each row.
+    for other in (
+        sampled(today, CHANGES.resized(20.0), rng),
+        hf.load_model(
+            xgboost.XGBClassifier(n_estimators=6, max_depth=2, n_jobs=1).fit(X, Y[2])
+        ).classifier,
+        xgboost.XGBClassifier(n_estimators=7, max_depth=3, n_jobs=1).fit(X, Y[2]),
+    ):
+        found = hf.audit(path, other)
+        assert not found.groups[0].inside
+        statuses = [str(status) for status in found.to_frame()["status"]]
+        rows = promised.counterfactuals[NUMBERS]
+        asked = other if not isinstance(other, hf.TreeEnsemble) else None
+        theirs = asked.predict(rows) if asked is not None else other.predict(rows.to_numpy())
+        assert statuses == ["KEPT" if one == 1 else "BROKEN" for one in theirs]
+
+
+def test_no_detail_of_the_structure_may_differ(model: Any) -> None:
+    today = hf.load_model(model).classifier
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    terms = Terms(today, space, CHANGES)
+    terms = Terms.read(terms.hash, terms.objects().__getitem__)
+
+    def inside(other: Any, threshold: float = 0.5) -> bool:
+        found = compare(terms, other, threshold, None, None)
+        assert found.how or found.why_not
+        return found.within(CHANGES)
+
+    plain = json.loads(json.dumps(tree_document(today)))
+    assert inside(today)
+    assert inside(of_tree_document(plain))
+    assert not inside(today, 0.6)
+    assert not inside(hf.Network([[[1.0] * 4]], [[0.0]]))
+    root = plain["roots"][0]
+    leaf = plain["feature"].index(-1)
+    moves: dict[str, Any] = {
+        "feature": (root, (plain["feature"][root] + 1) % 4),
+        "missing_left": (root, not plain["missing_left"][root]),
+        "base": (0, plain["base"][0] + 0.001),
+        "threshold": (root, plain["threshold"][root] + 0.0101),
+        "values": (leaf, [plain["values"][leaf][0] + 0.0301]),
+        "left": (root, plain["right"][root]),
+        "output": (0, 1),
+        "columns": None,
+    }
+    for name, move in moves.items():
+        changed = copy.deepcopy(plain)
+        if name == "left":
+            changed["right"][root] = changed["left"][root]
+        if name == "columns":
+            changed["reading"]["columns"] = list("bacd")
+        else:
+            changed[name][move[0]] = move[1]
+        assert not inside(of_tree_document(changed)), name
+    for entry in (
+        {"compare": "float64 <="},
+        {"precision": 53},
+        {"divisor": 2.0},
+        {"zero": 0.1},
+        {"band": 0.1},
+    ):
+        assert not inside(of_tree_document({**plain, **entry})), entry
+    assert not inside(of_tree_document({**plain, "missing": ["zero"] * 4}))
+    assert not inside(of_tree_document({**plain, "classes": [1, 0]}))
+    assert not inside(
+        replace(today, score=replace(today.score, labels=(None, ("x", "y"), None, None)))
+    )
+    assert not inside(today.behind(StandardScaler().fit(X).transform, None, 4))
+
+
+def test_trees_behind_a_pipeline_are_run(tmp_path: Path) -> None:
+    pipeline = make_pipeline(StandardScaler(), xgboost.XGBClassifier(n_estimators=4, n_jobs=1)).fit(
+        X, Y[2]
+    )
+    path = recorded(pipeline, tmp_path / "pipeline.ledger", hf.TreeChanges(leaves=0.001))
+    found = hf.audit(path, pipeline)
+    assert not found.groups[0].inside
+    assert "step before" in found.groups[0].why_not
+    assert {str(status) for status in found.to_frame()["status"]} == {"KEPT"}
