@@ -55,7 +55,7 @@ def certify(
     ] = False,
 ) -> None:
     """Does each point keep its class under every model within delta of this one, or under a lower margin?"""
-    tables.check_output(out)
+    tables.check_output(out, asked.data)
     changes, total = asked.needed(), len(asked.file)
     first, points = peeked(_points(asked, _ROWS, factuals))
     function = hf.over_batches(
@@ -98,7 +98,7 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
 
     With --delta, --margin or --changes it is measured in that way, and one also sees how many rows allow as much.
     """
-    tables.check_output(out)
+    tables.check_output(out, asked.data)
     given, total = asked.read(), len(asked.file)
     changes: Changes = (
         hf.PlausibleChanges(1.0, asked.norm, not asked.no_biases) if given is None else given

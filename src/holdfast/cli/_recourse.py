@@ -107,7 +107,7 @@ class Asked(Points, Searching):
 @command
 def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     """What could each person change to get the class, and does that survive retraining?"""
-    tables.check_output(out)
+    tables.check_output(out, asked.data)
     first, batches = peeked(asked.batches(_PEOPLE))
     question = asked.question(first)
     model, _, changes = question.pop("model"), question.pop("X"), question["changes"]
@@ -143,7 +143,7 @@ def alternatives(
     out: Out = None,
 ) -> None:
     """Several different answers for each person: each leaves alone the column that those before leaned on most."""
-    tables.check_output(out)
+    tables.check_output(out, asked.data)
     question = asked.question()
     space, people = question["space"], question["X"]
     names = list(space.names)
