@@ -25,7 +25,7 @@ _LEAST_PROBABILITY = 2.0**-53
 # Why a score does not count for a row.
 OTHER_ROW = "the space cannot tell this row from another, which the model was asked about; scale='none' tells all apart"
 # So many rows are held against the model's own `predict` when it first scores a table.
-_CHECKED = 256
+CHECKED = 256
 
 
 @dataclass
@@ -206,7 +206,7 @@ class Scored(Classifier):
                 f"model: expected a finite score for each of {n} rows and {self.n_outputs} outputs, got {_came(scores)}"
             )
         if not self.tally.agreed and self.predict_labels is not None and n:
-            self._compare(table[:_CHECKED], scores[:_CHECKED])
+            self._compare(table[:CHECKED], scores[:CHECKED])
         return scores
 
     def _compare(self, table: Any, scores: Floats) -> None:

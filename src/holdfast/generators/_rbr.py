@@ -107,7 +107,8 @@ class RBR(FromTable):
             task.advance(rows.size - len(nearest))
             served = np.array(sorted(nearest), dtype=np.intp)
             # By their places in the table, so that whoever asks for whole blocks gets the same.
-            for part in np.split(served, np.flatnonzero(np.diff(served // _ROWS)) + 1):
+            ends = np.flatnonzero(np.diff(served // _ROWS)) + 1
+            for part in np.split(served, ends) if served.size else ():
                 proposals.points[part] = _OddsDescent(
                     self, task, part, candidates, proposals.points[part]
                 ).run()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast._forest import Forest
 from holdfast._network import Floats, Network
+from holdfast._scored import CHECKED, Scored
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import TreeChanges
 from holdfast.errors import InvalidInputError
@@ -72,8 +73,15 @@ class MovingTrees(ClosedForm):
     def __init__(self, model: Model, changes: TreeChanges) -> None:
         trees = model.classifier
         if not isinstance(trees, TreeEnsemble):
+            why = f": {trees.why}" if isinstance(trees, Scored) else ""
             raise InvalidInputError(
-                f"TreeChanges: expected trees of XGBoost, LightGBM, scikit-learn or ONNX, got {trees!r}"
+                f"TreeChanges: expected trees of XGBoost, LightGBM or scikit-learn, got {trees!r}{why}"
+            )
+        if changes.dropped and trees.forest.divisor != 1.0 and (trees.score.bar or trees.score.off):
+            # The mean of fewer trees is another mean: only its sign at one half stays a sum's.
+            raise InvalidInputError(
+                "dropped: expected 0 for the mean of trees at a threshold of its own, got "
+                f"{changes.dropped}"
             )
         self.classifier, self.changes, self.forest = trees, changes, trees.forest
         self._set(changes)
@@ -83,6 +91,10 @@ class MovingTrees(ClosedForm):
         self.low, self.high = self.forest.around(changes.threshold_radii(self.classifier))
         self.shift = changes.shift * changes.factor
         reach = np.abs(self.forest.values) + self.radii[:, None]
+        if not max(reach.max(initial=0.0), self.shift * self.forest.divisor) < 1e300:
+            raise InvalidInputError(
+                f"leaves: expected radii whose sums stay within floating point, got {changes!r}"
+            )
         self.errors: Floats = self.forest.rounding(reach) + self.forest.sum_error(
             np.array([self.shift * self.forest.divisor])
         )
@@ -103,6 +115,9 @@ class MovingTrees(ClosedForm):
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The sum of the least that each tree adds, less what is dropped and shifted."""
+        if self.classifier.predict_labels is not None and not self.classifier.tally.agreed:
+            # Held against the model's own predictions, once.
+            self.classifier.logits(points[:CHECKED])
         X = self.classifier.matrix(points)
         lower, upper = np.full((2, X.shape[0]), np.inf)
         band = self.classifier.score.band
@@ -140,7 +155,8 @@ class MovingTrees(ClosedForm):
         ways = self.forest.reachable(x, self.low, self.high)
         reached = [way[-1] for tree in ways for way in tree]
         still = len(reached) == len(ways) and not self.radii[reached].any()
-        if still and not (self.changes.dropped or self.shift):
+        sure = len(self.classifier.labels) == 2 or not self.classifier.score.band
+        if still and sure and not (self.changes.dropped or self.shift):
             # Nothing that moves is met: every model computes what today's computes.
             return int(self.classifier.predict_index(point[None, :])[0]) == target
         return all(
