@@ -94,7 +94,6 @@ class _Block:
             words = stays[0][own], stays[1][own]
             sets = forest.category[given[2][0]] >= 0
             self.tables.append((_Categories if sets else _Numbers)(*given, *words))
-        self.shape = (_CHUNK, self.n)
 
     def _below(self, least: Least, nodes: NDArray[np.intp]) -> Words:
         """For each node the leaves below it as bits; what each leaf costs, in the order of the bits."""
@@ -112,14 +111,13 @@ class _Block:
             fronts.append(np.concatenate([forest.left[front], forest.right[front]]))
         for front in reversed(fronts):
             front = front[forest.feature[front] >= 0]
-            words[front] = words[forest.left[front]] | words[forest.right[front]]
+            words[front] = np.bitwise_or(words[forest.left[front]], words[forest.right[front]])
         return np.asarray(words[nodes])
 
     def fill(self, columns: Floats, terms: Floats) -> None:
         """The least costs of a chunk of rows, into their places."""
         n = columns.shape[1]
-        shape = (n, self.n)
-        open_, word = np.empty(shape, self.kind), np.empty(shape, self.kind)
+        open_, word, at = (part[:n] for part in self._space)
         # A tree that asks nothing has one leaf.
         open_.fill(np.iinfo(self.kind).max)
         for table in self.tables:
@@ -128,8 +126,17 @@ class _Block:
         # The lowest bit stands where the ones below it end.
         np.subtract(open_, self.kind(1), out=word)
         np.bitwise_and(np.bitwise_not(open_, out=open_), word, out=word)
-        at = np.bitwise_count(word) + self.starts
-        terms[:n, self.trees] = self.costs.take(at, mode="clip")
+        np.add(np.bitwise_count(word), self.starts, out=at)
+        if self.n == terms.shape[1]:
+            self.costs.take(at, out=terms[:n], mode="clip")
+        else:
+            terms[:n, self.trees] = self.costs.take(at, mode="clip")
+
+    @cached_property
+    def _space(self) -> tuple[Words, Words, NDArray[np.intp]]:
+        """Where the words of a chunk stand, and the places of its leaves."""
+        shape = (_CHUNK, self.n)
+        return np.empty(shape, self.kind), np.empty(shape, self.kind), np.empty(shape, np.intp)
 
 
 class _Numbers:
@@ -157,7 +164,7 @@ class _Numbers:
         down = words[1, -2::-1]
         np.bitwise_and.accumulate(down, axis=0, out=down)
         missing = np.where(forest.missing_left[nodes], lefts, rights)
-        np.bitwise_and.at(words[0], (size + 1, tree), missing)
+        np.bitwise_and.at(words[0, size + 1], tree, missing)
         self.words: Words = words[0] & words[1]
         self._cells()
 
@@ -181,7 +188,8 @@ class _Numbers:
     def _cell(self, x: Floats) -> NDArray[np.intp]:
         with np.errstate(over="ignore"):
             far = (x - self.cuts[0]) * self.scale
-        return np.clip(far, 0.0, _CELLS - 1.0, out=far).astype(np.intp)
+        cell: NDArray[np.intp] = np.clip(far, 0.0, _CELLS - 1.0, out=far).astype(np.intp)
+        return cell
 
     def places(self, x: Floats) -> NDArray[np.intp]:
         """How many cuts are below each number; beyond all for what is missing."""
@@ -190,7 +198,7 @@ class _Numbers:
         if some:
             x = np.where(gaps, 0.0, x)
         if 0 <= self.steps <= _MOST:
-            at = self.before.take(self._cell(x), mode="clip")
+            at: NDArray[np.intp] = self.before.take(self._cell(x), mode="clip")
             for _ in range(self.steps):
                 at += x > self.padded.take(at, mode="clip")
         else:

@@ -107,15 +107,42 @@ class MovingTrees(ClosedForm):
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The sum of the least that each tree adds, less what is dropped and shifted."""
         X = self.classifier.matrix(points)
-        lower, upper = np.full((2, X.shape[0]), np.inf)
-        band = self.classifier.score.band
-        for over in rivals(self.classifier, target):
-            sums = self._sums(X, over)
-            spare = self._spare(over)
-            lower = np.minimum(lower, sums - spare - band)
-            # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
-            upper = np.minimum(upper, sums + 2.0 * spare + band)
+        overs = rivals(self.classifier, target)
+        sums = np.stack([self._sums(X, over) for over in overs])
+        spare = np.array([[self._spare(over)] for over in overs])
+        lower, upper = self._ends(sums, spare)
+        near = np.flatnonzero(~(lower > 0.0) & ~(upper < 0.0))
+        if near.size:
+            sizes = self._sizes(X[near])
+            spare = np.stack([self._spare_at(sizes, over) for over in overs])
+            lower[near], upper[near] = self._ends(sums[:, near], spare)
         return self._as_logits(lower), self._as_logits(upper)
+
+    def _ends(self, sums: Floats, spare: Floats) -> tuple[Floats, Floats]:
+        """Bounds of the least margin over all rivals, (rivals, rows)."""
+        band = self.classifier.score.band
+        # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
+        return (sums - spare - band).min(axis=0), (sums + 2.0 * spare + band).min(axis=0)
+
+    def _sizes(self, X: Floats) -> Floats:
+        """At most so large are the terms of each sum together, at each row, (rows, outputs)."""
+        forest = self.forest
+        sizes = np.tile(np.abs(forest.base) + self.shift * forest.divisor, (X.shape[0], 1))
+        reach = np.abs(forest.values) + self.radii[:, None]
+        for place in range(reach.shape[1]):
+            for rows, terms in forest.least(X, -reach[:, place], self.low, self.high):
+                if forest.vector:
+                    sizes[rows, place] -= terms.sum(axis=1)
+                else:
+                    np.subtract.at(sizes[rows].T, forest.output, terms.T)
+        return np.asarray(sizes * (1.0 + 2.0**-40))
+
+    def _spare_at(self, sizes: Floats, over: Over) -> Floats:
+        """As `_spare`, from what the leaves that a row may reach add up to; ours are sums in float64."""
+        forest, weights = self.forest, np.abs(over.weights)
+        ours = 2.0**-53 * (2 * forest.n_trees + 16)
+        total = sizes @ weights / forest.divisor + abs(over.constant) + self.shift
+        return np.asarray(forest.sum_error(sizes) @ weights + ours * total)
 
     def _sums(self, X: Floats, over: Over) -> Floats:
         forest, out = self.forest, np.empty(X.shape[0])
