@@ -28,6 +28,7 @@ from holdfast.generators._base import Generator, ReasonKind, RecourseReason, Tas
 from holdfast.generators._moves import Move, change_table, moves
 from holdfast.generators._radii import Radii, radii_of
 from holdfast.generators._reading import own_variables, read_people
+from holdfast.generators._regions import regions_of
 from holdfast.importers import Model, load_model
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify._certify import certify_points
@@ -260,6 +261,18 @@ class Recourse(Shown):
     def moves(self) -> list[Move]:
         """The columns that someone is told to change, the most often changed first."""
         return moves(self)
+
+    @cached_property
+    def regions(self) -> pd.DataFrame:
+        """How far each answer may be missed: between which values every row is accepted by every ensemble in Δ.
+
+        A line for each answer and each column that the trees read: `row` (counted from 0), `column`, whether the advice
+        changes it, `at_least` and `at_most`, nan where there is no such end. All rows with all columns between their
+        ends at once are accepted, which is proven. The columns to change are widened first, the largest change first,
+        and away from where the person is; ends are round numbers where some are inside. For trees only, alone or
+        under `TreeChanges` or `PlausibleShift`; an answer that is not proven itself has no region.
+        """
+        return regions_of(self)
 
     def certified_radius(self, rows: Ints) -> CertifiedRadius:
         """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
