@@ -43,13 +43,14 @@ class Least:
         if n < _ROWS or not self._blocks:
             yield from self.forest.least(X, self.costs, self.low, self.high)
             return
-        # Each block of trees writes into the same places, chunk after chunk.
+        # Chunk after chunk is written into the same places, which belong to this call alone: threads share the tables.
         terms = np.empty((_CHUNK, self.forest.n_trees))
+        spaces = [block.space() for block in self._blocks]
         for start in range(0, n, _CHUNK):
             rows = slice(start, min(start + _CHUNK, n))
             columns = np.ascontiguousarray(self.forest.seen(X[rows]).T)
-            for block in self._blocks:
-                block.fill(columns, terms)
+            for block, space in zip(self._blocks, spaces, strict=True):
+                block.fill(columns, terms, space)
             yield rows, terms[: rows.stop - start]
 
     @cached_property
@@ -114,10 +115,10 @@ class _Block:
             words[front] = np.bitwise_or(words[forest.left[front]], words[forest.right[front]])
         return np.asarray(words[nodes])
 
-    def fill(self, columns: Floats, terms: Floats) -> None:
+    def fill(self, columns: Floats, terms: Floats, space: tuple[Words, ...]) -> None:
         """The least costs of a chunk of rows, into their places."""
         n = columns.shape[1]
-        open_, word, at = (part[:n] for part in self._space)
+        open_, word, at = (part[:n] for part in space)
         # A tree that asks nothing has one leaf.
         open_.fill(np.iinfo(self.kind).max)
         for table in self.tables:
@@ -132,8 +133,7 @@ class _Block:
         else:
             terms[:n, self.trees] = self.costs.take(at, mode="clip")
 
-    @cached_property
-    def _space(self) -> tuple[Words, Words, NDArray[np.intp]]:
+    def space(self) -> tuple[Words, ...]:
         """Where the words of a chunk stand, and the places of its leaves."""
         shape = (_CHUNK, self.n)
         return np.empty(shape, self.kind), np.empty(shape, self.kind), np.empty(shape, np.intp)
