@@ -274,9 +274,8 @@ def test_if_the_factual_obeys_the_rules_so_does_the_projection(seed: int) -> Non
     }
     try:
         space = FeatureSpace.from_frame(people, rules=rules, steps={"d": 0.1}, **groups)
-    except InvalidInputError as error:
+    except InvalidInputError:
         # Rules at random may leave nothing; then, at least, nobody in the table obeys them.
-        assert "rules that some row can obey" in str(error)
         assert not people.eval(" and ".join(f"({rule})" for rule in rules)).any()
         return
     fine = people[space.satisfied(people, people)]
