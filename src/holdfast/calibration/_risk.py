@@ -258,10 +258,8 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     alike = caveat = ""
     if isinstance(retrained, RetrainedModels):
         words = {"complete": "trained from scratch", "incremental": "fine-tuned"}
-        alike, caveat = (
-            words.get(retrained.how, "trained without some rows"),
-            "" if retrained.disjoint else SHARED_ROWS,
-        )
+        alike = words.get(retrained.how, "trained without some rows")
+        caveat = "" if retrained.disjoint else SHARED_ROWS
     chance = Chance(float(broken), len(losses), probability, how or alike)
     size = float(evidence["setting"][passes.argmax()]) if passes.any() else math.nan
     chosen = promises.make(size).calibrated(chance) if passes.any() else None

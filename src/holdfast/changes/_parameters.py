@@ -156,12 +156,12 @@ class PlausibleChanges(Changes):
     @property
     def size(self) -> float:
         """The radius; of several the largest, whose ball holds them all."""
-        return max((float(np.max(part)) for part in self._parts), default=0.0)
+        return float(max(map(np.max, self._parts), default=0.0))
 
     @property
     def least(self) -> float:
         """The radius; of several the least, whose ball lies in all."""
-        return min(float(np.min(part)) for part in self._parts)
+        return float(min(map(np.min, self._parts)))
 
     @property
     def _parts(self) -> tuple[Radius, ...]:
@@ -189,7 +189,7 @@ class PlausibleChanges(Changes):
         if self.per_parameter:
             text = f"a radius for each parameter, at most {number(self.size)}"
         else:
-            shown = ", ".join(number(float(radius)) for radius in self._parts)
+            shown = ", ".join(map(number, map(float, self._parts)))
             text = f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"
         parts = [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (
             not self.biases
@@ -237,10 +237,8 @@ class PlausibleChanges(Changes):
         )
         if isinstance(radii[0], float):
             return list(map(LayerRadius, radii, biases))
-        shapes, got = (
-            [weight.shape for weight in network.weights],
-            [np.shape(part)[-2:] for part in radii],
-        )
+        shapes = [weight.shape for weight in network.weights]
+        got = [np.shape(part)[-2:] for part in radii]
         if got != shapes:
             raise InvalidInputError(
                 f"delta: expected radii for weights of the shapes {shapes}, got {got}"
@@ -426,9 +424,8 @@ def _parameters(network: Network) -> Iterator[Floats]:
 def _check_alike(a: Network, b: Network) -> None:
     for network in (a, b):
         _check_network(network)
-    if [w.shape for w in a.weights] != [
-        w.shape for w in b.weights
-    ] or a.activations != b.activations:
+    shapes = [*map(np.shape, a.weights)]
+    if shapes != [*map(np.shape, b.weights)] or a.activations != b.activations:
         raise InvalidInputError(f"expected two networks of the same shape, got {a!r} and {b!r}")
 
 

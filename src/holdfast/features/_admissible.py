@@ -27,10 +27,8 @@ def reach(feature: Feature, own: Floats | None, n_rows: int) -> tuple[Floats, Fl
         elif feature.direction is Direction.DECREASING:
             high = np.minimum(high, own)
     if feature.grid is not None:
-        low, high = (
-            feature.grid.value(feature.grid.ceil(low)),
-            feature.grid.value(feature.grid.floor(high)),
-        )
+        low = feature.grid.value(feature.grid.ceil(low))
+        high = feature.grid.value(feature.grid.floor(high))
     return low, high
 
 
@@ -149,10 +147,8 @@ def number_in(feature: Feature, codes: Ints, own: Floats | None) -> Floats:
     if own is None:
         return feature.starts[codes]
     low, high = reach(feature, own, codes.shape[0])
-    begins, ends = (
-        np.array([-np.inf, *feature.edges])[codes],
-        np.array([*feature.edges, np.inf])[codes],
-    )
+    begins = np.array([-np.inf, *feature.edges])[codes]
+    ends = np.array([*feature.edges, np.inf])[codes]
     grid = feature.grid
     if grid is not None:
         last = grid.floor(np.minimum(ends, high))

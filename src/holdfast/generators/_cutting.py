@@ -67,10 +67,8 @@ class CuttingPlanes:
         self.point: Floats | None = None
         self.cost, self.bound, self.radius, self.demand = np.inf, 0.0, np.inf, 0.0
         self.domain = Domain.of(self.space, self.person)
-        own, endless = (
-            self.domain.own,
-            ~np.isfinite([self.domain.lower, self.domain.upper]).all(axis=0),
-        )
+        own = self.domain.own
+        endless = ~np.isfinite([self.domain.lower, self.domain.upper]).all(axis=0)
         free = endless & (self.domain.weights == 0.0)
         if free.any():
             # No cost keeps these near: what lies far out is left out, and nothing is proven.

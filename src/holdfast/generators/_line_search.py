@@ -52,10 +52,8 @@ def line_search(task: Task, rows: Ints, points: Floats, deadline: Deadline) -> F
     # The least fraction of the way that is accepted, to the paper's step and then closer.
     for _ in range(_ROUNDS + 1):
         steps = np.arange(1, parts) / parts
-        places, fractions = (
-            np.repeat(everyone, steps.size),
-            (low[:, None] + np.outer(high - low, steps)).ravel(),
-        )
+        places = np.repeat(everyone, steps.size)
+        fractions = (low[:, None] + np.outer(high - low, steps)).ravel()
         trials, start = ends[places], factuals[np.ix_(places, sliding)]
         trials[:, sliding] = start + fractions[:, None] * (trials[:, sliding] - start)
         taken = _offer(task, rows, best, places, trials, deadline)

@@ -44,6 +44,6 @@ class MCE(ByMargin):
         """The nearest accepted point of each row, with its gap."""
         return answer_rows(task, self._answer)
 
-    def _answer(self, task: Task, row: int) -> RowAnswer:
-        judge: Judge = Today(task.network, int(task.targets[row]), demand=self.margin)
-        return search_row(task, row, judge, NO_LIMITS)
+    def _answer(self, task: Task) -> RowAnswer:
+        judge: Judge = Today(task.network, int(task.targets[0]), demand=self.margin)
+        return search_row(task, judge, NO_LIMITS)

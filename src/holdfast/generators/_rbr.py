@@ -212,10 +212,8 @@ class _OddsDescent:
             self.task.project(self.rows[people], candidates.points(np.concatenate(orders)))
             - self.own[people]
         )
-        people, ends = (
-            np.append(np.arange(self.rows.size), people),
-            np.concatenate([self.neighbours, ends]),
-        )
+        people = np.append(np.arange(self.rows.size), people)
+        ends = np.concatenate([self.neighbours, ends])
         high = np.full(people.size, np.inf)
         for fraction in _FRACTIONS:
             left = np.flatnonzero(np.isinf(high))

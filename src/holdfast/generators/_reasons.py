@@ -159,10 +159,8 @@ def _usual(recourse: Recourse, target: int, accepted: Any) -> Floats:
             )
     usual = np.full(len(recourse.space.features), np.nan)
     for i, feature in enumerate(recourse.space.features):
-        known, ordered = (
-            people[~np.isnan(people[:, i]), i],
-            feature.kind not in (Kind.CATEGORICAL, Kind.BINARY),
-        )
+        known = people[~np.isnan(people[:, i]), i]
+        ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
         if ordered:
             usual[i] = np.median(known) if known.size else (feature.lower + feature.upper) / 2.0
         elif known.size:

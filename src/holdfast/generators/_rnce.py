@@ -76,10 +76,8 @@ class CertifiedCandidates:
                 )
         for target in np.unique(task.targets).tolist():
             if target not in self.by_target:
-                label, known = (
-                    task.classifier.classes[target],
-                    [self.classifier.classes[t] for t in self.by_target],
-                )
+                label = task.classifier.classes[target]
+                known = [self.classifier.classes[t] for t in self.by_target]
                 raise InvalidInputError(
                     f"candidates: expected ones certified for class {label}, got {known}"
                 )

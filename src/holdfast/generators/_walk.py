@@ -76,10 +76,8 @@ def walk(
             )
         waiting = [row for row in late.tolist() if row not in found]
         task.advance(late.size - len(waiting))
-        late, kept = (
-            np.array(waiting, dtype=np.intp),
-            {row: kept[row] for row in waiting if row in kept},
-        )
+        late = np.array(waiting, dtype=np.intp)
+        kept = {row: kept[row] for row in waiting if row in kept}
         met, meet = meet, min(meet * _GROWTH, meet + _WIDEST, len(candidates))
     task.advance(late.size)
     return found

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from holdfast._given import given_floats
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Values
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 
 Squash = Literal["sigmoid", "softmax"]
@@ -67,7 +67,7 @@ class Chain:
     folding: tuple[str, Floats, Floats] | None = None
     width: int | None = None
     flat: bool = True
-    classes: NDArray[Any] | None = None
+    classes: Values | None = None
 
     def affine(
         self, name: str, weight: ArrayLike, bias: ArrayLike | None, *, source: object = None

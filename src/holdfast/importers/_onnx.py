@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast._classifier import Values
 from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
 from holdfast.importers._chain import Chain, ancestors
 from holdfast.importers._model import Model, qualified_name
@@ -182,7 +182,7 @@ def _result(node: Any, inputs: list[Value | None], rows: int) -> Value | tuple[V
     return OPERATORS[kind](operation)
 
 
-def _constant(operation: Node) -> NDArray[Any]:
+def _constant(operation: Node) -> Values:
     """A stored tensor, or numbers written out as an attribute."""
     for name, value in operation.attributes.items():
         if name == "value":
@@ -194,9 +194,9 @@ def _constant(operation: Node) -> NDArray[Any]:
     )
 
 
-def _array(tensor: Any) -> NDArray[Any]:
+def _array(tensor: Any) -> Values:
     try:
-        array: NDArray[Any] = numpy_helper.to_array(tensor)
+        array: Values = numpy_helper.to_array(tensor)
     except (TypeError, ValueError) as error:
         raise FileFormatError(
             f"expected the numbers of {tensor.name!r}, got unreadable data: {error}"

@@ -62,10 +62,8 @@ class Steps:
     @property
     def unread(self) -> frozenset[str]:
         """The columns that a `ColumnTransformer` drops."""
-        first, names = (
-            _first_step(self.transformers[0]),
-            list(column_names(self.transformers[0]) or ()),
-        )
+        first = _first_step(self.transformers[0])
+        names = list(column_names(self.transformers[0]) or ())
         if not isinstance(first, ColumnTransformer):
             return frozenset()
         parts = [name for name, part, _ in first.transformers_ if part != "drop"]

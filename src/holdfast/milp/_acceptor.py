@@ -118,10 +118,8 @@ class Acceptor:
         A neuron that only helps the margins must not be overstated, which is not convex and may need a binary; one
         that only harms must not be understated, which is convex.
         """
-        helps, harms = (
-            np.asarray((self.rows > 0.0).any(axis=0)),
-            np.asarray((self.rows < 0.0).any(axis=0)),
-        )
+        helps = np.asarray((self.rows > 0.0).any(axis=0))
+        harms = np.asarray((self.rows < 0.0).any(axis=0))
         needed = [(helps, harms)]
         for weight in self.weights[:0:-1]:
             positive, negative = weight > 0.0, weight < 0.0

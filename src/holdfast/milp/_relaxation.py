@@ -143,10 +143,8 @@ class Relaxation:
         known, ray = False, np.empty(0)
         if self.solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
             _, known, ray = self.solver.getDualRay()
-        rays, nothing = (
-            np.asarray(ray)[None, :] if known else np.eye(self.row_units.size),
-            np.zeros_like(low),
-        )
+        rays = np.asarray(ray)[None, :] if known else np.eye(self.row_units.size)
+        nothing = np.zeros_like(low)
         for multipliers in np.concatenate([rays, -rays]):
             if self._bound(multipliers, nothing, low, high)[0] > 0.0:
                 return SolvedProgram(np.inf, None, nothing)

@@ -157,7 +157,7 @@ class Audit(Shown):
         return int(self.codes.shape[0])
 
     @property
-    def numbers(self) -> NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """Where each promise stands in the ledger: 1, 2, ..."""
         return np.arange(1, len(self) + 1)
 

@@ -90,7 +90,7 @@ class Auditor:
     newcomer: Newcomer
     terms: Terms
     ledger: Ledger
-    spans: NDArray[np.int64]
+    spans: Ints
     batch: int
 
     def __post_init__(self) -> None:
@@ -266,10 +266,8 @@ class Auditor:
 
     def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, Bools]:
         """Promised rows as the new model reads them from raw units, and which of them it can read."""
-        loaded, points = (
-            self.newcomer.loaded,
-            np.zeros((len(raw), self.newcomer.loaded.network.n_features)),
-        )
+        loaded = self.newcomer.loaded
+        points = np.zeros((len(raw), self.newcomer.loaded.network.n_features))
         if self.space is None:
             promised = restored_rows(self.terms.space, raw)
             readable = accepted_rows(loaded, promised, self.terms.space)

@@ -93,10 +93,8 @@ def certificate(
         raise NoCertificateError(
             f"row {row}: the verdict is UNKNOWN, and only what is known can be certified"
         )
-    target, label = (
-        int(certs.targets[place]),
-        certs.classifier.classes.tolist()[int(certs.targets[place])],
-    )
+    target = int(certs.targets[place])
+    label = certs.classifier.classes.tolist()[int(certs.targets[place])]
     try:
         network, changes = certs.network, _changes_document(certs.changes)
         threshold = _threshold_document(certs.decider.model)

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._network import Ints
 from holdfast.errors import FileFormatError, InvalidInputError
@@ -265,7 +264,7 @@ class LedgerFile:
             )
         return bytes(rows[0][0])
 
-    def spans(self, terms: str, last: int) -> NDArray[np.int64]:
+    def spans(self, terms: str, last: int) -> Ints:
         """(first, size) of every page under some terms that begins up to a promise."""
         rows = self.query(
             "SELECT first, size FROM pages WHERE terms = ? AND first <= ? ORDER BY first",

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._files import is_parquet, whole_file
 from holdfast._network import Floats, Ints, Values
@@ -67,7 +66,7 @@ class Promises:
     """
 
     terms: Terms
-    numbers: NDArray[np.int64]
+    numbers: Ints
     keys: Values
     dates: Values
     targets: Values
@@ -76,7 +75,7 @@ class Promises:
     points: Floats
     factual_texts: Values
     counterfactual_texts: Values
-    erased: NDArray[np.int64]
+    erased: Ints
 
     @classmethod
     def of(cls, page: Page, terms: Terms, places: Ints) -> Promises:
@@ -188,7 +187,7 @@ class Overview:
     through in a moment.
     """
 
-    def __init__(self, file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> None:
+    def __init__(self, file: LedgerFile, terms: Terms, spans: Ints) -> None:
         self._file, self._terms, self._between = (
             file,
             terms,
@@ -244,7 +243,7 @@ class Overview:
 
 
 def overviews(
-    file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: int = BATCH
+    file: LedgerFile, terms: Terms, spans: Ints, batch: int = BATCH
 ) -> Iterator[Overview]:
     """The pages with these (first, size), whole pages until there are `batch` promises."""
     ends = np.cumsum(spans[:, 1])
@@ -256,7 +255,7 @@ def overviews(
         start = stop
 
 
-def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats:
+def reach_of(file: LedgerFile, terms: Terms, spans: Ints) -> Floats:
     """The largest |u| of each of the model's variables over the promises in the pages with these (first, size)."""
     largest = np.zeros(terms.space.n_variables)
     for start in range(0, len(spans), _REACHES):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast._classifier import Ints
 from holdfast._shown import Shown, Summary
 from holdfast.errors import HoldfastError
 from holdfast.promises._ledger_file import LedgerFile
@@ -154,10 +154,8 @@ def _warnings(file: LedgerFile) -> list[str]:
 
 def _groups(file: LedgerFile, end: int) -> Iterator[list[Page]]:
     """Pages in the order of the chain, up to where it ended at first; those before its beginning too."""
-    asked, start = (
-        f"SELECT * FROM pages WHERE number BETWEEN ? AND ? ORDER BY number LIMIT {_PAGES}",
-        -(2**63),
-    )
+    asked = f"SELECT * FROM pages WHERE number BETWEEN ? AND ? ORDER BY number LIMIT {_PAGES}"
+    start = -(2**63)
     while start <= end and (rows := file.query(asked, start, end)):
         yield [Page(*row) for row in rows]
         start = rows[-1][0] + 1
@@ -203,10 +201,8 @@ def _wrong_rows(
             )
             continue
         try:
-            verdicts, committed = (
-                page.values("verdicts", "u1"),
-                page.values("commitments", "u1", 32),
-            )
+            verdicts = page.values("verdicts", "u1")
+            committed = page.values("commitments", "u1", 32)
             gone, there = np.flatnonzero(verdicts == ERASED), np.flatnonzero(verdicts != ERASED)
             wrong = (np.frombuffer(page.commit(), dtype="u1").reshape(-1, 32) != committed).any(
                 axis=1
@@ -255,7 +251,7 @@ def _wrong_encodings(terms: Terms, said: Columns, first: Page) -> list[str]:
     ]
 
 
-def _indexed(file: LedgerFile, expected: NDArray[np.int64], end: int) -> bool:
+def _indexed(file: LedgerFile, expected: Ints, end: int) -> bool:
     """Whether the index of keys is that of the promises."""
     expected = expected[np.lexsort((expected[:, 1], expected[:, 0]))]
     asked = "SELECT hash, page FROM people WHERE (hash, page) > (?, ?) AND page <= ? ORDER BY hash, page LIMIT 50000"

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._network import Floats, Ints, Values
 from holdfast.errors import FileFormatError
@@ -144,7 +143,7 @@ class Page(NamedTuple):
         )
 
     @property
-    def numbers(self) -> NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """Where each promise stands in the ledger."""
         return np.arange(self.first, self.first + self.size, dtype=np.int64)
 
@@ -158,11 +157,9 @@ class Page(NamedTuple):
             "points": len(self.points) // self.size,
         }
         fixed = np.hstack([self.values(column, "u1", width) for column, width in widths.items()])
-        content, width, end = (
-            fixed.tobytes(),
-            fixed.shape[1],
-            f"\n{self.date}\n{self.terms}".encode(),
-        )
+        content = fixed.tobytes()
+        width = fixed.shape[1]
+        end = f"\n{self.date}\n{self.terms}".encode()
         texts = zip(
             self.lines("keys"), self.lines("factuals"), self.lines("counterfactuals"), strict=True
         )

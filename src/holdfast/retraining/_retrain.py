@@ -146,10 +146,8 @@ def retrain(
     read = partial(_read, loaded, space=space, encoded=encoded)
     table, labels = _training_data(read, how, X, y, X_new, y_new)
     seeds = run_seeds(seed, n)
-    share, removed = (
-        given_share(share, "share", or_one=True),
-        given_share(removed, "removed", or_one=True),
-    )
+    share = given_share(share, "share", or_one=True)
+    removed = given_share(removed, "removed", or_one=True)
     if disjoint:
         rows = _disjoint(how, len(labels), share, seed, n)
     else:

@@ -103,10 +103,8 @@ class BenchmarkResult(Shown):
         """What a notebook shows."""
         summary = self.summary().set_index("method")
         kept = ["dataset", "model", "delta_label", "verified_label", "seeds", *METRICS]
-        methods, tables = (
-            summary.index.nunique(),
-            len(summary[["dataset", "model"]].drop_duplicates()),
-        )
+        methods = summary.index.nunique()
+        tables = len(summary[["dataset", "model"]].drop_duplicates())
         facts = [
             ("cells", sum(part.get("cells", 0) for part in (self.computed, self.reused))),
             ("found in the folder", self.reused.get("cells", 0)),

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from holdfast._given import positive_number, whole_number
-from holdfast._parallel import check_jobs, jobs, spread, workers
+from holdfast._parallel import jobs, spread, workers
 from holdfast._progress import no_bar, progress_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -135,7 +135,7 @@ def benchmark(
     2   nnce     1    NaN       1.0             0.4
     3   rnce     1    0.1       1.0             1.0
     """
-    n_jobs, labelled = check_jobs(n_jobs), read_deltas(deltas)
+    labelled = read_deltas(deltas)
     plan = Plan(
         methods=read_methods(methods, labelled),
         deltas=labelled,
@@ -145,11 +145,9 @@ def benchmark(
     )
     protocol = replace(protocol or Protocol(), inputs=inputs, retrained=dict(retrained))
     protocol = protocol if threshold is None else replace(protocol, threshold=threshold)
-    tables, estimators, runs = (
-        read_tables(datasets, target),
-        _read_models(models),
-        _read_seeds(seeds),
-    )
+    tables = read_tables(datasets, target)
+    estimators = _read_models(models)
+    runs = _read_seeds(seeds)
     store = StudyStore.open(out)
     for table in tables:
         # Named here, once, and not again for each model and seed.

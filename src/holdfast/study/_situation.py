@@ -239,10 +239,8 @@ class Situation:
 
     def rejects(self, rows: Ints) -> Ints:
         """Those whom today's model keeps from the target; where the protocol names a class, by giving that."""
-        today, origin = (
-            self.models.classifier.predict(self.table.points[rows]),
-            self.protocol.origin,
-        )
+        today = self.models.classifier.predict(self.table.points[rows])
+        origin = self.protocol.origin
         return np.asarray(rows[today != self.table.target if origin is None else today == origin])
 
     @cached_property

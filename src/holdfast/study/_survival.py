@@ -100,10 +100,8 @@ class Survival(Shown):
 
     def to_markdown(self) -> str:
         """Tables for each table and model: what each method keeps, at which cost, and of which kind of change."""
-        kinds, by = (
-            dict(list(self.to_frame().groupby(PLACE))),
-            self.summary().groupby(PLACE, sort=False),
-        )
+        kinds = dict(list(self.to_frame().groupby(PLACE)))
+        by = self.summary().groupby(PLACE, sort=False)
         tables = [(place, survival_tables(part, kinds[place])) for place, part in by]
         skipped = (
             self.skipped.drop_duplicates(["model", "kind"]) if len(self.skipped) else self.skipped

@@ -106,7 +106,7 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     bottom, top = first.sides(points, today=center)
     reach = xp.where(corner < center, center - bottom, top - center)
     share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
-    low_end, high_end = (activated(end, layers.relus[0]) for end in (bottom, top))
-    share = xp.where(corner <= low_end, -1.0, xp.where(corner >= high_end, 1.0, share))
+    share = xp.where(corner >= activated(top, layers.relus[0]), 1.0, share)
+    share = xp.where(corner <= activated(bottom, layers.relus[0]), -1.0, share)
     low = 1.0 - 2.0 * xp.astype(low, share.dtype) if low.dtype == xp.bool else low
     return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), low], axis=1)

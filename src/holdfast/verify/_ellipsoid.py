@@ -87,10 +87,8 @@ class InEllipsoid(ClosedForm):
             np.sum((np.abs(g - product) + unit * sizes) ** 2, axis=1)
             / self.changes.least_eigenvalue
         )
-        least, most = (
-            np.sqrt(np.maximum(square - error, 0.0)),
-            np.sqrt(square + error + rest * (1.0 + unit)),
-        )
+        least = np.sqrt(np.maximum(square - error, 0.0))
+        most = np.sqrt(square + error + rest * (1.0 + unit))
         # What the forward pass of a counter-model rounds grows with the sizes of its terms.
         least = np.maximum(least - unit * along / np.maximum(least, _UNIT), 0.0)
         return np.nextafter(np.ldexp(least, powers), 0.0), np.nextafter(

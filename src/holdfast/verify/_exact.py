@@ -14,12 +14,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast import checker
 from holdfast._arrays import to_numpy
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Values
 from holdfast.bounds._layers import Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.verify._attack import attack, sides
@@ -38,7 +37,7 @@ _SHORT, _LONGEST = 4096, 2**4096
 
 # A certificate, a part of one, a network: objects of JSON.
 Document = dict[str, Any]
-_Branch = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+_Branch = tuple[Values, Values, Values]
 
 
 class NoProofError(checker.CheckError):
@@ -134,9 +133,7 @@ class Exact:
         tree = self._tree(self.question.ranges, {}, deadline, max_cases, branches or [])
         return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
 
-    def leaf(
-        self, case: checker.Ranges, lower: NDArray[Any], upper: NDArray[Any]
-    ) -> Document | None:
+    def leaf(self, case: checker.Ranges, lower: Values, upper: Values) -> Document | None:
         """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
         rows, cuts = self.question.margin(self.rival), np.cumsum(self.network.hidden[1:])[:-1]
         below, above = (np.split(part.astype(np.float64), cuts) for part in (lower, upper))
@@ -263,7 +260,7 @@ def _in_whole_numbers(layers: list[tuple[Floats, Floats]]) -> Iterator[tuple[che
 
 
 def proof(
-    engine: Engine, outcome: Outcome, row: int, x: NDArray[np.float64], target: int, max_cases: int
+    engine: Engine, outcome: Outcome, row: int, x: Floats, target: int, max_cases: int
 ) -> list[Any]:
     """The parts of the row's proof; NoProofError where the checker knows no form for what proved it."""
     parts = []

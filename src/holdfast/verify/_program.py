@@ -15,9 +15,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints
 from holdfast.bounds._layers import Layer, Layers
 from holdfast.milp._relaxation import Program, Relaxation
 
@@ -77,7 +76,7 @@ class _Case:
         # Rows A x in [bottom, top]; the multiplier of L or of U that a dual is, as (side, neuron, factor) or None.
         self.rows: list[Floats] = []
         self.ends: list[tuple[Floats, Floats]] = []
-        self.duals: list[tuple[int, NDArray[np.intp], Floats] | None] = []
+        self.duals: list[tuple[int, Ints, Floats] | None] = []
         first = 0
         for i, (size, relu) in enumerate(zip(sizes, layers.relus, strict=True)):
             bottom, top = np.maximum(ranges[i].T, 0.0) if relu else ranges[i].T
@@ -119,7 +118,7 @@ class _Case:
         self.later = first
         self.cost = self._side(layers.margin, 0, len(sizes) - 1)[0][0]
 
-    def _at(self, columns: NDArray[np.intp]) -> Floats:
+    def _at(self, columns: Ints) -> Floats:
         """A row for each of these columns."""
         return np.eye(self.n)[columns]
 
@@ -139,7 +138,7 @@ class _Case:
         rows: Floats,
         bottom: Floats | float,
         top: Floats | float,
-        dual: tuple[int, NDArray[np.intp], Floats] | None = None,
+        dual: tuple[int, Ints, Floats] | None = None,
     ) -> None:
         self.rows.append(rows)
         self.ends.append(
@@ -149,10 +148,8 @@ class _Case:
 
     def solved(self, elastic: bool) -> tuple[Floats, Floats] | None:
         """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
-        rows, (bottom, top) = (
-            np.concatenate(self.rows),
-            map(np.concatenate, zip(*self.ends, strict=True)),
-        )
+        rows = np.concatenate(self.rows)
+        (bottom, top) = map(np.concatenate, zip(*self.ends, strict=True))
         low, high, cost = self.low, self.high, self.cost
         if elastic:
             reach = np.maximum(np.abs(low), np.abs(high))

@@ -96,10 +96,8 @@ class Shift(ClosedForm):
         lower, upper = _ends(self.center, points, target, 0.0)
         if self.center != [self.today]:
             today = _ends([self.today], points, target, 0.0)
-            lower, upper = (
-                np.where(today[0] > 0.0, lower, 0.0),
-                np.where(today[1] < 0.0, -1.0, upper),
-            )
+            lower = np.where(today[0] > 0.0, lower, 0.0)
+            upper = np.where(today[1] < 0.0, -1.0, upper)
         return np.maximum(lower, 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:

@@ -154,10 +154,8 @@ def pick_broken(promises: hf.Recourse) -> int | None:
     efforts = (before[[*CATEGORICAL]] == after[[*CATEGORICAL]]).all(axis=1)
     efforts &= (before[[*RISING]] <= after[[*RISING]]).all(axis=1)
     efforts &= (before[[*FALLING]] >= after[[*FALLING]]).all(axis=1)
-    margin, n_changes = (
-        promises.network.logits(promises.points)[:, 0],
-        (before != after).sum(axis=1).to_numpy(),
-    )
+    margin = promises.network.logits(promises.points)[:, 0]
+    n_changes = (before != after).sum(axis=1).to_numpy()
     assert promises.certificates is not None
     broken = [row for row in range(len(promises)) if promises.certificates.witness(row) is not None]
     # True sorts after False.

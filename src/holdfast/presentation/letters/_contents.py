@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 from holdfast.features._kinds import Label
 
-GUARANTEED, CHANCE, NOT_GUARANTEED, NO_ANSWER = (
-    "guaranteed",
-    "chance",
-    "not_guaranteed",
-    "no_answer",
-)
+GUARANTEED = "guaranteed"
+CHANCE = "chance"
+NOT_GUARANTEED = "not_guaranteed"
+NO_ANSWER = "no_answer"
 
 
 @dataclass(frozen=True)

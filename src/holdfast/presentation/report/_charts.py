@@ -240,10 +240,8 @@ def trade(contents: Contents) -> Plot | None:
     right = max(_reach(costs), *[one["cost"] for one in medians], 1e-12)
     top = max(_reach(radii), *[one["radius"] for one in medians], 1.25 * (limit or 0.0), 1e-12)
     beyond = int(np.sum((costs > 1.04 * right) | (radii > 1.04 * top)))
-    binned, own = (
-        len(people) > MOST_MARKS,
-        "Δ's" if contents.symbol == "radius" else contents.symbol,
-    )
+    binned = len(people) > MOST_MARKS
+    own = "Δ's" if contents.symbol == "radius" else contents.symbol
     note = "Each square counts people; the larger, the more. " if binned else ""
     if beyond:
         note += f"{beyond:,} {'lies' if beyond == 1 else 'lie'} beyond the frame and "

@@ -338,10 +338,8 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
             raise InvalidInputError(
                 f"calibrated: expected a delta > 0 or what delta_calibrated returns, got {given!r}"
             )
-        delta, sentence = (
-            float(given),
-            "It was given with the report; how it was measured is not recorded here.",
-        )
+        delta = float(given)
+        sentence = "It was given with the report; how it was measured is not recorded here."
     if not (math.isfinite(delta) and delta > 0.0):
         raise InvalidInputError(f"calibrated: expected a delta > 0, got {given}")
     measured = given.changes if isinstance(given, ChosenDelta) else PlausibleChanges(delta, norm)

@@ -116,10 +116,8 @@ def _labels(values: pd.Series, space: FeatureSpace, attribute: Any) -> tuple[pd.
     if len(names) > _MOST_LABELS:
         kept = set(texts.value_counts().index[: _MOST_LABELS - 1])
         note = f"The {len(kept)} commonest of {len(names)} groups; the others are put together."
-        texts, names = (
-            texts.where(texts.isin(kept), _OTHERS),
-            [*(name for name in names if name in kept), _OTHERS],
-        )
+        texts = texts.where(texts.isin(kept), _OTHERS)
+        names = [*(name for name in names if name in kept), _OTHERS]
     everyone = pd.Series(NOT_STATED, index=range(len(values)), dtype=object)
     everyone[values.notna().to_numpy()] = texts.to_numpy()
     if len(known) < len(values):

@@ -256,11 +256,9 @@ class PaperModel:
 
     def _timed(self, people: pd.DataFrame, delta: float) -> list[tuple[str, float]]:
         """CPU seconds of each row of the paper's table."""
-        network, table, changes = (
-            self.situation.models.network,
-            self.situation.table,
-            PlausibleChanges(delta),
-        )
+        network = self.situation.models.network
+        table = self.situation.table
+        changes = PlausibleChanges(delta)
         asked: dict[str, Any] = {"target": table.target, "changes": changes, "space": table.space}
 
         def seconds(work: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[float, Any]:

@@ -121,10 +121,8 @@ def _quality(results: Results, printed: Printed) -> Iterator[tuple[str, list[tup
                         [f"*target {DELTA_NAMES[block]} = {used}*", *[""] * (len(metrics) + 1)]
                     )
                 for row in of_block.to_dict("records"):
-                    method, unknown = (
-                        row["method"],
-                        max(row["delta_unknown_val"], row["delta_unknown_inc"]),
-                    )
+                    method = row["method"]
+                    unknown = max(row["delta_unknown_val"], row["delta_unknown_inc"])
                     papers = {
                         metric: printed.quality(model, dataset, block, method, metric)
                         for metric in metrics
