@@ -12,14 +12,13 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 import typer
-from typer import Option
 
 import holdfast as hf
 from holdfast._numbers import at_most
 from holdfast.changes import Changes
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import BROKEN, Jobs, Out, Points, command, existing_file
+from holdfast.cli._options import BROKEN, FILE, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.errors import InvalidInputError
 
@@ -35,17 +34,14 @@ def certify(
     *,
     factuals: Annotated[
         Path | None,
-        existing_file("The rows that the points explain: also ask whether Δ keeps their class."),
+        FILE,
+        "The rows that the points explain: also ask whether Δ keeps their class.",
     ] = None,
-    time_limit: Annotated[
-        float | None, Option(metavar="SECONDS", help="Rows undecided by then are UNKNOWN.")
-    ] = None,
+    time_limit: Annotated[float | None, "SECONDS", "Rows undecided by then are UNKNOWN."] = None,
     method: Annotated[
         str,
-        Option(
-            metavar="joint|separate|interval",
-            help="joint is exact; separate ranges and interval bounds are weaker, to compare.",
-        ),
+        "joint|separate|interval",
+        "joint is exact; separate ranges and interval bounds are weaker, to compare.",
     ] = "joint",
     out: Out = None,
     n_jobs: Jobs = 1,

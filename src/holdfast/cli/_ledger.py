@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
-from holdfast.cli._options import BROKEN, FILE, command, existing_file
+from holdfast.cli._options import BROKEN, FILE, command
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.promises import Ledger
 from holdfast.promises._ledger_read import overviews
@@ -25,7 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-LedgerFile = Annotated[Path, existing_file("The ledger.")]
+LedgerFile = Annotated[Path, FILE, "The ledger."]
 # The secret itself is no option: what is typed in a shell is kept, and shown to others.
 SECRET = "HOLDFAST_LEDGER_SECRET"
 SecretFile = Annotated[
@@ -149,9 +149,7 @@ def _show_person(key: str, promises: pd.DataFrame) -> None:
 def verify(
     ledger: LedgerFile,
     *,
-    head: Annotated[
-        str | None, Option(metavar="HASH", help="A head that was noted down before.")
-    ] = None,
+    head: Annotated[str | None, "HASH", "A head that was noted down before."] = None,
 ) -> None:
     """Is every entry what was written, in its place? Exit code 3 if not.
 

@@ -11,12 +11,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from typer import Option
 
 import holdfast as hf
 from holdfast._files import write_table
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import Constraints, Jobs, Out, Points, command, existing_file
+from holdfast.cli._options import COUNT, FILE, Constraints, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.cli._screens import SHOWN, WIDE, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
@@ -39,7 +38,8 @@ class Searching(Constraints):
     method: Annotated[str, "How to look for recourse; `holdfast methods` lists them."] = "rnce"
     candidates: Annotated[
         Path | None,
-        existing_file("Other people, such as the training table, for methods that need them."),
+        FILE,
+        "Other people, such as the training table, for methods that need them.",
     ] = None
     seed: Annotated[int, "For whatever is random in the method."] = 0
 
@@ -66,9 +66,10 @@ class Asked(Points, Searching):
     target: Annotated[str, "The class that the people want."]
     rows: Annotated[
         int | None,
-        Option(min=1, help="Only the first so many people who do not have the class yet."),
+        COUNT,
+        "Only the first so many people who do not have the class yet.",
     ] = None
-    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None
+    time_limit: Annotated[float | None, "SECONDS", "For each person."] = None
 
     def question(self, frame: pd.DataFrame | None = None) -> dict[str, Any]:
         """The same as arguments of `explain`, about these people, or about all."""
@@ -137,9 +138,7 @@ def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
 def alternatives(
     asked: Asked,
     *,
-    answers: Annotated[
-        int, Option(min=1, help="How many answers to look for, for each person.")
-    ] = 3,
+    answers: Annotated[int, COUNT, "How many answers to look for, for each person."] = 3,
     out: Out = None,
 ) -> None:
     """Several different answers for each person: each leaves alone the column that those before leaned on most."""

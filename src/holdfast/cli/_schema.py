@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-from typer import Option
 
 import holdfast as hf
 from holdfast._files import write_text
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import (
-    MODELS,
-    Constraints,
-    DataFile,
-    Reading,
-    Texts,
-    command,
-    existing_file,
-)
+from holdfast.cli._options import FILE, MODELS, Constraints, DataFile, Reading, Texts, command
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction
@@ -38,27 +29,23 @@ def schema(
     *,
     model: Annotated[
         Path | None,
-        existing_file(
-            f"The classifier, whose preprocessing says how it reads the columns: {MODELS}"
-        ),
+        FILE,
+        f"The classifier, whose preprocessing says how it reads the columns: {MODELS}",
     ] = None,
     label: Annotated[
         str | None,
-        Option(metavar="COLUMN", help="The column with the classes, which nobody reads."),
+        "COLUMN",
+        "The column with the classes, which nobody reads.",
     ] = None,
     scale: Annotated[
         str,
-        Option(
-            metavar="none|minmax|standard",
-            help="Without preprocessing in the model: what is done to numbers before it reads them.",
-        ),
+        "none|minmax|standard",
+        "Without preprocessing in the model: what is done to numbers before it reads them.",
     ] = "none",
     protected: Annotated[
         Texts,
-        Option(
-            metavar="COLUMN",
-            help="A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
-        ),
+        "COLUMN",
+        "A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
     ] = None,
 ) -> None:
     """What each column is, how the model reads it and what a person can change, as a file to be edited."""

@@ -187,16 +187,17 @@ class Model:
             partial(pd.DataFrame, columns=today.feature_names), today.classifier.n_features
         )
 
-    def check_numbers(self, X: pd.DataFrame) -> None:
+    def check_numbers(self, X: Any) -> None:
         """Refuse a table with labels where nothing says how they become numbers."""
-        other = [
-            name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)
-        ]
-        if other:
-            raise InvalidInputError(
-                f"space: expected one for a table with labels, such as FeatureSpace.from_frame(X_train), "
-                f"got None and the column {other[0]!r}"
-            )
+        if isinstance(self.classifier, Scored) and isinstance(X, pd.DataFrame):
+            other = [
+                name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)
+            ]
+            if other:
+                raise InvalidInputError(
+                    f"space: expected one for a table with labels, such as FeatureSpace.from_frame(X_train), "
+                    f"got None and the column {other[0]!r}"
+                )
 
     def _read_by(self, decode: Decoder) -> Model:
         scored, space = self.classifier, decode.space
@@ -229,8 +230,7 @@ class Model:
             A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
             columns are taken in the model's order.
         """
-        if isinstance(self.classifier, Scored) and isinstance(X, pd.DataFrame):
-            self.check_numbers(X)
+        self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(self.with_unread(X), self.feature_names)
         table = X
