@@ -16,6 +16,10 @@ import pandas as pd
 
 from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
 
+# Where a file is, and an object of JSON.
+Place = str | os.PathLike[str]
+Document = dict[str, Any]
+
 TABLES = (".csv", ".csv.gz", ".parquet")
 
 # What is certified is the number in the file. Before 3.1 pandas read floats exactly only when asked to; since then it

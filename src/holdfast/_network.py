@@ -12,7 +12,6 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Bools, Classifier, Floats, Ints, Values
+from holdfast._files import Place
 from holdfast._given import given_floats
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
@@ -225,7 +225,7 @@ class Network(Shown, Classifier):
             gradient = (gradient * mask) @ weight
         return np.array(np.broadcast_to(gradient, points.shape))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: Place) -> None:
         """Write the network to a file of plain arrays (a zip of .npy parts, no pickle)."""
         header = {
             "format": _FORMAT,
@@ -240,7 +240,7 @@ class Network(Shown, Classifier):
             np.savez(file, header=np.array(json.dumps(header)), **arrays)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Network:
+    def load(cls, path: Place) -> Network:
         """Read what `save` wrote. Nothing in the file is executed."""
         # A file that cannot be opened is the caller's to hear of; whatever its bytes then lead to is a damaged file.
         with open(path, "rb") as file:

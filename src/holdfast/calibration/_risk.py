@@ -31,7 +31,7 @@ import pandas as pd
 from holdfast._given import given_number, given_share
 from holdfast._network import Bools, Floats, Ints, Values
 from holdfast._numbers import share
-from holdfast._progress import progress_bar
+from holdfast._progress import Advance, progress_bar
 from holdfast._shown import Summary
 from holdfast.calibration._conformal import SHARED_ROWS, least_history
 from holdfast.calibration._result import Calibration
@@ -351,9 +351,7 @@ def _broken(kept: Bools) -> float:
     return 1.0 - float(kept.mean()) if kept.size else math.nan
 
 
-def _kept(
-    recourses: list[Recourse], models: Iterable[Any], advance: Callable[[int], object]
-) -> list[Bools]:
+def _kept(recourses: list[Recourse], models: Iterable[Any], advance: Advance) -> list[Bools]:
     """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
     ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
     pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])

@@ -14,14 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast._files import read_json
+from holdfast._files import Place, read_json
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features._build import Encoding, placed, scaled
 from holdfast.features._columns import Storage
@@ -89,7 +88,7 @@ class Schema:
     rules: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Schema:
+    def load(cls, path: Place) -> Schema:
         """Read a schema file."""
         return cls.from_dict(read_json(Path(path), "a JSON schema file"), str(path))
 

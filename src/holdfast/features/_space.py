@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from os import PathLike
 from typing import Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from holdfast._files import Place
 from holdfast._given import given_array, given_points
 from holdfast._network import Bools, Floats, Ints
 from holdfast._shown import Shown, Summary
@@ -151,7 +151,7 @@ class FeatureSpace(Shown):
     @classmethod
     def from_schema(
         cls,
-        path: str | PathLike[str] | Schema,
+        path: Place | Schema,
         *,
         actionability: str = "schema",
         kinds: str = "schema",

@@ -7,7 +7,7 @@ the class, and certifies the very point that is handed out: no generator can dec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
@@ -19,7 +19,7 @@ from holdfast._classifier import Classifier
 from holdfast._deadline import Deadline
 from holdfast._given import positive_number, whole_number
 from holdfast._network import Bools, Floats, Ints, Network
-from holdfast._progress import no_bar
+from holdfast._progress import Advance, no_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -63,7 +63,7 @@ class Task:
     frame: pd.DataFrame
     seed: int = 0
     time_limit: float | None = None
-    advance: Callable[[int], object] = no_bar
+    advance: Advance = no_bar
 
     def __len__(self) -> int:
         return int(self.targets.shape[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier, Values
 from holdfast._deadline import NO_LIMIT, Deadline
+from holdfast._files import Place
 from holdfast._given import given_floats, given_row
 from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._scored import Tally
@@ -324,7 +324,7 @@ class Recourse(Shown):
 
     def report(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         n_jobs: int | None = None,
         **options: Unpack[ReportOptions],

@@ -7,13 +7,13 @@ exporters also store equal tensors once, and Δ over both contains Δ over the s
 
 from __future__ import annotations
 
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from holdfast._classifier import Values
+from holdfast._files import Place
 from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
 from holdfast.importers._chain import Chain, ancestors
 from holdfast.importers._model import Model, qualified_name
@@ -49,7 +49,7 @@ def import_model(proto: Any) -> Model:
     return Model(_classifier(proto.graph).network())
 
 
-def read_file(path: str | PathLike[str]) -> Model:
+def read_file(path: Place) -> Model:
     """The model of an .onnx file, whose weights may be in a second file beside it (external data)."""
     try:
         proto = onnx.load(path, load_external_data=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast import checker
 from holdfast._classifier import Ints
+from holdfast._files import Place
 from holdfast._given import whole_number
 from holdfast._parallel import jobs, spread, workers
 from holdfast._progress import progress_bar
@@ -35,7 +35,7 @@ _PART = 16
 
 
 def audit(
-    ledger: Ledger | str | os.PathLike[str],
+    ledger: Ledger | Place,
     model: object,
     *,
     space: FeatureSpace | None = None,

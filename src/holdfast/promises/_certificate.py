@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast import checker
-from holdfast._files import write_text
+from holdfast._files import Place, write_text
 from holdfast._given import given_row
 from holdfast._network import Network
 from holdfast._parallel import jobs, spread
@@ -208,7 +207,7 @@ def _witness_proof(
     return {**proof, "method": "witness", "weights": weights, "biases": biases}
 
 
-def write_parameters(model: Any, path: str | PathLike[str]) -> None:
+def write_parameters(model: Any, path: Place) -> None:
     """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format.
 
     A threshold that the model brings is left to the certificates, which state it.
@@ -232,14 +231,14 @@ def _text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def write_certificate(document: Mapping[str, Any], path: str | PathLike[str]) -> None:
+def write_certificate(document: Mapping[str, Any], path: Place) -> None:
     """One certificate into one file."""
     write_text(_text(document) + "\n", Path(path))
 
 
 def write_certificates(
     source: Source,
-    path: str | PathLike[str],
+    path: Place,
     *,
     rows: Iterable[int] | None = None,
     n_jobs: int | None = None,
@@ -289,7 +288,7 @@ def _certified(
     return result
 
 
-def read_certificates(path: str | PathLike[str]) -> Iterator[Document]:
+def read_certificates(path: Place) -> Iterator[Document]:
     """Every certificate in a file (.json, .jsonl) or a folder, unchecked."""
     for where, content in certificate_texts(Path(path)):
         try:

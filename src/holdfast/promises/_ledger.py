@@ -8,7 +8,6 @@ show is that its last entries were cut off: for that, keep the `head` elsewhere 
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._dates import iso_date
+from holdfast._files import Place
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -64,7 +64,7 @@ class Ledger(Shown):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         create: bool = True,
         secret: str | bytes | None = None,
@@ -315,7 +315,7 @@ class Ledger(Shown):
         """
         return verify(self.file, head)
 
-    def export(self, path: str | os.PathLike[str]) -> int:
+    def export(self, path: Place) -> int:
         """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
         return export(self.promises(), path, self.terms)
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast._files import Place
 from holdfast._network import Ints
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises._pages import PAGE, Columns, Page
@@ -96,7 +97,7 @@ class LedgerFile:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         create: bool,
         secret: bytes | None = None,

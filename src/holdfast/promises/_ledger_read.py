@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast._files import is_parquet, whole_file
+from holdfast._files import Place, is_parquet, whole_file
 from holdfast._network import Floats, Ints, Values
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
@@ -273,9 +272,7 @@ def reach_of(file: LedgerFile, terms: Terms, spans: Ints) -> Floats:
 # ---------------------------------------------------------------- the whole ledger as a table
 
 
-def export(
-    batches: Iterable[Promises], path: str | os.PathLike[str], terms: Iterable[Terms]
-) -> int:
+def export(batches: Iterable[Promises], path: Place, terms: Iterable[Terms]) -> int:
     """Write the table as the file's name says, a batch at a time; returns the number of promises."""
     place, tables = Path(path), (batch.to_frame() for batch in batches)
     # Labels of different models may have different types, which one column of a file cannot hold.

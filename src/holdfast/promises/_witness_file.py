@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier
-from holdfast._files import whole_file
+from holdfast._files import Place, whole_file
 from holdfast._given import given_floats
 from holdfast._network import Network
 from holdfast.changes import Changes
@@ -53,7 +52,7 @@ class SavedWitness:
 def save_witness(
     witness: Classifier,
     like: Any,
-    path: str | PathLike[str],
+    path: Place,
     *,
     point: ArrayLike,
     target: Any,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from holdfast._files import write_table, write_text
+from holdfast._files import Place, write_table, write_text
 from holdfast._shown import Shown, Summary, draw
 from holdfast.study._markdown import markdown_table
 from holdfast.study._survival import Survival
@@ -86,7 +85,7 @@ class BenchmarkResult(Shown):
         """A table for each dataset and model: mean ± standard deviation over seeds."""
         return markdown_table(self.summary(), self.failures, seconds=seconds)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(self, path: Place | None = None) -> Figure:
         """Draw what survives against what it costs, a column of pictures for each dataset and model.
 
         To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from holdfast._files import Place
 from holdfast._given import positive_number, whole_number
 from holdfast._parallel import jobs, spread, workers
-from holdfast._progress import no_bar, progress_bar
+from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE
@@ -29,7 +29,6 @@ from holdfast.study._store import StudyStore
 from holdfast.study._survival import Asked, Survival, fates
 from holdfast.study._tables import read_tables
 
-Advance = Callable[[int], object]
 T = TypeVar("T")
 # What a row has where there is nothing to say.
 _BLANK = {
@@ -53,7 +52,7 @@ def benchmark(
     retrained: Mapping[str, int] = PAPER_RETRAINED,
     changes_of: Any = None,
     variants: int = 12,
-    out: str | os.PathLike[str] | None = None,
+    out: Place | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
     time_limit: float | None = None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass
@@ -20,7 +19,7 @@ import joblib
 import numpy as np
 import pandas as pd
 
-from holdfast._files import whole_file
+from holdfast._files import Place, whole_file
 from holdfast._network import Network
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
@@ -152,7 +151,7 @@ class StudyStore:
     folder: Path | None = None
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str] | None) -> StudyStore:
+    def open(cls, folder: Place | None) -> StudyStore:
         """The store in this folder, which is made if it is not there."""
         if folder is None:
             return cls()

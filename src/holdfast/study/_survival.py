@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._classifier import Classifier
+from holdfast._files import Place
 from holdfast._network import Network
 from holdfast._shown import Shown, Summary, draw
 from holdfast.changes import Changes, parameter_distance
@@ -108,7 +108,7 @@ class Survival(Shown):
         )
         return filled_page("survival.md.j2", tables=tables, skipped=skipped.to_dict("records"))
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(self, path: Place | None = None) -> Figure:
         """Draw what is kept against what it costs, a column of pictures for each table and model.
 
         To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.

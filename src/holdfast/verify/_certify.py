@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
 from holdfast._network import Floats, Ints
 from holdfast._parallel import jobs, spread
-from holdfast._progress import no_bar, progress_bar
+from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast._scored import Scored
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -198,7 +197,7 @@ def certify_points(
     index: pd.Index | None = None,
     deadline: Deadline = NO_LIMIT,
     method: str = "joint",
-    advance: Callable[[int], object] = no_bar,
+    advance: Advance = no_bar,
 ) -> Certificates:
     """`certify` for whoever has a decider, points and class indices already."""
     if method not in ("joint", "separate", "interval"):
@@ -222,7 +221,7 @@ def _settled(
     targets: Ints,
     deadline: Deadline,
     until: Stage,
-    advance: Callable[[int], object],
+    advance: Advance,
 ) -> Outcome:
     """Blocks of rows by the cheap stages; then what they leave open in groups, which workers take as they are free.
 

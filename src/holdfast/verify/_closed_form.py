@@ -7,7 +7,7 @@ hold, how far they hold, and a model that breaks them. What rounding leaves open
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Ints, Network
+from holdfast._progress import Advance
 from holdfast.bounds._layers import forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import HoldfastError
@@ -61,7 +62,7 @@ class ClosedForm(ABC):
         deadline: Deadline = NO_LIMIT,
         until: Stage = Stage.EXACT,
         keep: bool = True,
-        advance: Callable[[int], object] = lambda _: None,
+        advance: Advance = lambda _: None,
     ) -> Outcome:
         """As `Engine.settle`."""
         outcome = Outcome.empty(points.shape[0])

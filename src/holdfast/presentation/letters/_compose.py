@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._dates import read_day
+from holdfast._files import Place
 from holdfast._given import given_row
 from holdfast._network import Bools, Floats, Ints
 from holdfast.changes import Chance, Changes, PlausibleChanges
@@ -64,7 +64,7 @@ class LetterOptions(TypedDict, total=False):
     until: datetime.date | str | None
     expiry: Expiry | None
     language: str
-    templates: str | os.PathLike[str] | None
+    templates: Place | None
     certified: bool
     accepted: pd.DataFrame | None
 
@@ -118,7 +118,7 @@ class Batch:
         until: datetime.date | str | None = None,
         expiry: Expiry | None = None,
         language: str = "en",
-        templates: str | os.PathLike[str] | None = None,
+        templates: Place | None = None,
         certified: bool = True,
         accepted: pd.DataFrame | None = None,
     ) -> Batch:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
+from holdfast._files import Place
 from holdfast._network import Floats, Network
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace
@@ -191,7 +192,7 @@ def _add_alternatives(
         )
 
 
-def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[str]:
+def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
     """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
     if recourse.changes is None:
         return [""] * len(recourse)
@@ -232,7 +233,7 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[st
     return result
 
 
-def letter_links(folder: str | os.PathLike[str], page: Path, keys: Sequence[str]) -> list[str]:
+def letter_links(folder: Place, page: Path, keys: Sequence[str]) -> list[str]:
     """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
     try:
         manifest = pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast._classifier import Classifier
 from holdfast._network import Floats, Ints, Network
+from holdfast._progress import Advance
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
@@ -42,7 +43,7 @@ class CostlyChange(NamedTuple):
 
 
 def closest_counter_models(
-    recourse: Recourse, radii: Radii, *, rows: Ints, advance: Callable[[int], object]
+    recourse: Recourse, radii: Radii, *, rows: Ints, advance: Advance
 ) -> dict[int, CounterModel]:
     """The counter-models of these rows, each replayed through its own forward pass.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._dates import iso_date
+from holdfast._files import Place
 from holdfast._given import whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
@@ -84,9 +84,9 @@ def gather(
     accepted: pd.DataFrame | None = None,
     alternatives: pd.DataFrame | None = None,
     retrained: Iterable[object] = (),
-    certificates: str | os.PathLike[str] | None = None,
+    certificates: Place | None = None,
     ledger: Ledger | str | None = None,
-    letters: str | os.PathLike[str] | None = None,
+    letters: Place | None = None,
     page: Path = Path(),
 ) -> Contents:
     """Everything that the report says about this recourse; the arguments are those of `report`.
