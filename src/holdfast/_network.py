@@ -74,7 +74,8 @@ class Network(Shown, Classifier):
                 "expected as many bias vectors as weight matrices and at least one, "
                 f"got {len(weights)} weights and {len(biases)} biases"
             )
-        frozen_weights, frozen_biases = _frozen(weights, 2, "weights"), _frozen(biases, 1, "biases")
+        frozen_weights = _frozen(weights, 2, "weights")
+        frozen_biases = _frozen(biases, 1, "biases")
         for i, (weight, bias) in enumerate(zip(frozen_weights, frozen_biases, strict=True)):
             if bias.shape[0] != weight.shape[0]:
                 raise InvalidInputError(

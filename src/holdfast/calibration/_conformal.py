@@ -183,7 +183,8 @@ at most 0.75
     wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
     if wrong.size:
         raise InvalidInputError(f"history: expected distances >= 0, got {wrong[0]}")
-    needed, n = least_history(coverage, confidence), len(whole)
+    needed = least_history(coverage, confidence)
+    n = len(whole)
     _check_length(n, needed, coverage, confidence, unranked=int(shape != "uniform"))
     n_shape = 0 if shape == "uniform" else max(1, min(n // 4, n - needed))
     moves, unit = _shaped(shape, n_shape, whole, layers, pairs)

@@ -117,7 +117,8 @@ class CalibratedRisk(Calibration):
         rows = self.evidence
         if not self.reached:
             return f"no {self.unit}: {self._shortfall()}"
-        row, first = rows[rows["setting"] == self.size].iloc[0], rows.iloc[0]
+        row = rows[rows["setting"] == self.size].iloc[0]
+        first = rows.iloc[0]
         kept = "all" if row["coverage"] == 1.0 else share(row["coverage"])
         measured = (
             f"measured: {share(row['loss'])} broken on average; {kept} of {first['promises']} people with advice at "
@@ -231,7 +232,8 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     Chance(broken, 0, probability)
     given_share(coverage, "coverage", or_one=True)
     allowed = float(broken) if probability is None else 1.0 - float(probability)
-    names, models = _labels(groups, people), each_model(retrained)
+    names = _labels(groups, people)
+    models = each_model(retrained)
     needed = least_history(1.0 - allowed)
     # A generator is not counted beforehand: that would use it up.
     known = (
@@ -327,7 +329,8 @@ class _Promises:
         for (setting, recourse), by_model, loss in zip(
             self.made.items(), kept, losses.T, strict=True
         ):
-            found, both = recourse.found, recourse.found & first.found
+            found = recourse.found
+            both = recourse.found & first.found
             # Advice is as a rule some way off; where it costs nothing there is no ratio.
             before = float(first.cost_l1[both].sum())
             row: dict[str, Any] = {
@@ -356,7 +359,8 @@ def _kept(recourses: list[Recourse], models: Iterable[Any], advance: Advance) ->
     ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
     pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
     different, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    points, targets = different[:, :-1], different[:, -1].astype(np.intp)
+    points = different[:, :-1]
+    targets = different[:, -1].astype(np.intp)
     some, kept = recourses[0], []
     ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
     for number, one in enumerate(models, 1):
@@ -381,7 +385,8 @@ def _accepted(
         )
     try:
         loaded = load_model(model)
-        ours, theirs = recourse.classifier.classes.tolist(), loaded.classifier.classes.tolist()
+        ours = recourse.classifier.classes.tolist()
+        theirs = loaded.classifier.classes.tolist()
         if set(ours) != set(theirs):
             raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
         check_reading(loaded, recourse.space)

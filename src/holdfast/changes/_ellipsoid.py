@@ -74,7 +74,8 @@ class Ellipsoid(Changes):
             raise InvalidInputError(
                 f"shape: expected finite numbers, got {shape[~np.isfinite(shape)][0]}"
             )
-        sizes, off = np.sqrt(np.abs(np.diag(shape))), np.abs(given / 2.0 - given.T / 2.0)
+        sizes = np.sqrt(np.abs(np.diag(shape)))
+        off = np.abs(given / 2.0 - given.T / 2.0)
         if (off > 1e-9 * sizes[:, None] * sizes).any():
             raise InvalidInputError(
                 f"shape: expected a symmetric matrix, got one that differs by {2.0 * off.max():.3g} from its transpose"
@@ -145,7 +146,8 @@ class Ellipsoid(Changes):
         In floats a Cholesky factorisation of an n x n matrix A that does not break down shows that no eigenvalue of A
         lies below -(n + 2) units of rounding times its trace (Rump 2006).
         """
-        n, guess = len(self.shape), float(np.linalg.eigvalsh(self.balanced)[0]) / 2.0
+        n = len(self.shape)
+        guess = float(np.linalg.eigvalsh(self.balanced)[0]) / 2.0
         try:
             np.linalg.cholesky(self.balanced - guess * np.eye(n))
         except np.linalg.LinAlgError:
@@ -208,7 +210,8 @@ class Ellipsoid(Changes):
     ) -> list[Network]:
         """`n` networks drawn uniformly from the ellipsoid, each inside it but for rounding."""
         self.check(network)
-        rng, size = np.random.default_rng(seed), len(self.shape)
+        rng = np.random.default_rng(seed)
+        size = len(self.shape)
         factor = np.linalg.cholesky(self.shape)
         directions = rng.normal(size=(n, size))
         lengths = self.radius * rng.uniform(size=(n, 1)) ** (1.0 / size) * (1.0 - 1e-12)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from holdfast._files import Document
 from holdfast._given import given_number, given_share
 from holdfast._numbers import at_most
 from holdfast._shown import Shown, Summary
@@ -106,7 +107,7 @@ class Changes(Shown):
         return False
 
     @abstractmethod
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """What tells this value from others of its kind, as plain JSON-able data with every digit."""
 
     @classmethod
@@ -130,7 +131,7 @@ class Changes(Shown):
         """The same with a chance attached."""
         return replace(self, chance=chance)  # type: ignore[type-var]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The value as plain JSON-able data, with every digit."""
         chance = {"chance": asdict(self.chance)} if self.chance else {}
         policy = {"threshold": list(self.threshold)} if self.threshold else {}

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from holdfast._files import Document
 from holdfast._given import given_number
 from holdfast._network import Bools, Floats, Network
 from holdfast._numbers import at_most
@@ -97,7 +98,9 @@ class PlausibleChanges(Changes):
     threshold: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        norm, delta, biases = _check_norm(self.norm), _items(self.delta), _items(self.biases)
+        norm = _check_norm(self.norm)
+        delta = _items(self.delta)
+        biases = _items(self.biases)
         if biases is None and not isinstance(self.biases, bool | np.bool_):
             raise InvalidInputError(
                 f"biases: expected True, False, or radii for each layer, got {self.biases!r}"
@@ -117,8 +120,10 @@ class PlausibleChanges(Changes):
                     "delta: expected norm=inf, and biases=False or a radius for each bias, beside a radius for each "
                     f"weight, got norm={norm:g}, biases={self.biases if biases is None else 'radii'}"
                 )
-            weights, moving = _arrays(delta, 2, "delta"), _arrays(biases or (), 1, "biases")
-            sizes, given = [part.shape[-2] for part in weights], [part.shape[-1] for part in moving]
+            weights = _arrays(delta, 2, "delta")
+            moving = _arrays(biases or (), 1, "biases")
+            sizes = [part.shape[-2] for part in weights]
+            given = [part.shape[-1] for part in moving]
             if biases is not None and given != sizes:
                 raise InvalidInputError(
                     f"biases: expected radii for {sizes} biases, layer by layer, got {given}"
@@ -201,12 +206,12 @@ class PlausibleChanges(Changes):
         """The models inside Δ."""
         return f"every model within {self.words}"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """The radii, with every digit."""
         norm = "inf" if self.norm == math.inf else self.norm
         return {"delta": _plain(self.delta), "norm": norm, "biases": _plain(self.biases)}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """As of every kind; files from before there were kinds have none."""
         return {name: part for name, part in super().to_dict().items() if name != "kind"}
 
@@ -326,7 +331,8 @@ class PlausibleChanges(Changes):
         return [self._sample_one(network, rng) for _ in range(n)]
 
     def _sample_one(self, network: Network, rng: np.random.Generator) -> Network:
-        parts, radii = list(_parameters(network)), self.layer_radii(network)
+        parts = list(_parameters(network))
+        radii = self.layer_radii(network)
         if self.norm == math.inf:
             steps = [
                 _box_step(part, radius, rng)
@@ -404,7 +410,8 @@ def _near(a: Floats, b: Floats, radius: Radius) -> Bools:
     difference = a - b
     subtracted = difference - a
     error = (a - (difference - subtracted)) + (-b - subtracted)
-    distance, reach = np.abs(difference), np.where(difference > 0, up, down)
+    distance = np.abs(difference)
+    reach = np.where(difference > 0, up, down)
     outward = np.where(difference > 0, error, -error)
     return np.asarray((distance < reach) | ((distance == reach) & (outward <= 0)))
 

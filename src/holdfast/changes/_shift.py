@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from holdfast._files import Document
 from holdfast._network import Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes, check_policy, check_size
@@ -65,7 +66,7 @@ class PlausibleShift(Changes):
         falls = f"at most {at_most(self.margin)} below today's{self.policy}"
         return f"every model whose margin at the promised point is {falls}"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """The margin."""
         return {"margin": self.margin}
 
@@ -132,7 +133,7 @@ class EnsembleShift(Changes):
         """The models with that margin or more, and today's."""
         return f"today's model and every model with {self.words} at the promised point"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """The margin, and what the models are known by; not the models."""
         return {"margin": self.margin, "models": list(self.digests)}
 

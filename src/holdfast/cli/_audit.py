@@ -158,7 +158,8 @@ def _show(
 
 
 def _sentence(group: Group) -> str:
-    changes, count = group.terms.changes, sum(group.totals.values())
+    changes = group.terms.changes
+    count = sum(group.totals.values())
     start = f"{count:,} promises under model {group.terms.model_hash[:12]}"
     if not group.how:
         return f"{start}: not comparable with the new model ({group.why_not}), so it was run."

@@ -87,7 +87,8 @@ def run(
     labels: list[Any] = []
     if data is not None:
         people = _own_table(data, target_column, schema, immutable or [])
-        wanted, labels = {data.name.split(".")[0]: people}, people[1].unique().tolist()
+        wanted = {data.name.split(".")[0]: people}
+        labels = people[1].unique().tolist()
     elif datasets:
         labels = list(Facts.of(datasets[0]).classes)
     result = compare(
@@ -119,7 +120,8 @@ def _own_table(
     if column is None:
         raise InvalidInputError("expected --target-column with the labels in --data, got none")
     frame = tables.read_table(path)
-    y, X = tables.column_of(frame, str(column), path, "--target-column"), frame.drop(columns=column)
+    y = tables.column_of(frame, str(column), path, "--target-column")
+    X = frame.drop(columns=column)
     return (
         X,
         y,

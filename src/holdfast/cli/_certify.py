@@ -60,10 +60,17 @@ def certify(
         time_limit=None if time_limit is None else time_limit * min(1.0, _ROWS / total),
     )  # fmt: skip
     question = question_of("certify", asked, factuals=factuals, limit=time_limit, method=method)
-    started, n, robust, sound, both = time.perf_counter(), 0, 0, 0, 0
-    verdicts, deciders, smallest = Counter[str](), Counter[str](), Smallest("margin_lower")
+    started = time.perf_counter()
+    n = 0
+    robust = 0
+    sound = 0
+    both = 0
+    verdicts = Counter[str]()
+    deciders = Counter[str]()
+    smallest = Smallest("margin_lower")
     for part in answers(function, points, total=total, out=out, question=question, n_jobs=n_jobs):
-        n, robust = n + len(part), robust + int(part["robust"].sum())
+        n += len(part)
+        robust += int(part["robust"].sum())
         for counts, column in ((verdicts, "verdict"), (deciders, "decided_by")):
             counts.update({str(name): n for name, n in part[column].value_counts().items()})
         smallest.add(part[part["robust"]])
@@ -103,7 +110,10 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     function = hf.over_batches(
         "certified_radius", asked.loaded, first, target=asked.label, space=asked.space, changes=changes
     )  # fmt: skip
-    started, n, enough, radii = time.perf_counter(), 0, 0, Counter[float]()
+    started = time.perf_counter()
+    n = 0
+    enough = 0
+    radii = Counter[float]()
     smallest = Smallest("radius_lower")
     for part in answers(
         function, points, total=total, out=out, question=question_of("radius", asked), n_jobs=n_jobs
@@ -181,7 +191,8 @@ class Smallest:
     """The few rows with the least values of a column, of all that went by."""
 
     def __init__(self, column: str) -> None:
-        self.column, self.rows = column, pd.Series(dtype=np.float64)
+        self.column = column
+        self.rows = pd.Series(dtype=np.float64)
 
     def add(self, part: pd.DataFrame) -> None:
         """Some more rows."""

@@ -92,7 +92,8 @@ def show(
             return
         last, rows, chances = len(book), [], {}
         for terms in book.terms:
-            counts, dates = np.zeros(3, dtype=np.int64), set[str]()
+            counts = np.zeros(3, dtype=np.int64)
+            dates = set[str]()
             for part in overviews(book.file, terms, book.file.spans(terms.hash, last)):
                 counts += (len(part), part.robust.sum(), part.erased.sum())
                 dates |= {page.date for page in part.pages if page.date.strip()}
@@ -130,7 +131,8 @@ def show(
 def _show_person(key: str, promises: pd.DataFrame) -> None:
     say(f"{len(promises):,} promise{'' if len(promises) == 1 else 's'} to {key}")
     for row in promises.to_dict("records"):
-        before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
+        before = json.loads(row["factual"])
+        after = json.loads(row["counterfactual"])
         changes = [
             f"{name} {before[name]} -> {value}"
             for name, value in after.items()

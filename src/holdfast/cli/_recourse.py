@@ -73,7 +73,8 @@ class Asked(Points, Searching):
 
     def question(self, frame: pd.DataFrame | None = None) -> dict[str, Any]:
         """The same as arguments of `explain`, about these people, or about all."""
-        changes, frame = self.read(), self.table if frame is None else frame
+        changes = self.read()
+        frame = self.table if frame is None else frame
         generator, space, others = self.way(self.loaded, self.space, frame)
         return {
             "model": self.loaded, "X": self.some_of(frame, space), "target": self.label, "changes": changes,
@@ -92,7 +93,9 @@ class Asked(Points, Searching):
         if self.rows is None:
             yield from batches
             return
-        classifier, first, left = self.loaded.in_space(space).classifier, None, self.rows
+        classifier = self.loaded.in_space(space).classifier
+        first = None
+        left = self.rows
         for frame in batches:
             first = frame if first is None else first
             own = frame[classifier.predict(space.encode(frame)) != self.label].head(left)
@@ -111,9 +114,13 @@ def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     tables.check_output(out)
     first, batches = peeked(asked.batches(_PEOPLE))
     question = asked.question(first)
-    model, _, changes = question.pop("model"), question.pop("X"), question["changes"]
+    model = question.pop("model")
+    _ = question.pop("X")
+    changes = question["changes"]
     function = hf.over_batches("explain", model, first, **question)
-    total, counts, started = len(asked.file), _Counts(function), time.perf_counter()
+    total = len(asked.file)
+    counts = _Counts(function)
+    started = time.perf_counter()
     for part in answers(
         function, asked.people(batches, question["space"]), total=min(total, asked.rows or total), out=out,
         question=question_of("explain", asked), n_jobs=n_jobs,
@@ -212,7 +219,8 @@ class _Counts:
         self.cost = self.dearest = self.widest = 0.0
         # Answers with a proven gap, and those that are proven to be the cheapest.
         self.gaps = self.cheapest = 0
-        self.reasons, self.lines = Counter[str](), list[str]()
+        self.reasons = Counter[str]()
+        self.lines = list[str]()
 
     def add(self, part: pd.DataFrame) -> None:
         """Some more people."""

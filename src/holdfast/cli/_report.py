@@ -96,7 +96,8 @@ def report(
         screens.say(
             f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}."
         )
-    size, seconds = written.stat().st_size / 1e6, time.perf_counter() - started
+    size = written.stat().st_size / 1e6
+    seconds = time.perf_counter() - started
     screens.say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
 
 import holdfast as hf
-from holdfast._files import write_text
+from holdfast._files import Document, write_text
 from holdfast.cli import _tables as tables
 from holdfast.cli._options import FILE, MODELS, Constraints, DataFile, Reading, Texts, command
 from holdfast.cli._screens import say
@@ -83,10 +83,10 @@ def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureS
     return space if loaded is None else find_space(loaded, frame, space)
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: Document) -> str:
     """JSON with a line for each thing that is said of a column."""
 
-    def listed(entries: dict[str, Any], indent: str) -> str:
+    def listed(entries: Document, indent: str) -> str:
         lines = (
             f"{indent} {json.dumps(key)}: {json.dumps(value)}" for key, value in entries.items()
         )

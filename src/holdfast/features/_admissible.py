@@ -18,7 +18,8 @@ from holdfast.features._scaling import hold, hold_down
 
 def reach(feature: Feature, own: Floats | None, n_rows: int) -> tuple[Floats, Floats]:
     """The least and the largest value a change can lead to; low > high where there is none."""
-    low, high = np.full(n_rows, feature.lower), np.full(n_rows, feature.upper)
+    low = np.full(n_rows, feature.lower)
+    high = np.full(n_rows, feature.upper)
     if own is not None:
         if feature.direction is Direction.IMMUTABLE:
             return np.full(n_rows, np.inf), np.full(n_rows, -np.inf)
@@ -155,7 +156,8 @@ def number_in(feature: Feature, codes: Ints, own: Floats | None) -> Floats:
         last = grid.value(last - (grid.value(last) >= ends))
         first = grid.value(grid.ceil(np.maximum(begins, low)))
     else:
-        first, last = np.maximum(begins, low), np.minimum(_below(ends, feature.precision), high)
+        first = np.maximum(begins, low)
+        last = np.minimum(_below(ends, feature.precision), high)
     moved = np.clip(own, first, np.maximum(first, last))
     inside = (own >= begins) & (own < ends)
     return np.where(inside, own, np.where(first <= last, moved, np.nan))

@@ -180,7 +180,8 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
         high = feature.upper if np.isfinite(feature.upper) else float(numbers.max())
         shift, width = low, high - low
     else:
-        shift, width = float(numbers.mean()), float(numbers.std())
+        shift = float(numbers.mean())
+        width = float(numbers.std())
     if not (np.isfinite(width) and width > 0.0):
         width = 1.0
     return replace(feature, scaling=Scaling((("subtract", shift), ("divide", width))))

@@ -69,7 +69,9 @@ def _move(
     feature: Feature, terms: RuleTerms, column: int, coefficient: float, rows: Floats, own: Floats
 ) -> Floats:
     """The smallest admissible move of one column that meets the rule, or its largest move towards it."""
-    current, mine, down = rows[:, column], own[:, column], coefficient > 0
+    current = rows[:, column]
+    mine = own[:, column]
+    down = coefficient > 0
     wanted = current - terms.excess(rows) / coefficient
     option = _up_to(feature, wanted, mine, down)
     if feature.grid is not None:

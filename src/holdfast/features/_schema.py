@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast._files import Place, read_json
+from holdfast._files import Document, Place, read_json
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features._build import Encoding, placed, scaled
 from holdfast.features._columns import Storage
@@ -191,7 +191,7 @@ def schema_document(
     name: str,
     target: str | None = None,
     auxiliary: Iterable[str] = (),
-) -> dict[str, Any]:
+) -> Document:
     """What goes into a schema file that people can edit: the columns of a space, each with its encoding, and others."""
     said = {entry["name"]: entry for entry in notes.to_list()}
     columns = [_column(feature) for feature in features]
@@ -203,10 +203,10 @@ def schema_document(
     }  # fmt: skip
 
 
-def _column(feature: Feature) -> dict[str, Any]:
+def _column(feature: Feature) -> Document:
     """A column as people edit it, and its encoding apart."""
     encoding = {key: value for key, value in feature_to_dict(feature).items() if key not in _EDITED}
-    column: dict[str, Any] = {"name": feature.name, "role": "feature", "kind": str(feature.kind)}
+    column: Document = {"name": feature.name, "role": "feature", "kind": str(feature.kind)}
     if feature.labelled:
         column["categories"] = [{"value": label} for label in feature.categories]
         column["ordered"] = feature.kind is Kind.ORDINAL
@@ -231,7 +231,9 @@ def _column(feature: Feature) -> dict[str, Any]:
 
 def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Feature:
     """A column as the file says; how the model sees it too where the file has an encoding."""
-    name, kind, encoding = column["name"], Kind(column["kind"]), column.get("encoding")
+    name = column["name"]
+    kind = Kind(column["kind"])
+    encoding = column.get("encoding")
     gap = _may_be_missing(column)
     if encoding is None:
         if (
@@ -279,7 +281,7 @@ def _may_be_missing(column: Mapping[str, Any]) -> bool:
     return column.get("missing", False) is not False
 
 
-def _plain_encoding(column: Mapping[str, Any], kind: Kind, gap: bool) -> dict[str, Any]:
+def _plain_encoding(column: Mapping[str, Any], kind: Kind, gap: bool) -> Document:
     """What a column says about itself where it says nothing about variables: its labels, and how it is stored."""
     labels: list[Label] = [_label(entry["value"], kind) for entry in column.get("categories", ())]
     if kind is Kind.BINARY and not labels:

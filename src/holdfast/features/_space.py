@@ -596,7 +596,8 @@ class FeatureSpace(Shown):
 
     def rule_rows(self) -> tuple[Floats, Floats]:
         """The rules over the model's variables, A x <= b, up to rounding; `violations` checks them exactly."""
-        matrix, bounds = np.zeros((len(self.rules), self.n_variables)), np.zeros(len(self.rules))
+        matrix = np.zeros((len(self.rules), self.n_variables))
+        bounds = np.zeros(len(self.rules))
         for i, terms in enumerate(self.bound_rules):
             bounds[i] = terms.bound
             for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
@@ -635,7 +636,8 @@ class FeatureSpace(Shown):
                 )
                 continue
             low, high = reach(feature, numbers, numbers.shape[0])
-            moving, variable = (low <= high) & known, feature.variables[0]
+            moving = (low <= high) & known
+            variable = feature.variables[0]
             lower[moving, variable] = np.minimum(
                 lower[moving, variable], feature.scaling.apply(low[moving])
             )

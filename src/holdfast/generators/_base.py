@@ -126,7 +126,8 @@ class Task:
         """Of the points that are fine so far, those that are proven Δ-robust in time; all of them without Δ."""
         if self.decider is None:
             return fine
-        proven, asked = np.zeros_like(fine), np.flatnonzero(fine)
+        proven = np.zeros_like(fine)
+        asked = np.flatnonzero(fine)
         if asked.size and not deadline.over:
             targets = self.targets[rows[asked]]
             certificates = certify_points(
@@ -229,7 +230,8 @@ class Proposals:
 
     def put(self, rows: Ints, others: Proposals) -> None:
         """Take over the proposals that were made for these rows."""
-        self.points[rows], self.optimality_gap[rows] = others.points, others.optimality_gap
+        self.points[rows] = others.points
+        self.optimality_gap[rows] = others.optimality_gap
         self.lower_bound[rows] = others.lower_bound
         for row, text in zip(rows.tolist(), others.reason, strict=True):
             self.reason[row] = text

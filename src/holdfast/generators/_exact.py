@@ -41,7 +41,8 @@ def answer_rows(task: Task, one: Callable[[Task], RowAnswer]) -> Proposals:
     for row, (point, reason, bound) in enumerate(spread(one, people)):
         if point is not None:
             proposals.points[row] = point
-        proposals.reason[row], proposals.lower_bound[row] = reason, bound
+        proposals.reason[row] = reason
+        proposals.lower_bound[row] = bound
         task.advance(1)
     return proposals
 

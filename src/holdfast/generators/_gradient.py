@@ -161,7 +161,8 @@ def descend(
         if deadline.over:
             break
         reached = aim.margins(x, rows) >= 0.0
-        high, low = np.where(reached, c, high), np.where(reached, low, c)
+        high = np.where(reached, c, high)
+        low = np.where(reached, low, c)
         middle = np.sqrt(np.maximum(low, _TINY) * np.where(np.isfinite(high), high, 1.0))
         before = c
         c = np.maximum(
@@ -183,7 +184,9 @@ def _first_multiplier(aim: Aim, relaxed: RelaxedSpace, rows: Ints) -> Floats:
 
 def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Ints, x: Floats, c: Floats) -> Floats:
     """So many accelerated proximal steps for every row at once, each with its own step size and momentum."""
-    y, t, steepest = x, np.ones(rows.size), np.zeros(rows.size)
+    y = x
+    t = np.ones(rows.size)
+    steepest = np.zeros(rows.size)
     for _ in range(_STEPS):
         values, gradients = aim.slopes(y, rows)
         steepest = np.maximum((gradients**2).sum(axis=1), _FORGET * steepest)
@@ -208,7 +211,8 @@ def halved(
     for _ in range(times):
         middle = (low + high) / 2.0
         there = holds(middle)
-        low, high = np.where(there, low, middle), np.where(there, middle, high)
+        low = np.where(there, low, middle)
+        high = np.where(there, middle, high)
     return low, high
 
 

@@ -80,7 +80,8 @@ def main_reasons(
     0     debt   19  Too much debt  9,000  1,500   1.875
     0  savings             savings      0  4,000   0.800
     """
-    rows, notes = np.arange(len(recourse)), recourse.space.notes
+    rows = np.arange(len(recourse))
+    notes = recourse.space.notes
     table = []
     for row, counted in zip(rows, against(recourse, rows, accepted), strict=True):
         for one in counted[:most]:
@@ -124,7 +125,8 @@ def _won(
     recourse: Recourse, own: Rows, numbers: Floats, targets: Ints, within_reach: bool
 ) -> Iterator[tuple[int, Against]]:
     """For each unprotected column and row: what the margin wins if this column alone is as in `numbers`."""
-    space, there = recourse.space, recourse.space.encode_numbers(numbers)
+    space = recourse.space
+    there = recourse.space.encode_numbers(numbers)
     today = least_margins(recourse.classifier, targets, own.points)
     for i, feature in enumerate(space.features):
         moved = np.flatnonzero(differs(numbers[:, i], own.numbers[:, i]))

@@ -189,9 +189,11 @@ class Recourse(Shown):
         lower_bound, optimality_gap
             What is proven about the costs; neither is believed beyond what the costs themselves say.
         """
-        n, found = len(task), np.asarray(~np.isnan(points).any(axis=1))
+        n = len(task)
+        found = np.asarray(~np.isnan(points).any(axis=1))
         rows = np.flatnonzero(found)
-        cost, unknown = np.full(n, np.nan), np.full(n, np.nan)
+        cost = np.full(n, np.nan)
+        unknown = np.full(n, np.nan)
         cost[rows] = task.space.cost_l1(points[rows], task.people.take(rows))
         lower = (
             unknown
@@ -299,7 +301,8 @@ class Recourse(Shown):
         row = given_row(row, len(self))
         if not self.found[row]:
             return str(self.reason[row])
-        before, after = self.people.numbers[row], self.answers[np.searchsorted(self.answered, row)]
+        before = self.people.numbers[row]
+        after = self.answers[np.searchsorted(self.answered, row)]
         return "; ".join(describe_change(self.space.features, self.space.notes, before, after))
 
     def to_frame(self) -> pd.DataFrame:

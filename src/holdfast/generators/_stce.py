@@ -57,7 +57,8 @@ class Stability:
 
     def reaches(self, points: Floats, tau: float) -> Bools:
         """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
-        k, enough = self.noise.shape[0], np.zeros(points.shape[0], dtype=np.bool_)
+        k = self.noise.shape[0]
+        enough = np.zeros(points.shape[0], dtype=np.bool_)
         hopeful = np.flatnonzero(self.at_most(points) >= tau)
         for start in range(0, hopeful.size, _POINTS):
             left = hopeful[start : start + _POINTS]
@@ -195,7 +196,8 @@ def stable_until_first(
     begin: Ints,
 ) -> Bools:
     """Which points are stable, for each person at least up to the first: what comes after it is not asked."""
-    stable, hopeful = np.zeros(fine.size, dtype=np.bool_), fine.copy()
+    stable = np.zeros(fine.size, dtype=np.bool_)
+    hopeful = fine.copy()
     hopeful[fine] = stability.at_most(points[fine]) >= tau
     asked = np.flatnonzero(for_the_first_time(hopeful, rows, points))
     size = 1

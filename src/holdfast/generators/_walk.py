@@ -51,7 +51,9 @@ def walk(
     """
     found: dict[int, Floats] = {}
     left, late = dict.fromkeys(rows.tolist(), skip), rows
-    met, meet, seen = 0, min(_FIRST + skip, len(candidates)), 0
+    met = 0
+    meet = min(_FIRST + skip, len(candidates))
+    seen = 0
     kept: dict[int, Ints] = {}
     ahead = 0 if test is None or candidates.by_tree else _KEPT
     while late.size and met < meet and not (met and deadline.over):
@@ -78,7 +80,8 @@ def walk(
         task.advance(late.size - len(waiting))
         late = np.array(waiting, dtype=np.intp)
         kept = {row: kept[row] for row in waiting if row in kept}
-        met, meet = meet, min(meet * _GROWTH, meet + _WIDEST, len(candidates))
+        met = meet
+        meet = min(meet * _GROWTH, meet + _WIDEST, len(candidates))
     task.advance(late.size)
     return found
 

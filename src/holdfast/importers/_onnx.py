@@ -81,7 +81,8 @@ def _fetch(tensor: Any, path: Path) -> None:
             "which is not there or is elsewhere"
         )
     try:
-        offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
+        offset = int(entries.get("offset", 0))
+        length = int(entries.get("length", -1))
         with source.open("rb") as file:
             file.seek(offset)
             tensor.raw_data = file.read(length)

@@ -96,7 +96,8 @@ class Acceptor:
                 if o >= 0
             ]
             outputs.append(_sum(*(s * term[o] for s, end, o in parts for term in ends[-1][end])))
-        rows, offsets = np.stack(outputs)[:, :-1], np.stack(outputs)[:, -1]
+        rows = np.stack(outputs)[:, :-1]
+        offsets = np.stack(outputs)[:, -1]
         if len(ends) == 1:
             return cls((), (), (), rows, offsets, absolute)
         first = np.concatenate([_sum(*end) for end in ends[0]])
@@ -106,7 +107,8 @@ class Acceptor:
 
     def layers(self, points: Floats) -> tuple[list[Floats], Floats]:
         """The preactivations of each hidden layer at some points, and the margins, (n, ...) each."""
-        values, before = np.concatenate([points, np.abs(points[:, self.absolute])], axis=1), []
+        values = np.concatenate([points, np.abs(points[:, self.absolute])], axis=1)
+        before = []
         for weight, bias, relu in zip(self.weights, self.biases, self.rectified, strict=True):
             before.append(values @ weight.T + bias)
             values = np.maximum(before[-1], 0.0) if relu else before[-1]
@@ -146,7 +148,8 @@ def layer_ranges(acceptor: Acceptor, domain: Domain) -> tuple[list[Range], Float
     size = np.maximum(np.abs(domain.lower), np.abs(domain.upper))
     size, terms = np.concatenate([size, size[acceptor.absolute]]), size.shape[0]
     for i, (weight, bias) in enumerate(zip(acceptor.weights, acceptor.biases, strict=True)):
-        size, terms = np.abs(weight) @ size + np.abs(bias), terms + weight.shape[1]
+        size = np.abs(weight) @ size + np.abs(bias)
+        terms = terms + weight.shape[1]
         slack = rounding(terms * (i + 1), size)
         both = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
         high, minus_low = np.split(_walk_back(acceptor, ranges, domain, *both), 2)
@@ -177,7 +180,8 @@ def _walk_back(
                 (low >= 0.0).astype(np.float64),
             )
             floor = np.where(unstable, (high > -low).astype(np.float64), chord)
-            positive, negative = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
+            positive = np.maximum(matrix, 0.0)
+            negative = np.minimum(matrix, 0.0)
             constant = constant - positive @ np.where(unstable, chord * low, 0.0)
             matrix = positive * chord + negative * floor
         constant = constant + matrix @ acceptor.biases[k]

@@ -112,8 +112,10 @@ class Relaxation:
         model, program = highspy.HighsLp(), self.program
         model.num_row_, model.num_col_ = program.rows.shape
         model.col_cost_ = program.cost
-        model.col_lower_, model.col_upper_ = program.lower, program.upper
-        model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
+        model.col_lower_ = program.lower
+        model.col_upper_ = program.upper
+        model.row_lower_ = program.row_lower
+        model.row_upper_ = program.row_upper
         places, columns = np.nonzero(program.rows)
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_ = np.searchsorted(

@@ -112,7 +112,8 @@ def audit(
             labels = as_objects([*terms.classifier.classes.tolist(), None])
             for some in _in_parts(auditor, ledger, mine, batch, radius):
                 for places, judged, promised_classes, own in some.rows:
-                    codes[places], margin[places] = judged.codes, judged.margin
+                    codes[places] = judged.codes
+                    margin[places] = judged.margin
                     # What was erased has a class beyond all others.
                     targets[places] = labels[np.minimum(promised_classes, len(labels) - 1)]
                     if left is not None:

@@ -144,7 +144,8 @@ def compare(
     if folded is not None or not terms.threshold == threshold == 0.5:
         how, today = "folded", as_network(terms.decision)
         if folded is not None:
-            moved, errors[0] = folded.network, (folded.weight_error, folded.bias_error)
+            moved = folded.network
+            errors[0] = (folded.weight_error, folded.bias_error)
         moved, error = _shifted(moved, threshold)
         errors[-1] = (errors[-1][0], errors[-1][1] + error)
     deviations = []

@@ -139,7 +139,9 @@ class Auditor:
 
     def _reading(self) -> FeatureSpace | None:
         """How the new model reads the promised rows, to the last bit; None if no feature space says it."""
-        loaded, given, promised = self.newcomer.loaded, self.newcomer.space, self.terms.space
+        loaded = self.newcomer.loaded
+        given = self.newcomer.space
+        promised = self.terms.space
         read = reading_of(loaded, given, promised, self._example)
         if loaded.preprocess is None or read is None:
             return read
@@ -164,7 +166,8 @@ class Auditor:
             rows = promises.counterfactuals[readable_rows(space, promises.counterfactuals)]
             if not len(rows):
                 continue
-            read, points = own_columns(loaded, rows), space.encode(rows)
+            read = own_columns(loaded, rows)
+            points = space.encode(rows)
             if space is self.newcomer.space:
                 check_encoding(loaded, read, points)
             alike = alike and np.array_equal(points, loaded.variables(read))
@@ -197,7 +200,8 @@ class Auditor:
 
     def _run(self, rows: Overview, wanted: Ints, radius: bool, judged: Judged) -> None:
         """Run the model on what it reads of some promises, of which those that are certain stay so."""
-        model, readable = self.newcomer.decision, np.ones(len(wanted), dtype=np.bool_)
+        model = self.newcomer.decision
+        readable = np.ones(len(wanted), dtype=np.bool_)
         if isinstance(model, Scored):
             model, points, readable = self._scored(model, rows.counterfactuals(wanted))
         elif self.same:
@@ -205,7 +209,8 @@ class Auditor:
         else:
             points, readable = self._read_again(rows.counterfactuals(wanted))
         if not readable.all():
-            wanted, points = wanted[readable], points[readable]
+            wanted = wanted[readable]
+            points = points[readable]
         if not wanted.size:
             return
         targets = self._targets(model, rows.targets[wanted])
@@ -239,7 +244,8 @@ class Auditor:
         What goes wrong in a function of the caller's is no fault of a row: a service may be out of reach.
         """
         rows = restored_rows(self.terms.space, raw)
-        readable, loaded = np.ones(len(rows), dtype=np.bool_), self.newcomer.loaded
+        readable = np.ones(len(rows), dtype=np.bool_)
+        loaded = self.newcomer.loaded
         asked, places = model.about(rows)
         assert isinstance(loaded.classifier, Scored)
         if loaded.classifier.predict_labels is not None:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast import checker
-from holdfast._files import Place, write_text
+from holdfast._files import Document, Place, write_text
 from holdfast._given import given_row
 from holdfast._network import Network
 from holdfast._parallel import jobs, spread
@@ -29,7 +29,7 @@ from holdfast.importers import Model, load_model, load_network
 from holdfast.importers._model import as_network
 from holdfast.verify import Certificates, Verdict
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._exact import Document, NoProofError, checker_model, parameters
+from holdfast.verify._exact import NoProofError, checker_model, parameters
 
 Source = Certificates | Recourse
 _MAX_CASES = 5000
@@ -95,7 +95,8 @@ def certificate(
     target = int(certs.targets[place])
     label = certs.classifier.classes.tolist()[int(certs.targets[place])]
     try:
-        network, changes = certs.network, _changes_document(certs.changes)
+        network = certs.network
+        changes = _changes_document(certs.changes)
         threshold = _threshold_document(certs.decider.model)
         # What is hashed is the model as it was trained; the threshold is stated.
         trained = (

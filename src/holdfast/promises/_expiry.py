@@ -262,7 +262,8 @@ def promise_expiry(
     needed = np.zeros(horizon, np.intp)
     for k in range(1, horizon + 1):
         scores = drifts(k)
-        counts[k - 1], needed[k - 1] = len(scores), least * (1 if independent else k)
+        counts[k - 1] = len(scores)
+        needed[k - 1] = least * (1 if independent else k)
         if len(scores) >= least and (k == 1 or np.isfinite(drift[k - 2])):
             found = delta_calibrated(scores.tolist(), coverage=confidence)
             # Different windows: a quantile over more retrainings may come out below that over fewer.

@@ -231,10 +231,12 @@ class Ledger(Shown):
             raise InvalidInputError(
                 "secret: expected that of this ledger, whose keys are pseudonyms, got None"
             )
-        names, rows = read_keys(keys, len(recourse)), recourse.answered
+        names = read_keys(keys, len(recourse))
+        rows = recourse.answered
         if not rows.size:
             return Receipt(0, len(recourse), *self.end)
-        before, after = recourse.factuals.iloc[rows], recourse.counterfactuals.iloc[rows]
+        before = recourse.factuals.iloc[rows]
+        after = recourse.counterfactuals.iloc[rows]
         if not same_bits(recourse.points[rows], terms.space.encode(after)):
             raise InvalidInputError(
                 "recourse: expected points that are the encoding of its counterfactuals"

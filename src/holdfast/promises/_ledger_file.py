@@ -103,7 +103,8 @@ class LedgerFile:
         secret: bytes | None = None,
         migrated: str = "",
     ) -> None:
-        self.path, self.secret = Path(os.fspath(path)), secret
+        self.path = Path(os.fspath(path))
+        self.secret = secret
         if not create and not self.path.is_file():
             raise InvalidInputError(f"{path}: expected a ledger, got no such file")
         if not self.path.absolute().parent.is_dir():

@@ -35,7 +35,8 @@ FRAME_COLUMNS = (
     *("number", "key", "date", "model", "terms", "threshold", "target"),
     *("delta", "norm", "verdict", "radius", "statement", "factual", "counterfactual"),
 )
-_REACH, _REACHES = "SELECT reach FROM pages WHERE terms = ? AND first BETWEEN ? AND ?", 10_000
+_REACH = "SELECT reach FROM pages WHERE terms = ? AND first BETWEEN ? AND ?"
+_REACHES = 10_000
 _OVERVIEW = "number, first, size, terms, note, hash, date, x'', targets, verdicts, radii, keys"
 
 
@@ -81,7 +82,8 @@ class Promises:
         """Some of the promises of a page."""
         said = page.columns(terms.space.n_variables)
         gone = said.verdicts[places] == ERASED
-        erased, places = page.numbers[places[gone]], places[~gone]
+        erased = page.numbers[places[gone]]
+        places = places[~gone]
         said = said.take(places)
         try:
             keys = as_objects(json.loads(f"[{','.join(said.keys)}]"))
@@ -149,7 +151,8 @@ class Promises:
         gone = pd.DataFrame(
             {"number": self.erased, "verdict": "ERASED", "statement": "erased"}, columns=list(said)
         )
-        gone["model"], gone["terms"] = terms.model_hash, terms.hash
+        gone["model"] = terms.model_hash
+        gone["terms"] = terms.hash
         return pd.concat([pd.DataFrame(said)] * bool(n) + [gone]).sort_values(
             "number", ignore_index=True
         )
@@ -187,11 +190,9 @@ class Overview:
     """
 
     def __init__(self, file: LedgerFile, terms: Terms, spans: Ints) -> None:
-        self._file, self._terms, self._between = (
-            file,
-            terms,
-            (terms.hash, int(spans[0, 0]), int(spans[-1, 0])),
-        )
+        self._file = file
+        self._terms = terms
+        self._between = (terms.hash, int(spans[0, 0]), int(spans[-1, 0]))
         self.pages = [Page(*row) for row in self._columns(_OVERVIEW)]
         if not np.array_equal([(page.first, page.size) for page in self.pages], spans):
             raise FileFormatError(
@@ -201,9 +202,11 @@ class Overview:
         self.targets = np.concatenate([page.values("targets", "<u2") for page in self.pages])
         self.radius = np.concatenate([page.values("radii", "<f8") for page in self.pages])
         verdicts = np.concatenate([page.values("verdicts", "u1") for page in self.pages])
-        self.robust, self.erased = verdicts == VERDICTS.index("ROBUST"), verdicts == ERASED
+        self.robust = verdicts == VERDICTS.index("ROBUST")
+        self.erased = verdicts == ERASED
         # Where these promises stand among all: a slice where they lie together, which is the quicker way.
-        start, end = int(self.numbers[0]) - 1, int(self.numbers[-1])
+        start = int(self.numbers[0]) - 1
+        end = int(self.numbers[-1])
         self.places = slice(start, end) if end - start == len(self) else self.numbers - 1
 
     def __len__(self) -> int:
@@ -274,7 +277,8 @@ def reach_of(file: LedgerFile, terms: Terms, spans: Ints) -> Floats:
 
 def export(batches: Iterable[Promises], path: Place, terms: Iterable[Terms]) -> int:
     """Write the table as the file's name says, a batch at a time; returns the number of promises."""
-    place, tables = Path(path), (batch.to_frame() for batch in batches)
+    place = Path(path)
+    tables = (batch.to_frame() for batch in batches)
     # Labels of different models may have different types, which one column of a file cannot hold.
     frames = (table.assign(target=table["target"].map(str, na_action="ignore")) for table in tables)
     parquet = is_parquet(place)

@@ -90,17 +90,17 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
     for (answer,) in file.query("PRAGMA integrity_check(5)"):
         if answer != "ok":
             faults.append(f"the database is damaged: {answer}")
-    wanted, about = None if head is None else head.strip().lower(), file.about
+    wanted = None if head is None else head.strip().lower()
+    about = file.about
     number, last, previous = 0, 0, file.genesis
     known = 0 if wanted == previous.hex() else None
     if wanted is not None and about.get("migrated", "").split()[:1] == [wanted]:
         known = int(about["migrated"].split()[1])
-    (end, total, newest), terms, erased = (
-        file.end(),
-        _read_terms(file, faults),
-        _erased(file, faults),
-    )
-    index, blank = [np.empty((0, 2), dtype=np.int64)], set[int]()
+    (end, total, newest) = file.end()
+    terms = _read_terms(file, faults)
+    erased = _erased(file, faults)
+    index = [np.empty((0, 2), dtype=np.int64)]
+    blank = set[int]()
     for pages in _groups(file, end):
         for page in pages:
             if (page.number, page.first) != (number + 1, last + 1):
@@ -111,7 +111,9 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
                 faults.append(
                     f"page {page.number}: it, or the page before it, is not what was written"
                 )
-            number, last, previous = page.number, page.first + page.size - 1, page.hash
+            number = page.number
+            last = page.first + page.size - 1
+            previous = page.hash
             known = last if previous.hex() == wanted else known
             own = file.key_hashes(page.keys.split("\n"))
             index.append(
@@ -203,7 +205,8 @@ def _wrong_rows(
         try:
             verdicts = page.values("verdicts", "u1")
             committed = page.values("commitments", "u1", 32)
-            gone, there = np.flatnonzero(verdicts == ERASED), np.flatnonzero(verdicts != ERASED)
+            gone = np.flatnonzero(verdicts == ERASED)
+            there = np.flatnonzero(verdicts != ERASED)
             wrong = (np.frombuffer(page.commit(), dtype="u1").reshape(-1, 32) != committed).any(
                 axis=1
             )

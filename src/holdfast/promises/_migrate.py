@@ -66,7 +66,8 @@ def _copy(
     ).fetchone()
     if end is None:
         raise FileFormatError("expected a ledger with promises, got one without")
-    number, previous = 0, hashlib.sha256(f"holdfast-ledger 1 {name}".encode()).digest()
+    number = 0
+    previous = hashlib.sha256(f"holdfast-ledger 1 {name}".encode()).digest()
     file = LedgerFile(
         path, create=True, secret=check_secret(secret), migrated=f"{end[1].hex()} {end[0]}"
     )

@@ -187,7 +187,8 @@ class Page(NamedTuple):
             rows[places] = ERASED
             return rows.tobytes()
 
-        points, verdicts = overwritten(self.points), overwritten(self.verdicts)
+        points = overwritten(self.points)
+        verdicts = overwritten(self.verdicts)
         return self._replace(
             date=self.date if verdicts.strip(bytes([ERASED])) else " " * len(self.date),
             reach=_reach(np.frombuffer(points, dtype="<f8").reshape(self.size, -1)),
@@ -222,7 +223,8 @@ def plain_rows(space: FeatureSpace, numbers: Floats) -> list[tuple[Any, ...]]:
     """
     columns: list[list[Any]] = []
     for i, feature in enumerate(space.features):
-        known, column = ~np.isnan(numbers[:, i]), numbers[:, i]
+        known = ~np.isnan(numbers[:, i])
+        column = numbers[:, i]
         values = as_objects([None] * len(column))
         if feature.labelled:
             values[known] = as_objects([feature.categories[int(code)] for code in column[known]])

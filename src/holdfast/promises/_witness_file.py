@@ -96,7 +96,8 @@ def save_witness(
         )
     x = today.check_points(given_floats(point, "point").reshape(1, -1))
     index = today.class_index(target)
-    label, decider = today.classes[index].item(), decider_for(loaded, changes)
+    label = today.classes[index].item()
+    decider = decider_for(loaded, changes)
     with whole_file(path) as partial:
         for parts in _candidates(form, today, witness):
             network, predicted = form.replay(parts, partial, x)
@@ -122,7 +123,8 @@ def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Part
         for name, array in parts.items():
             slots = places[name]
             stored = np.flatnonzero(slots >= 0)
-            wanted, before = theirs[slots[stored]], ours[slots[stored]]
+            wanted = theirs[slots[stored]]
+            before = ours[slots[stored]]
             rounded = wanted.astype(array.dtype)
             if inwards:
                 too_far = np.abs(rounded.astype(np.float64) - before) > np.abs(wanted - before)

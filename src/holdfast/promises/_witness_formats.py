@@ -74,7 +74,8 @@ class _Sklearn:
             estimator.coefs_ = [parts[f"w{i}"] for i in layers]
             estimator.intercepts_ = [parts[f"b{i}"] for i in layers]
         else:
-            estimator.coef_, estimator.intercept_ = parts["w0"], parts["b0"]
+            estimator.coef_ = parts["w0"]
+            estimator.intercept_ = parts["b0"]
         return changed
 
     def replay(self, parts: Parts, path: Path, x: Floats) -> tuple[Network, Any]:

@@ -50,7 +50,8 @@ def gradient_steps(
             mean += (1 - _DECAY) * (gradient - mean)
             square += (1 - _SQUARE_DECAY) * (gradient**2 - square)
             parameters -= rate * mean / (np.sqrt(square) + _TINY)
-    estimator.coef_, estimator.intercept_ = weights.copy(), biases.copy()
+    estimator.coef_ = weights.copy()
+    estimator.intercept_ = biases.copy()
 
 
 def _penalty(estimator: Any) -> float:

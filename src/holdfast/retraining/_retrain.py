@@ -178,7 +178,8 @@ def retrain(
 
 def run_seeds(seed: int, n: int) -> tuple[int, ...]:
     """A seed for each of `n` runs; more runs leave those of the first as they are."""
-    n, start = whole_number(n, "n", least=1), whole_number(seed, "seed", least=0)
+    n = whole_number(n, "n", least=1)
+    start = whole_number(seed, "seed", least=0)
     return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
 
 

@@ -189,7 +189,8 @@ def _read_delta(label: str, value: Any) -> Delta:
 def resolve(delta: Delta, situation: Situation) -> Changes:
     """The changes that a delta stands for here; what is measured is measured once and kept."""
     if isinstance(delta, Mapping):
-        name, pair = situation.table.name, (situation.table.name, situation.model_name)
+        name = situation.table.name
+        pair = (situation.table.name, situation.model_name)
         if name not in delta and pair not in delta:
             raise InvalidInputError(
                 f"deltas: expected a number for {name!r} or {pair!r}, got {list(delta)}"

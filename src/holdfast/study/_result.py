@@ -76,7 +76,8 @@ class BenchmarkResult(Shown):
         """Mean and standard deviation over seeds: a column and a column ending in _std for each metric."""
         kept = self.results[self.results["error"] == ""]
         grouped = kept.groupby(GROUPS, sort=False)[["delta", "verified_delta", *METRICS]]
-        mean, std = grouped.mean(), grouped.std().add_suffix("_std")
+        mean = grouped.mean()
+        std = grouped.std().add_suffix("_std")
         paired = [name for metric in mean.columns for name in (metric, f"{metric}_std")]
         seeds = kept.groupby(GROUPS, sort=False)["seed"].nunique().rename("seeds")
         return pd.concat([seeds, pd.concat([mean, std], axis=1)[paired]], axis=1).reset_index()
@@ -134,10 +135,8 @@ def write_result(result: BenchmarkResult, folder: Path) -> None:
     }
     pages = {"results.md": result.to_markdown()}
     if result.survival is not None:
-        tables["survival.csv"], pages["survival.md"] = (
-            result.survival.to_frame(),
-            result.survival.to_markdown(),
-        )
+        tables["survival.csv"] = result.survival.to_frame()
+        pages["survival.md"] = result.survival.to_markdown()
     if importlib.util.find_spec("pyarrow") is not None:
         tables["results.parquet"] = untimed
     for name, table in tables.items():

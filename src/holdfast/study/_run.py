@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from holdfast._files import Place
+from holdfast._files import Document, Place
 from holdfast._given import positive_number, whole_number
 from holdfast._parallel import jobs, spread, workers
 from holdfast._progress import Advance, no_bar, progress_bar
@@ -193,11 +193,11 @@ class Plan:
 class SituationOutcome:
     """What came of one situation."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Document] = field(default_factory=list)
     details: list[pd.DataFrame] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     survival: list[Survival] = field(default_factory=list)
-    model: dict[str, Any] = field(default_factory=dict)
+    model: Document = field(default_factory=dict)
     # How many pieces of work of each kind, and whether they were found done.
     counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
 
@@ -216,7 +216,8 @@ def _attempt(work: Callable[..., T], *arguments: Any) -> T | Failure:
 
 def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -> SituationOutcome:
     """Every method in one situation, on one thread so that sums are the same in every process."""
-    outcome, where = SituationOutcome(), _BLANK | situation.place
+    outcome = SituationOutcome()
+    where = _BLANK | situation.place
     with threadpool_limits(1):
         ready = _attempt(lambda: (situation.models, len(situation.people)))
         if isinstance(ready, Failure):
@@ -311,7 +312,8 @@ def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> Benchmar
     results = pd.DataFrame(
         [row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"]
     )
-    first, counts = keys[:6], sum((outcome.counts for outcome in outcomes), Counter())
+    first = keys[:6]
+    counts = sum((outcome.counts for outcome in outcomes), Counter())
     details = [frame for outcome in outcomes for frame in outcome.details]
     people = pd.concat(details, ignore_index=True) if details else pd.DataFrame(columns=first)
     return BenchmarkResult(

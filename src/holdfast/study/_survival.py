@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._classifier import Classifier
-from holdfast._files import Place
+from holdfast._files import Document, Place
 from holdfast._network import Network
 from holdfast._shown import Shown, Summary, draw
 from holdfast.changes import Changes, parameter_distance
@@ -167,7 +167,8 @@ def _changed(
     situation: Situation, recipe: Recipe, variants: int
 ) -> list[tuple[Model, float | None]]:
     """Changed models, and how far the parameters of each moved."""
-    seeds, threshold = run_seeds(situation.seed, variants), situation.protocol.threshold
+    seeds = run_seeds(situation.seed, variants)
+    threshold = situation.protocol.threshold
     made = (
         load_model(recipe.change(situation.fitted, situation.learned, seed), threshold)
         for seed in seeds
@@ -194,9 +195,12 @@ def _tried(
     cell: Cell,
     changes: Changes | None,
     changed: Callable[[], list[tuple[Model, float | None]]],
-) -> dict[str, Any]:
+) -> Document:
     """A cell's answers put to changed models: which each keeps, whether it lies inside Δ, and how far off."""
-    points, today, kept, inside = cell.points[cell.found], situation.models.classifier, [], []
+    points = cell.points[cell.found]
+    today = situation.models.classifier
+    kept = []
+    inside = []
     for other, distance in changed():
         labels = other.classifier.predict(other.variables(points)) if len(points) else np.array([])
         kept.append([bool(label == situation.table.target) for label in labels])
@@ -212,7 +216,8 @@ def _people(
     situation: Situation, cell: Cell, content: Mapping[str, Any], nearest: Cell
 ) -> pd.DataFrame:
     """A row for each person of a cell."""
-    found, inside = cell.found, np.array(content["inside"], dtype=np.bool_)
+    found = cell.found
+    inside = np.array(content["inside"], dtype=np.bool_)
     kept = np.full((inside.size, found.size), np.nan)
     kept[:, found] = content["kept"]
     return pd.DataFrame(
@@ -262,7 +267,7 @@ def named(row: Mapping[Any, Any]) -> str:
     return f"{row['method']} {row['delta_label']}".strip()
 
 
-def survival_tables(summary: pd.DataFrame, kinds: pd.DataFrame) -> dict[str, Any]:
+def survival_tables(summary: pd.DataFrame, kinds: pd.DataFrame) -> Document:
     """What a page shows: each method of a summary, and the share that each keeps under each kind of change."""
     wide = kinds.assign(name=[named(row) for row in kinds.to_dict("records")])
     return {

@@ -21,7 +21,9 @@ def attack(
 
     Rows whose margin falls below `clear` are left alone from then on.
     """
-    xp, everyone, first = array_namespace(points), layers, layers.hidden[0]
+    xp = array_namespace(points)
+    everyone = layers
+    first = layers.hidden[0]
     today = first.today(points)
     low, high = first.sides(points, today=today)
     # Of a neuron with a ReLU only the values matter.
@@ -38,7 +40,9 @@ def attack(
         if not left.shape[0]:
             break
         if left.shape[0] < rows.shape[0]:
-            rows, layers, box = take_rows(rows, left), layers.take(left), box.take(left)
+            rows = take_rows(rows, left)
+            layers = layers.take(left)
+            box = box.take(left)
             active = [take_rows(mask, left) for mask in active]
         new, active = _respond(layers, box, active)
         lower = new[0] < take_rows(best[0], rows)

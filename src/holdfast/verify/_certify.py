@@ -227,7 +227,8 @@ def _settled(
 
     Blocks and groups are the same however many workers there are, and so is what is computed of each row.
     """
-    n, engine = len(points), decider if isinstance(decider, Engine) else None
+    n = len(points)
+    engine = decider if isinstance(decider, Engine) else None
     group = _BLOCK if engine is None else engine.group
     if n <= group or (engine is not None and engine.device):
         return decider.settle(points, targets, deadline=deadline, until=until, advance=advance)

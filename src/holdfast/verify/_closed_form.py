@@ -68,7 +68,8 @@ class ClosedForm(ABC):
         outcome = Outcome.empty(points.shape[0])
         for one, rows in by_target(target, points.shape[0]) if len(points) else ():
             lower, upper = self.worst(points[rows], one)
-            outcome.lower[rows], outcome.upper[rows] = lower, upper
+            outcome.lower[rows] = lower
+            outcome.upper[rows] = upper
             outcome.mark(rows[lower > 0.0], ROBUST, Stage.CLOSED_FORM)
             outcome.mark(rows[upper < 0.0], NOT_ROBUST, Stage.CLOSED_FORM)
             # Fractions judge a margin of exactly 0 too, which depends on who wins a tie, and what overflowed.

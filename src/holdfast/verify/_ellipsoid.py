@@ -29,7 +29,8 @@ class InEllipsoid(ClosedForm):
     changes: Ellipsoid
 
     def __init__(self, model: Model, changes: Ellipsoid) -> None:
-        self.classifier, self.changes = model.network, changes
+        self.classifier = model.network
+        self.changes = changes
         changes.check(self.classifier)
         self._theta = np.append(self.classifier.weights[0], self.classifier.biases[0])
 
@@ -56,7 +57,8 @@ class InEllipsoid(ClosedForm):
 
     def _directions(self, points: Floats, margin: Margin) -> Floats:
         """g with  margin(θ) = gᵀθ  at each point, (n, parameters)."""
-        n, signs = points.shape[0], margin.signs(self.classifier.n_outputs)
+        n = points.shape[0]
+        signs = margin.signs(self.classifier.n_outputs)
         weights = signs[:, None] * points[:, None, :]
         return np.hstack([weights.reshape(n, -1), np.broadcast_to(signs, (n, signs.size))])
 
@@ -79,8 +81,10 @@ class InEllipsoid(ClosedForm):
         """
         shape = self.changes.balanced
         g, powers, y = self._solved(directions)
-        product, unit = y @ shape, 4.0 * (len(shape) + 4) * _UNIT
-        sizes, along = np.abs(g) + np.abs(y) @ np.abs(shape), np.sum(np.abs(g * y), axis=1)
+        product = y @ shape
+        unit = 4.0 * (len(shape) + 4) * _UNIT
+        sizes = np.abs(g) + np.abs(y) @ np.abs(shape)
+        along = np.sum(np.abs(g * y), axis=1)
         square = 2.0 * np.sum(g * y, axis=1) - np.sum(y * product, axis=1)
         error = unit * (2.0 * along + np.sum(np.abs(y) * sizes, axis=1))
         rest = (
@@ -97,7 +101,8 @@ class InEllipsoid(ClosedForm):
 
     def _parts(self, points: Floats, target: int) -> Floats:
         """Bounds of the margin over each rival, and of how far it moves at radius 1, (4, rivals, n)."""
-        parts, unit = [], 4.0 * (self._theta.size + 4) * _UNIT
+        parts = []
+        unit = 4.0 * (self._theta.size + 4) * _UNIT
         for margin in margins_for(self.classifier, target):
             directions = self._directions(points, margin)
             value = directions @ self._theta
@@ -151,7 +156,8 @@ class InEllipsoid(ClosedForm):
         """margin / sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         with quiet():
             low, high, near, far = self._parts(points, target)
-            lower, upper = (np.maximum(low, 0.0) / far).min(axis=0), (high / near).min(axis=0)
+            lower = (np.maximum(low, 0.0) / far).min(axis=0)
+            upper = (high / near).min(axis=0)
         return np.nextafter(np.nan_to_num(lower, nan=0.0, posinf=np.inf), 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:

@@ -18,6 +18,7 @@ import numpy as np
 from holdfast import checker
 from holdfast._arrays import to_numpy
 from holdfast._deadline import NO_LIMIT, Deadline
+from holdfast._files import Document
 from holdfast._network import Floats, Network, Values
 from holdfast.bounds._layers import Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
@@ -36,7 +37,6 @@ _BITS = (16, 48, 80)
 _SHORT, _LONGEST = 4096, 2**4096
 
 # A certificate, a part of one, a network: objects of JSON.
-Document = dict[str, Any]
 _Branch = tuple[Values, Values, Values]
 
 
@@ -73,12 +73,16 @@ class Exact:
     def __init__(
         self, network: Network, changes: PlausibleChanges, layers: Layers, margin: Margin, x: Floats
     ) -> None:
-        self.network, self.changes, self.margin, self.x = network, changes, margin, x
+        self.network = network
+        self.changes = changes
+        self.margin = margin
+        self.x = x
         # Whatever device the engine works on, programs are written here.
         self.layers = layers.on(to_numpy)
         # A lone logit is class 1's, and class 0 is -1 in its margins.
         alone = int(network.n_outputs == 1)
-        target, self.rival = margin.above + alone, margin.below + alone
+        target = margin.above + alone
+        self.rival = margin.below + alone
         model = checker_model(network)
         read = checker.read_changes(changes.to_dict(), model)
         self.question = checker.Question(model, read, x.tolist(), target)
@@ -135,7 +139,8 @@ class Exact:
 
     def leaf(self, case: checker.Ranges, lower: Values, upper: Values) -> Document | None:
         """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
-        rows, cuts = self.question.margin(self.rival), np.cumsum(self.network.hidden[1:])[:-1]
+        rows = self.question.margin(self.rival)
+        cuts = np.cumsum(self.network.hidden[1:])[:-1]
         below, above = (np.split(part.astype(np.float64), cuts) for part in (lower, upper))
         for lines, unit in _in_whole_numbers(list(zip(below, above, strict=True))):
             if self.question.suffices(self.rival, self.question.least(*rows, case, lines, unit)):

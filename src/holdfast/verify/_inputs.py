@@ -150,7 +150,8 @@ def _reads_alike(model: Model, space: FeatureSpace) -> bool:
     n = max(3, *(len(feature.categories) for feature in space.features))
     columns = []
     for feature in space.features:
-        lower, upper = max(feature.lower, -1e6), min(feature.upper, 1e6)
+        lower = max(feature.lower, -1e6)
+        upper = min(feature.upper, 1e6)
         values = (
             np.arange(len(feature.categories))
             if feature.labelled

@@ -34,7 +34,8 @@ def rounding_of_margins(network: Network, points: Floats) -> Floats:
     """How much a margin may change with the order of its sums, as in a table of another length, (n,)."""
     sizes, terms = np.abs(points), 2
     for weight, bias in zip(network.weights, network.biases, strict=True):
-        sizes, terms = sizes @ np.abs(weight).T + np.abs(bias), terms + weight.shape[1] + 1
+        sizes = sizes @ np.abs(weight).T + np.abs(bias)
+        terms = terms + weight.shape[1] + 1
     return np.asarray(2.0 * terms * np.finfo(np.float64).eps * sizes.max(axis=1))
 
 

@@ -32,7 +32,8 @@ class OutputBounds:
         its own, so for several classes the bounds are sound but may not be attained together.
         """
         if self.lower.shape[1] == 1:
-            low, high = _sigmoid(self.lower[:, 0]), _sigmoid(self.upper[:, 0])
+            low = _sigmoid(self.lower[:, 0])
+            high = _sigmoid(self.upper[:, 0])
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
         return _softmax_end(self.lower, self.upper), _softmax_end(self.upper, self.lower)
 
@@ -97,6 +98,7 @@ def _sigmoid(logits: Floats) -> Floats:
 def _softmax_end(own: Floats, others: Floats) -> Floats:
     """The probability of each class with its own logit at one end and every other at the other."""
     shift = np.maximum(own.max(axis=1), others.max(axis=1))[:, None]
-    mine, theirs = np.exp(own - shift), np.exp(others - shift)
+    mine = np.exp(own - shift)
+    theirs = np.exp(others - shift)
     rest = theirs.sum(axis=1, keepdims=True) - theirs
     return np.asarray(mine / (mine + rest))

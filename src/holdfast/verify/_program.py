@@ -80,17 +80,14 @@ class _Case:
         first = 0
         for i, (size, relu) in enumerate(zip(sizes, layers.relus, strict=True)):
             bottom, top = np.maximum(ranges[i].T, 0.0) if relu else ranges[i].T
-            self.low[self.own[i]], self.high[self.own[i]] = (
-                (bottom if i == 0 or not relu else 0.0),
-                top,
-            )
+            self.low[self.own[i]] = bottom if i == 0 or not relu else 0.0
+            self.high[self.own[i]] = top
             slope, intercept = _chords(ranges[i])
             if not relu:
-                self.low[self.plus[i]], self.high[self.plus[i]] = (
-                    np.maximum(bottom, 0.0),
-                    np.maximum(top, 0.0),
-                )
-                plus, own = self._at(self.plus[i]), self._at(self.own[i])
+                self.low[self.plus[i]] = np.maximum(bottom, 0.0)
+                self.high[self.plus[i]] = np.maximum(top, 0.0)
+                plus = self._at(self.plus[i])
+                own = self._at(self.own[i])
                 self._add(plus - own, 0.0, np.inf)
                 self._add(plus - slope[:, None] * own, -np.inf, intercept)
             if i:

@@ -32,7 +32,8 @@ class Shift(ClosedForm):
     """
 
     def __init__(self, model: Model, changes: PlausibleShift | EnsembleShift) -> None:
-        self.classifier, self.changes = model.classifier, changes
+        self.classifier = model.classifier
+        self.changes = changes
         self.today = Margins(model.classifier)
         self.center = [self.today]
         if isinstance(changes, EnsembleShift):

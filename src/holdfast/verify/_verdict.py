@@ -117,8 +117,10 @@ class Outcome:
 
     def put(self, rows: Ints, part: Outcome) -> None:
         """Take over what is known of some rows."""
-        self.verdict[rows], self.stage[rows] = part.verdict, part.stage
-        self.lower[rows], self.upper[rows] = part.lower, part.upper
+        self.verdict[rows] = part.verdict
+        self.stage[rows] = part.stage
+        self.lower[rows] = part.lower
+        self.upper[rows] = part.upper
         self.sides += [(rows[own], margin, sides) for own, margin, sides in part.sides]
         self.networks |= {int(rows[row]): broken for row, broken in part.networks.items()}
         self.trees |= {

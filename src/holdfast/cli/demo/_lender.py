@@ -24,7 +24,8 @@ from holdfast.errors import InvalidInputError
 
 # What advice cannot ask for: nobody grows younger, sends a dependant away or lengthens a credit history at will.
 FIXED = ("age", "dependants", "months_of_history")
-RISING, FALLING = ("income", "savings"), ("debt", "card_utilisation", "missed_payments")
+RISING = ("income", "savings")
+FALLING = ("debt", "card_utilisation", "missed_payments")
 NEIGHBOURS = 100
 # A month: the model is brought up to date with one more pass of training, over the month's applicants.
 NEW_APPLICANTS = 500
@@ -150,7 +151,8 @@ def pick_broken(promises: hf.Recourse) -> int | None:
 
     A neighbour may well earn less and still be accepted: that is no effort.
     """
-    before, after = promises.factuals, promises.counterfactuals
+    before = promises.factuals
+    after = promises.counterfactuals
     efforts = (before[[*CATEGORICAL]] == after[[*CATEGORICAL]]).all(axis=1)
     efforts &= (before[[*RISING]] <= after[[*RISING]]).all(axis=1)
     efforts &= (before[[*FALLING]] >= after[[*FALLING]]).all(axis=1)

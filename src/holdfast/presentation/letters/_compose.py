@@ -145,7 +145,8 @@ class Batch:
             raise InvalidInputError(
                 f"expiry: expected one promise for each of the {n} rows, got {len(expiry.radius)}"
             )
-        chosen, space = np.array([given_row(row, n) for row in rows], dtype=np.intp), recourse.space
+        chosen = np.array([given_row(row, n) for row in rows], dtype=np.intp)
+        space = recourse.space
         lines = (
             []
             if sender is None
@@ -198,13 +199,15 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         raise InvalidInputError(
             f"{key}: expected someone who was refused, got one with {_class(recourse, row)} already"
         )
-    found, verdict = bool(recourse.found[row]), recourse.verdict[row]
+    found = bool(recourse.found[row])
+    verdict = recourse.verdict[row]
     outcome = _outcome(recourse, row)
     changes: tuple[Change, ...] = ()
     unchanged: tuple[Detail, ...] = ()
     unlisted, language = 0, batch.language
     if found:
-        before, after = batch.own.numbers[place], batch.after.numbers[place]
+        before = batch.own.numbers[place]
+        after = batch.after.numbers[place]
         _refuse_bad_advice(space, key, before, after, batch.broken[place])
         shares = _shares(space, batch.own.points[place], recourse.points[row])
         moved = differs(before, after)
@@ -321,7 +324,8 @@ def _shares(space: FeatureSpace, own: Floats, point: Floats) -> Floats:
 def _change(
     space: FeatureSpace, language: Language, i: int, before: Floats, after: Floats, shares: Floats
 ) -> Change:
-    feature, detail = space.features[i], _detail(space, language, i, before)
+    feature = space.features[i]
+    detail = _detail(space, language, i, before)
     old, new = float(before[i]), float(after[i])
     ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
     return Change(
@@ -411,7 +415,8 @@ def _reasons(
 def _limits(changes: Changes, language: Language) -> Limits:
     if not isinstance(changes, PlausibleChanges):
         return Limits(language.rounded_down(changes.size), "", "", True, unit=changes.unit)
-    least, largest = language.rounded_down(changes.least), language.rounded_down(changes.size)
+    least = language.rounded_down(changes.least)
+    largest = language.rounded_down(changes.size)
     norm = "inf" if math.isinf(changes.norm) else f"{changes.norm:g}"
     return Limits(
         least,

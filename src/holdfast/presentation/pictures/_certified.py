@@ -52,7 +52,8 @@ def draw_certificates(certificates: Certificates, ax: Axes | None) -> Axes:
     order = np.argsort(worst, kind="stable")
     if n > _MOST:
         order = order[np.linspace(0, n - 1, _MOST).astype(np.intp)]
-    targets, points = certificates.targets[order], certificates.points[order]
+    targets = certificates.targets[order]
+    points = certificates.points[order]
     today = 100 * expit(least_margins(certificates.classifier, targets, points))
     least = 100 * expit(worst[order])
     verdicts = certificates.verdict[order]
@@ -104,7 +105,8 @@ def draw_survival(
     unit: str = "delta",
 ) -> Axes:
     """The share of `radii` above every delta, or whatever else their unit is; see `CertifiedRadius.plot`."""
-    deltas, distances = read_deltas(delta, unit), _distances(moved, unit)
+    deltas = read_deltas(delta, unit)
+    distances = _distances(moved, unit)
     ax = axes_to_draw_on(ax, "a survival curve")
     percent(ax)
     ax.set_xlabel(f"{unit}: how far {may_change(unit)}")

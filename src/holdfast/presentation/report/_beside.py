@@ -38,7 +38,8 @@ def people_of(
 ) -> tuple[Person, ...]:
     """One for each row; `shown` are the columns on their pages, and everything else is one for each row too."""
     n, rows = len(recourse), recourse.answered
-    worst, after = np.full(n, np.nan), list[tuple[Value, ...]]([()] * n)
+    worst = np.full(n, np.nan)
+    after = list[tuple[Value, ...]]([()] * n)
     if recourse.certificates is not None:
         worst[rows] = recourse.certificates.margin_lower
     told = _rows(recourse.space, shown, recourse.answers)
@@ -79,7 +80,8 @@ def _rows(
 def advice_of(recourse: Recourse) -> list[tuple[str, ...]]:
     """What each person is told to change, in words; nothing where there is no answer."""
     result: list[tuple[str, ...]] = [()] * len(recourse)
-    features, notes = recourse.space.features, recourse.space.notes
+    features = recourse.space.features
+    notes = recourse.space.notes
     rows = recourse.answered
     before = recourse.people.numbers[rows]
     for row, old, new in zip(rows.tolist(), before, recourse.answers, strict=True):
@@ -129,7 +131,8 @@ def counted(
 
 def chances(recourse: Recourse, points: Floats) -> Floats:
     """The model's probability of the class that each person was promised; nan where it has none."""
-    model, result = recourse.model, np.full(len(points), np.nan)
+    model = recourse.model
+    result = np.full(len(points), np.nan)
     rows = np.flatnonzero(np.isfinite(points).all(axis=1))
     # Scores are log-odds; those of a support vector machine are not, unless they were calibrated.
     odds = model.calibration is not None or model.odds
@@ -204,7 +207,8 @@ def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
         raise InvalidInputError(
             f"certificates: expected a file or a folder, got {str(path)!r}, which is not there"
         )
-    trained, off = recourse.model.trained, recourse.model.offsets
+    trained = recourse.model.trained
+    off = recourse.model.offsets
     model = fingerprint(trained) if isinstance(trained, Network) else None
     about = (
         "ROBUST",
@@ -214,7 +218,8 @@ def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
     )
     ids: dict[object, str] = {}
     for document in read_certificates(path):
-        hashes, threshold = document.get("hashes", {}), document.get("threshold", {})
+        hashes = document.get("hashes", {})
+        threshold = document.get("threshold", {})
         changes = _without_models(document.get("changes", {}))
         if (
             document.get("verdict"),

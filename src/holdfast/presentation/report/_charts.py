@@ -19,6 +19,8 @@ from holdfast._numbers import at_most, figure, part_of, radius, share
 from holdfast.presentation.pictures._drawing import may_change
 from holdfast.presentation.report._contents import Contents, Curve
 
+# What is drawn in one place: the template reads it by name.
+Mark = dict[str, Any]
 # More people than this are counted in squares: every mark costs bytes, and they would hide each other.
 MOST_MARKS = 1500
 _SQUARE = 13.0
@@ -55,7 +57,8 @@ class Scale:
         steps = power * np.array([1, 2, 2.5, 5, 10])
         step = float(steps[steps >= rough * 0.99][0])
         step = max(float(round(step)), 1.0) if whole else step
-        first, last = -floor(-self.low / step + 1e-9), floor(self.high / step + 1e-9)
+        first = -floor(-self.low / step + 1e-9)
+        last = floor(self.high / step + 1e-9)
         return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 
 
@@ -92,11 +95,11 @@ class Plot:
     counts: str = ""
     note: str = ""
     limits: Sequence[tuple[float, str, str]] = ()
-    named: Sequence[tuple[dict[str, Any], float]] = ()
-    curves: Sequence[dict[str, Any]] = ()
-    people: Sequence[dict[str, Any]] = ()
-    medians: Sequence[dict[str, Any]] = ()
-    bars: Sequence[dict[str, Any]] = ()
+    named: Sequence[tuple[Mark, float]] = ()
+    curves: Sequence[Mark] = ()
+    people: Sequence[Mark] = ()
+    medians: Sequence[Mark] = ()
+    bars: Sequence[Mark] = ()
     counted: tuple[Floats, Floats] | None = None
 
     def placed_limits(self, x: Scale) -> Iterator[tuple[float, str, str, bool, int]]:
@@ -115,9 +118,7 @@ class Plot:
         for limit, side in zip(self.limits, sides, strict=True):
             yield (*limit, *side)
 
-    def placed_names(
-        self, y: Scale, gap: float, low: float
-    ) -> Iterator[tuple[dict[str, Any], float]]:
+    def placed_names(self, y: Scale, gap: float, low: float) -> Iterator[tuple[Mark, float]]:
         """The names, each as near as it can be to the height where it is wanted."""
         heights = spread([y(height) for _, height in self.named], gap, y.end, low)
         return zip([named for named, _ in self.named], heights, strict=True)
@@ -126,8 +127,10 @@ class Plot:
         """People counted on a grid: where, how large, and in words; the area of a square is their number."""
         if self.counted is None:
             return
-        columns, rows = round(abs(x.end - x.start) / _SQUARE), round(abs(y.end - y.start) / _SQUARE)
-        across, up = np.linspace(x.low, x.high, columns + 1), np.linspace(y.low, y.high, rows + 1)
+        columns = round(abs(x.end - x.start) / _SQUARE)
+        rows = round(abs(y.end - y.start) / _SQUARE)
+        across = np.linspace(x.low, x.high, columns + 1)
+        up = np.linspace(y.low, y.high, rows + 1)
         costs, radii = self.counted
         counts, _, _ = np.histogram2d(
             np.minimum(costs, x.high), np.minimum(radii, y.high), bins=(across, up)
@@ -161,7 +164,7 @@ def survival(contents: Contents) -> Plot | None:
     reach = 1.05 * max(float(np.median(falls)), 1.6 * max(marked, default=0.0), 1e-12)
     shown = sorted({*Scale(0, reach, 0, 1).ticks(9), *marked})
     many = 8 if len(curves) < 4 else 4
-    drawn: list[dict[str, Any]] = []
+    drawn: list[Mark] = []
     told: list[str] = []
     columns = [[at_most(x) for x in shown]]
     for i, name, curve in curves:
@@ -224,7 +227,7 @@ def trade(contents: Contents) -> Plot | None:
         .reshape(-1, 2)
         .T
     )
-    medians: list[dict[str, Any]] = [
+    medians: list[Mark] = [
         {
             "number": i,
             "name": method.name,

@@ -50,7 +50,8 @@ def closest_counter_models(
     The closest one known: at the certified radius, or inside Δ where the certificate has one there. A row for which
     neither is known is left out.
     """
-    place, names = np.cumsum(recourse.found) - 1, _called(recourse.space)
+    place = np.cumsum(recourse.found) - 1
+    names = _called(recourse.space)
     shown = SHOWN_CHANGES if rows.size <= MANY else SHOWN_FOR_MANY
     seen: dict[tuple[int, bytes], CounterModel | None] = {}
     result: dict[int, CounterModel] = {}
@@ -68,7 +69,9 @@ def _witness(
     recourse: Recourse, radii: Radii, row: int, place: int
 ) -> tuple[Classifier, float, bool] | None:
     """The model just beyond the radius, and inside Δ for whoever Δ breaks; how far away it is, and if it is inside."""
-    changes, upper, near = recourse.changes, float(radii.upper[row]), None
+    changes = recourse.changes
+    upper = float(radii.upper[row])
+    near = None
     for beyond in _BEYOND if np.isfinite(upper) else ():
         size = max(upper * (1.0 + beyond), 1e-12)
         decider = decider_for(recourse.model, radii.along.resized(size))
@@ -114,7 +117,8 @@ def _counter_model(
     if near is None:
         return None
     witness, distance, inside = near
-    target, point = int(recourse.targets[row]), recourse.points[row]
+    target = int(recourse.targets[row])
+    point = recourse.points[row]
     if witness.predict_index(point[None])[0] == target:
         raise HoldfastError(
             f"row {row}: the counter-model did not replay; please report this as a bug"
@@ -168,7 +172,8 @@ def costliest_changes(
         gradient[0] = 1.0 if target == 1 else -1.0
     else:
         rivals[target] = -np.inf
-        gradient[target], gradient[int(rivals.argmax())] = 1.0, -1.0
+        gradient[target] = 1.0
+        gradient[int(rivals.argmax())] = -1.0
     values, active = [point], []
     for weight, bias, activation in zip(
         network.weights, network.biases, (*network.activations, ""), strict=True

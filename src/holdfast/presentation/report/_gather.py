@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 # Some advice no model breaks; a radius is a number that a page can show.
 FAR = 1e6
-_TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
+_TITLE = "What was promised, and how sure it is"
+_NAME = "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"
 _MOST_REASONS = 20
 # With fewer people the counter-models are there before a bar could be read.
@@ -113,7 +114,9 @@ def gather(
         )
     if len(recourse) == 0:
         raise InvalidInputError("recourse: expected at least one person, got none")
-    when, names, n = iso_date(date, "date"), _keys(recourse, keys), len(recourse)
+    when = iso_date(date, "date")
+    names = _keys(recourse, keys)
+    n = len(recourse)
     maker = _NAME if recourse.generator is None else type(recourse.generator).__name__
     main = maker if name is None else str(name)
     known = None if calibrated is None else _calibrated(calibrated, recourse)
@@ -238,7 +241,8 @@ def _column(space: FeatureSpace, feature: Feature) -> Column:
         and feature.direction is not Direction.IMMUTABLE
     ):
         moves += f", in steps of {feature.step:,g}"
-    reason, unit = space.reason(feature.name), space.notes.word(feature.name, feature.unit)
+    reason = space.reason(feature.name)
+    unit = space.notes.word(feature.name, feature.unit)
     why = () if reason is None else (reason.code, reason.text)
     return Column(
         str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why
@@ -274,7 +278,8 @@ def _refits(
     valid = np.array([valid_rows(recourse, model)[recourse.found] for model in retrained])
     if not valid.size:
         return kept, None
-    by_person, shares = valid.sum(axis=0).astype(np.intp), valid.mean(axis=1)
+    by_person = valid.sum(axis=0).astype(np.intp)
+    shares = valid.mean(axis=1)
     for row, models in zip(recourse.answered.tolist(), by_person.tolist(), strict=True):
         kept[row] = models
     by_all = int((by_person == len(valid)).sum())

@@ -163,7 +163,8 @@ def bands(values: Floats) -> tuple[Ints, list[str]]:
     if high <= low:
         low, high = float(finite.min()), float(finite.max())
     step = _round_step((high - low) / 4.0)
-    first, last = math.floor(low / step) + 1, math.ceil(high / step) - 1
+    first = math.floor(low / step) + 1
+    last = math.ceil(high / step) - 1
     edges = np.arange(first, max(last, first) + 1) * step
     edges = np.round(edges, max(0, -math.floor(math.log10(step)) + 1))
     whole = bool((finite == np.round(finite)).all() and step >= 1.0)
@@ -221,7 +222,8 @@ def _slices(
 def figures_of(name: str, recourse: Recourse, members: Bools, radii: Floats) -> Figures:
     """How these people fare; `radii` are everyone's."""
     answered = members & recourse.found
-    costs, lower = recourse.cost_l1[answered], radii[answered]
+    costs = recourse.cost_l1[answered]
+    lower = radii[answered]
     return Figures(
         name=name,
         people=int(members.sum()),

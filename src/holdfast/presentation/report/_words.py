@@ -39,7 +39,9 @@ def facts_of(
 
     `name` is what the method is called where nothing else is known of it, `certificates` are people's ids, "" for none.
     """
-    changes, threshold, network = recourse.changes, recourse.model.threshold, recourse.model.trained
+    changes = recourse.changes
+    threshold = recourse.model.threshold
+    network = recourse.model.trained
     model = [("Model", f"Known by its scores, {network.n_features} variables")]
     if isinstance(network, Network):
         # It imports the checker, which is to run as a module of its own.
@@ -131,7 +133,8 @@ def promise_of(
     if not asked:
         yield f"All {len(recourse):,} people have {wanted} already, so nobody needed advice."
         return
-    do, were = "does" if found == asked == 1 else "do", _plural(found, "was", "were")
+    do = "does" if found == asked == 1 else "do"
+    were = _plural(found, "was", "were")
     told = f"{_of(found, asked, 'people')} who {do} not have {wanted} today {were} told what to change."
     if not found:
         yield told

@@ -17,6 +17,7 @@ import pandas as pd
 from sklearn.model_selection import KFold, cross_val_score, train_test_split
 from sklearn.neural_network import MLPClassifier
 
+from holdfast._files import Document
 from holdfast._network import Floats, Ints, Values
 from holdfast.calibration import IncrementalDelta, delta_incremental, delta_validation
 from holdfast.changes import PlausibleChanges
@@ -47,7 +48,7 @@ from holdfast.study.paper._settings import (
 )
 from holdfast.verify import certified_radius
 
-Records = list[dict[str, Any]]
+Records = list[Document]
 # Streams of a seed, apart from those that the engine draws from.
 _MANY, _CALIBRATION = 1001, 1002
 
@@ -99,7 +100,8 @@ def study_table(
     else:
         data = load(source, actionability="free", kinds="carla", as_in_paper=True, progress=False)
         space = data.space
-    X, y = data.frame.reset_index(drop=True), data.target.to_numpy()
+    X = data.frame.reset_index(drop=True)
+    y = data.target.to_numpy()
     if rows is not None and rows < len(X):
         kept, _ = train_test_split(np.arange(len(X)), train_size=rows, stratify=y, random_state=0)
         X, y = X.iloc[kept].reset_index(drop=True), y[kept]
@@ -119,7 +121,9 @@ class PaperModel:
     @cached_property
     def situation(self) -> Situation:
         """As the study's engine takes it; training on with new rows is done as the authors do it."""
-        table, extent, training = self.table, self.extent, self.table.training[self.kind]
+        table = self.table
+        extent = self.extent
+        training = self.table.training[self.kind]
         people = study_table(table.name, table.source, table.target, table.anywhere, extent.rows)
         protocol = Protocol(
             inputs=extent.inputs,
@@ -142,7 +146,8 @@ class PaperModel:
         methods = []
         for method in METHODS:
             if self.kind in method.models and method.label in labels:
-                make, asked = method.make, tuple(known) if method.targeted else None
+                make = method.make
+                asked = tuple(known) if method.targeted else None
                 if isinstance(make, ROAR):
                     make = replace(make, delta_max=deltas[DELTA_INC] or 0.0)
                 methods.append(
@@ -210,7 +215,7 @@ class PaperModel:
         """The certified radius of every answer of a cell; nan where there is none."""
         here, found = self.situation, cell.found
 
-        def compute() -> dict[str, Any]:
+        def compute() -> Document:
             values = np.full(found.size, np.nan)
             if found.any():
                 values[found] = certified_radius(
@@ -239,9 +244,7 @@ class PaperModel:
 
         return self._remember("robust_init", {"delta": delta, "inputs": many}, compute)
 
-    def _remember(
-        self, kind: str, settings: dict[str, Any], compute: Callable[[], Records]
-    ) -> Records:
+    def _remember(self, kind: str, settings: Document, compute: Callable[[], Records]) -> Records:
         """The records of one piece of work: read if they are there, else computed and kept."""
         specification = {"situation": self.situation.identity, **settings}
         content, _ = self.store.remember(kind, specification, lambda: {"records": compute()})
@@ -259,7 +262,7 @@ class PaperModel:
         network = self.situation.models.network
         table = self.situation.table
         changes = PlausibleChanges(delta)
-        asked: dict[str, Any] = {"target": table.target, "changes": changes, "space": table.space}
+        asked: Document = {"target": table.target, "changes": changes, "space": table.space}
 
         def seconds(work: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[float, Any]:
             began = time.process_time()
