@@ -18,13 +18,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from holdfast._classifier import Bools, Classifier, Floats, Ints, Values
+from holdfast._classifier import Bools, Classifier, Floats, Ints, Pair, Values
 from holdfast._files import Place
 from holdfast._given import given_floats
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
 
-__all__ = ["Bools", "Floats", "Ints", "Network", "Values"]
+__all__ = ["Bools", "Floats", "Ints", "Network", "Pair", "Values"]
 
 # Rows that keep a layer of some tens of neurons inside a core's own cache: up to 2.7 times faster than one big product.
 CHUNK = 1024
@@ -98,10 +98,9 @@ class Network(Shown, Classifier):
             raise InvalidInputError(
                 f"activations: expected 'relu' or 'identity' for each of {len(weights) - 1} hidden layers, got {kinds}"
             )
-        object.__setattr__(self, "weights", frozen_weights)
-        object.__setattr__(self, "biases", frozen_biases)
-        object.__setattr__(self, "classes", labels)
-        object.__setattr__(self, "activations", kinds)
+        vars(self).update(
+            weights=frozen_weights, biases=frozen_biases, classes=labels, activations=kinds
+        )
 
     def with_parameters(self, weights: Sequence[ArrayLike], biases: Sequence[ArrayLike]) -> Network:
         """A network of the same build with other parameters."""

@@ -28,7 +28,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from holdfast._given import given_share
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast.calibration._incremental import IncrementalDelta
 from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.changes import parameter_distance
@@ -257,7 +257,7 @@ def _shaped(
     whole: Floats,
     layers: Floats | None,
     pairs: Sequence[tuple[Network, Network]],
-) -> tuple[Floats, Floats]:
+) -> Pair:
     """What is measured of each retraining, and the shape that the first `n` give it."""
     if shape == "uniform":
         return whole[:, None], np.ones(1)

@@ -22,7 +22,7 @@ from scipy.special import softmax
 from holdfast._given import given_floats
 from holdfast._network import Floats, Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes, check_policy, check_size
+from holdfast.changes._kind import Chance, Changes
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 
@@ -81,9 +81,8 @@ class Ellipsoid(Changes):
                 f"shape: expected a symmetric matrix, got one that differs by {2.0 * off.max():.3g} from its transpose"
             )
         shape.setflags(write=False)
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "radius", check_size(self.radius, "radius"))
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
+        vars(self)["shape"] = shape
+        super().__post_init__()
         if not ((np.diag(shape) > 0.0).all() and self.least_eigenvalue > 0.0):
             ends = np.linalg.eigvalsh(shape)
             raise InvalidInputError(

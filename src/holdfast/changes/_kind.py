@@ -78,6 +78,11 @@ class Changes(Shown):
     # Between which probabilities the decision threshold may move; None where it stays.
     threshold: tuple[float, float] | None
 
+    def __post_init__(self) -> None:
+        """The size and the threshold, checked; of kinds with one size."""
+        size = check_size(getattr(self, self.unit), self.unit)
+        vars(self).update({self.unit: size, "threshold": check_policy(self.threshold)})
+
     @property
     def size(self) -> float:
         """How far models may go: delta, the margin, or the radius; of several radii the largest."""

@@ -110,30 +110,25 @@ class PlausibleChanges(Changes):
                 raise InvalidInputError(
                     "biases: expected True or False, got radii without one for each weight in delta"
                 )
-            object.__setattr__(
-                self, "delta", _radius(self.delta) if delta is None else tuple(map(_radius, delta))
-            )
-            object.__setattr__(self, "biases", bool(self.biases))
+            radii: Any = _radius(self.delta) if delta is None else tuple(map(_radius, delta))
+            moved: Any = bool(self.biases)
         else:
             if norm != math.inf or (biases is None and self.biases):
                 raise InvalidInputError(
                     "delta: expected norm=inf, and biases=False or a radius for each bias, beside a radius for each "
                     f"weight, got norm={norm:g}, biases={self.biases if biases is None else 'radii'}"
                 )
-            weights = _arrays(delta, 2, "delta")
+            radii = _arrays(delta, 2, "delta")
             moving = _arrays(biases or (), 1, "biases")
-            sizes = [part.shape[-2] for part in weights]
+            sizes = [part.shape[-2] for part in radii]
             given = [part.shape[-1] for part in moving]
             if biases is not None and given != sizes:
                 raise InvalidInputError(
                     f"biases: expected radii for {sizes} biases, layer by layer, got {given}"
                 )
-            object.__setattr__(self, "delta", weights)
-            object.__setattr__(
-                self, "biases", moving if any(part.any() for part in moving) else False
-            )
-        object.__setattr__(self, "norm", norm)
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
+            moved = moving if any(part.any() for part in moving) else False
+        policy = check_policy(self.threshold)
+        vars(self).update(delta=radii, biases=moved, norm=norm, threshold=policy)
         if self.size == 0.0:
             raise InvalidInputError(
                 f"expected delta > 0, got {self.words if self.per_parameter else self.delta}"

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 from holdfast._files import Document
 from holdfast._network import Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes, check_policy, check_size
+from holdfast.changes._kind import Chance, Changes
 from holdfast.errors import InvalidInputError
 
 
@@ -51,10 +51,6 @@ class PlausibleShift(Changes):
     margin: float
     chance: Chance | None = None
     threshold: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "margin", check_size(self.margin, "margin"))
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The margin."""
@@ -114,12 +110,10 @@ class EnsembleShift(Changes):
         models: Any = self.models
         if not isinstance(models, Iterable) or isinstance(models, str | bytes):
             raise InvalidInputError(f"models: expected several retrained models, got {models!r}")
-        object.__setattr__(self, "models", tuple(models))
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
-        object.__setattr__(self, "margin", check_size(self.margin, "margin"))
-        object.__setattr__(
-            self, "digests", tuple(self.digests) or tuple(map(model_digest, self.models))
-        )
+        models = tuple(models)
+        digests = tuple(self.digests) or tuple(map(model_digest, models))
+        vars(self).update(models=models, digests=digests)
+        super().__post_init__()
         if not self.digests:
             raise InvalidInputError("models: expected at least one retrained model, got none")
 

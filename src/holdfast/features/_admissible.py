@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction
 from holdfast.features._scaling import hold, hold_down
 
 
-def reach(feature: Feature, own: Floats | None, n_rows: int) -> tuple[Floats, Floats]:
+def reach(feature: Feature, own: Floats | None, n_rows: int) -> Pair:
     """The least and the largest value a change can lead to; low > high where there is none."""
     low = np.full(n_rows, feature.lower)
     high = np.full(n_rows, feature.upper)
@@ -96,7 +96,7 @@ def canonical(
     feature: Feature,
     numbers: Floats,
     own: Floats | None,
-    decoded: tuple[Floats, Floats] | None = None,
+    decoded: Pair | None = None,
 ) -> Floats:
     """Of all numbers that the model cannot tell apart the one that is handed out; the own value if it is among them.
 

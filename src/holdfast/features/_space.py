@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from holdfast._files import Place
 from holdfast._given import given_array, given_points
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import _describe as describe
@@ -81,8 +81,7 @@ class FeatureSpace(Shown):
     notes: Notes = field(default_factory=Notes)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
-        object.__setattr__(self, "rules", parse_rules(self.rules))
+        vars(self).update(features=tuple(self.features), rules=parse_rules(self.rules))
         if not self.features or len(set(self.names)) != len(self.features):
             raise InvalidInputError(
                 f"expected at least one feature and distinct names, got {list(self.names)}"
@@ -594,7 +593,7 @@ class FeatureSpace(Shown):
         weights.setflags(write=False)
         return weights
 
-    def rule_rows(self) -> tuple[Floats, Floats]:
+    def rule_rows(self) -> Pair:
         """The rules over the model's variables, A x <= b, up to rounding; `violations` checks them exactly."""
         matrix = np.zeros((len(self.rules), self.n_variables))
         bounds = np.zeros(len(self.rules))
@@ -608,7 +607,7 @@ class FeatureSpace(Shown):
                 bounds[i] -= coefficient * offset
         return matrix, bounds
 
-    def bounds_for(self, factuals: Table) -> tuple[Floats, Floats]:
+    def bounds_for(self, factuals: Table) -> Pair:
         """Per row, the least and the largest value of each variable that this person can reach.
 
         Immutable variables have both equal to the factual's, also the members of a one-hot group. The bounds enclose

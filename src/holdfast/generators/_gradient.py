@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expit
 
 from holdfast._deadline import Deadline
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast.generators._base import Task
 from holdfast.verify._margins import least_margins, margin_slopes
 
@@ -54,7 +54,7 @@ class Aim:
             self.demand, _HAIR
         )
 
-    def slopes(self, points: Floats, rows: Ints) -> tuple[Floats, Floats]:
+    def slopes(self, points: Floats, rows: Ints) -> Pair:
         """The margins and their gradients."""
         values, gradients = margin_slopes(self.task.network, self.task.targets[rows], points)
         return values - max(self.demand, _HAIR), gradients
@@ -114,7 +114,7 @@ class RelaxedSpace:
         # An immutable label is a corner of its simplex already, but for rounding.
         return np.clip(points, self.lower[rows], self.upper[rows])
 
-    def ends(self, points: Floats, rows: Ints) -> tuple[Floats, Floats]:
+    def ends(self, points: Floats, rows: Ints) -> Pair:
         """How far each variable can go down and up, and some way from the points where there is no end."""
         lower, upper = self.lower[rows], self.upper[rows]
         return (
@@ -204,9 +204,7 @@ def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Ints, x: Floats, c
     return x
 
 
-def halved(
-    holds: Callable[[Floats], Bools], low: Floats, high: Floats, times: int
-) -> tuple[Floats, Floats]:
+def halved(holds: Callable[[Floats], Bools], low: Floats, high: Floats, times: int) -> Pair:
     """Each pair of ends closer to where it begins to hold, so many times by half: it holds at `high`, not at `low`."""
     for _ in range(times):
         middle = (low + high) / 2.0

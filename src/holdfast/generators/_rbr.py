@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from holdfast._deadline import Deadline
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast._progress import no_bar
 from holdfast.generators._base import Proposals, Task
 from holdfast.generators._candidates import Candidates, FromTable
@@ -190,7 +190,7 @@ class _OddsDescent:
             moves = _into_ball(moves - length * slope, lower, upper, self.weights, reach)
         yield moves
 
-    def _worst_odds(self, people: Ints, moves: Floats) -> tuple[Floats, Floats]:
+    def _worst_odds(self, people: Ints, moves: Floats) -> Pair:
         """log of the worst odds at points for these people, and its gradient."""
         beside = moves - self.boundary[people]
         # |y - o|² for all pairs at once; the last column is the person.

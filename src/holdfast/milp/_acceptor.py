@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast._network import Bools, Floats, Ints, Network
+from holdfast._network import Bools, Floats, Ints, Network, Pair
 from holdfast.bounds._layers import margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import down_up
@@ -21,7 +21,7 @@ from holdfast.milp._domain import Domain
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # The least and the greatest preactivation of each neuron of a layer over a domain.
-Range = tuple[Floats, Floats]
+Range = Pair
 
 
 @dataclass(frozen=True)

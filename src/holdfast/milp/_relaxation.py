@@ -16,7 +16,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Pair
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Products too small to be rounded relatively are off by less than this.
@@ -152,7 +152,7 @@ class Relaxation:
                 return SolvedProgram(np.inf, None, nothing)
         return SolvedProgram(-np.inf, None, nothing)
 
-    def run(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats] | None:
+    def run(self, lower: Floats, upper: Floats) -> Pair | None:
         """The solver's point and its multipliers of the rows; nothing is proven by them."""
         numbers = np.arange(lower.size, dtype=np.int32)
         self.solver.changeColsBounds(lower.size, numbers, lower / self.units, upper / self.units)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast.changes import Changes, Ellipsoid, PlausibleChanges
 from holdfast.changes._parameters import p_norm_above
 from holdfast.features import Feature, FeatureSpace
@@ -45,7 +45,7 @@ class ModelComparison:
 
     how: str
     why_not: str = ""
-    deviations: tuple[tuple[Floats, Floats], ...] = ()
+    deviations: tuple[Pair, ...] = ()
     models: tuple[Network, Network] | None = None
 
     def distance(self, norm: float, biases: bool) -> float:

@@ -35,6 +35,11 @@ ERASED = 255
 encode_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
+# What is said in numbers, and of which kind, and what in lines of text.
+_NUMBERS = {"targets": "<u2", "verdicts": "u1", "radii": "<f8", "points": "<f8"}
+_TEXTS = ("keys", "counterfactuals", "factuals")
+
+
 class Columns(NamedTuple):
     """What promises say, column by column; keys and rows are lines of JSON, classes and verdicts their places."""
 
@@ -79,6 +84,9 @@ class Page(NamedTuple):
     def of(cls, terms: str, date: str, said: Columns) -> Page:
         """Promises on their way into the ledger, which gives the page its place in the chain."""
         size = len(said.keys)
+        content: dict[str, Any] = {name: "\n".join(getattr(said, name)) for name in _TEXTS}
+        for name, kind in _NUMBERS.items():
+            content[name] = getattr(said, name).astype(kind).tobytes()
         page = cls(
             number=0,
             first=0,
@@ -86,14 +94,8 @@ class Page(NamedTuple):
             terms=terms,
             date=date,
             reach=_reach(said.points),
-            targets=said.targets.astype("<u2").tobytes(),
-            verdicts=said.verdicts.tobytes(),
-            radii=said.radii.astype("<f8").tobytes(),
-            keys="\n".join(said.keys),
-            points=said.points.astype("<f8").tobytes(),
-            counterfactuals="\n".join(said.counterfactuals),
-            factuals="\n".join(said.factuals),
             salts=os.urandom(SALT * size),
+            **content,
         )
         return page._replace(commitments=page.commit())
 
@@ -132,15 +134,9 @@ class Page(NamedTuple):
 
     def columns(self, width: int) -> Columns:
         """Everything that the page says of its promises, whose points have so many variables."""
-        return Columns(
-            self.lines("keys"),
-            self.values("targets", "<u2"),
-            self.values("verdicts", "u1"),
-            self.values("radii", "<f8"),
-            self.values("points", "<f8", width),
-            self.lines("counterfactuals"),
-            self.lines("factuals"),
-        )
+        points = {"points": width}
+        numbers = {name: self.values(name, _NUMBERS[name], points.get(name)) for name in _NUMBERS}
+        return Columns(**numbers, **{name: self.lines(name) for name in _TEXTS})
 
     @property
     def numbers(self) -> Ints:
@@ -187,19 +183,13 @@ class Page(NamedTuple):
             rows[places] = ERASED
             return rows.tobytes()
 
-        points = overwritten(self.points)
-        verdicts = overwritten(self.verdicts)
+        gone: dict[str, Any] = {name: blank(getattr(self, name)) for name in _TEXTS}
+        for name in (*_NUMBERS, "salts"):
+            gone[name] = overwritten(getattr(self, name))
         return self._replace(
-            date=self.date if verdicts.strip(bytes([ERASED])) else " " * len(self.date),
-            reach=_reach(np.frombuffer(points, dtype="<f8").reshape(self.size, -1)),
-            targets=overwritten(self.targets),
-            verdicts=verdicts,
-            radii=overwritten(self.radii),
-            keys=blank(self.keys),
-            points=points,
-            counterfactuals=blank(self.counterfactuals),
-            factuals=blank(self.factuals),
-            salts=overwritten(self.salts),
+            date=self.date if gone["verdicts"].strip(bytes([ERASED])) else " " * len(self.date),
+            reach=_reach(np.frombuffer(gone["points"], dtype="<f8").reshape(self.size, -1)),
+            **gone,
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import Floats, Ints, Network
+from holdfast._network import Floats, Ints, Network, Pair
 from holdfast._progress import Advance
 from holdfast.bounds._layers import forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
@@ -35,7 +35,7 @@ class ClosedForm(ABC):
     model: Model | None = None
 
     @abstractmethod
-    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def worst(self, points: Floats, target: int) -> Pair:
         """Bounds of the worst margin of each point, from below and from above, (n,) each."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class ClosedForm(ABC):
         """A model that breaks the point, replayed; None where rounding is in the way."""
 
     @abstractmethod
-    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def radius(self, points: Floats, target: int) -> Pair:
         """The size up to which each point holds: bounds from below and from above, (n,) each."""
 
     @abstractmethod
@@ -110,7 +110,7 @@ class Margins:
         network = isinstance(classifier, Network)
         self.engine = Engine(classifier, PlausibleChanges(1e-300)) if network else None  # type: ignore[arg-type]
 
-    def each(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def each(self, points: Floats, target: int) -> Pair:
         """The margin over each rival, (n, k), and how far rounding may have carried any of them, (n,)."""
         if self.engine is None:
             logits = self.classifier.logits(points)

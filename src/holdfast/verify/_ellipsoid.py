@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast.bounds._layers import Margin, margins_for
 from holdfast.changes import Ellipsoid
 from holdfast.changes._ellipsoid import whole_numbers
@@ -74,7 +74,7 @@ class InEllipsoid(ClosedForm):
             y += (g - y @ self.changes.balanced) @ self._inverse
         return g, np.asarray(powers), y
 
-    def _reach(self, directions: Floats) -> tuple[Floats, Floats]:
+    def _reach(self, directions: Floats) -> Pair:
         """Bounds of sqrt(gᵀ H⁻¹ g), (n,) each; the first is what a counter-model in floats reaches.
 
         For any y and r = g - H y,  gᵀ H⁻¹ g = 2 gᵀy - yᵀ H y + rᵀ H⁻¹ r,  and the last is between 0 and |r|² / λ.
@@ -111,7 +111,7 @@ class InEllipsoid(ClosedForm):
             parts.append((value - error, value + error, *self._reach(directions)))
         return np.stack(parts, axis=1)
 
-    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def worst(self, points: Floats, target: int) -> Pair:
         """θᵀg - radius sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         tiny = 4.0 * _UNIT
         with quiet():
@@ -152,7 +152,7 @@ class InEllipsoid(ClosedForm):
         )
         return network if self.changes.contains(self.classifier, network) else self.classifier
 
-    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def radius(self, points: Floats, target: int) -> Pair:
         """margin / sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         with quiet():
             low, high, near, far = self._parts(points, target)

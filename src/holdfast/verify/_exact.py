@@ -19,7 +19,7 @@ from holdfast import checker
 from holdfast._arrays import to_numpy
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._files import Document
-from holdfast._network import Floats, Network, Values
+from holdfast._network import Floats, Network, Pair, Values
 from holdfast.bounds._layers import Layers, Margin, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.verify._attack import attack, sides
@@ -239,7 +239,7 @@ class Exact:
         )
 
 
-def _in_whole_numbers(layers: list[tuple[Floats, Floats]]) -> Iterator[tuple[checker.Lines, int]]:
+def _in_whole_numbers(layers: list[Pair]) -> Iterator[tuple[checker.Lines, int]]:
     """The multipliers of each layer over one denominator, ever finer."""
     # A layer of small multipliers has as many bits as one of large ones.
     sizes = [float(np.abs(pair).max()) for pair in layers]

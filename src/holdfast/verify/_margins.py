@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Ints, Network
+from holdfast._network import Floats, Ints, Network, Pair
 
 
 def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Floats:
@@ -21,7 +21,7 @@ def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Fl
     return _rivals(network, _one_each(targets, points), points)[0]
 
 
-def margin_slopes(network: Network, targets: ArrayLike, points: Floats) -> tuple[Floats, Floats]:
+def margin_slopes(network: Network, targets: ArrayLike, points: Floats) -> Pair:
     """The margins, (n,), and their gradients with respect to the points, (n, d)."""
     wanted = _one_each(targets, points)
     values, rivals = _rivals(network, wanted, points)

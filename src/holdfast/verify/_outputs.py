@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Bools, Floats
+from holdfast._network import Bools, Floats, Pair
 from holdfast.bounds._layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
@@ -25,7 +25,7 @@ class OutputBounds:
     upper: Floats
     met: Bools
 
-    def probabilities(self) -> tuple[Floats, Floats]:
+    def probabilities(self) -> Pair:
         """Sound bounds on the probabilities, (n, classes) each: sigmoid for one logit, softmax for several.
 
         A class is least probable when its own logit is least and every other greatest; each logit's range is taken on

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Pair
 from holdfast.bounds._layers import Layer, Layers
 from holdfast.milp._relaxation import Program, Relaxation
 
@@ -75,7 +75,7 @@ class _Case:
         self.low, self.high, self.cost = np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
         # Rows A x in [bottom, top]; the multiplier of L or of U that a dual is, as (side, neuron, factor) or None.
         self.rows: list[Floats] = []
-        self.ends: list[tuple[Floats, Floats]] = []
+        self.ends: list[Pair] = []
         self.duals: list[tuple[int, Ints, Floats] | None] = []
         first = 0
         for i, (size, relu) in enumerate(zip(sizes, layers.relus, strict=True)):
@@ -119,7 +119,7 @@ class _Case:
         """A row for each of these columns."""
         return np.eye(self.n)[columns]
 
-    def _side(self, layer: Layer, side: int, before: int) -> tuple[Floats, Floats]:
+    def _side(self, layer: Layer, side: int, before: int) -> Pair:
         """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants."""
         low, high, *biases = layer.ends
         rows = np.zeros((low.shape[0], self.n))
@@ -143,7 +143,7 @@ class _Case:
         )
         self.duals.append(dual)
 
-    def solved(self, elastic: bool) -> tuple[Floats, Floats] | None:
+    def solved(self, elastic: bool) -> Pair | None:
         """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
         rows = np.concatenate(self.rows)
         (bottom, top) = map(np.concatenate, zip(*self.ends, strict=True))
@@ -209,7 +209,7 @@ class _Case:
         return chosen, best[1]
 
 
-def _chords(ranges: Floats) -> tuple[Floats, Floats]:
+def _chords(ranges: Floats) -> Pair:
     """Slope and intercept of the line above max(z, 0) on each range."""
     bottom, top = ranges.T
     open_ = (bottom < 0.0) & (top > 0.0)

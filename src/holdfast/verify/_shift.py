@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast._scored import Scored
 from holdfast.changes import EnsembleShift, PlausibleShift
 from holdfast.changes._parameters import move_within
@@ -44,7 +44,7 @@ class Shift(ClosedForm):
             models = (load_model(one, model.threshold) for one in changes.models)
             self.center = [Margins(_beside(model, one)) for one in models]
 
-    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def worst(self, points: Floats, target: int) -> Pair:
         """The margin less the shift; no more than today's."""
         ends = [_ends(self.center, points, target, self.changes.size)]
         if self.center != [self.today]:
@@ -92,7 +92,7 @@ class Shift(ClosedForm):
         new = min(margin for margin, _ in Margins(other).exactly(point, target))
         return other == self.classifier or new >= self._least(point, target)[0]
 
-    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def radius(self, points: Floats, target: int) -> Pair:
         """The margin itself; none where today's model rejects."""
         lower, upper = _ends(self.center, points, target, 0.0)
         if self.center != [self.today]:
@@ -123,9 +123,7 @@ class Shift(ClosedForm):
         return networks[0] if len(networks) == 1 else _wide(networks)
 
 
-def _ends(
-    models: list[Margins], points: Floats, target: int, shift: float
-) -> tuple[Floats, Floats]:
+def _ends(models: list[Margins], points: Floats, target: int, shift: float) -> Pair:
     """Bounds of the least of the mean margins, less the shift, (n,) each."""
     values, errors = zip(*(one.each(points, target) for one in models), strict=True)
     sizes = np.sum(np.abs(values), axis=0).max(axis=1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast._numbers import at_most
 from holdfast._numbers import share as share_text
 from holdfast._shown import draw
@@ -159,7 +159,7 @@ def draw_survival(
     return ax
 
 
-def survival(radii: Floats) -> tuple[Floats, Floats]:
+def survival(radii: Floats) -> Pair:
     """A step function: from each of the first numbers on, the share of radii that lie above it; nan is none.
 
     Examples

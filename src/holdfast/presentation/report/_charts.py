@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Pair
 from holdfast._numbers import at_most, figure, part_of, radius, share
 from holdfast.presentation.pictures._drawing import may_change
 from holdfast.presentation.report._contents import Contents, Curve
@@ -100,7 +100,7 @@ class Plot:
     people: Sequence[Mark] = ()
     medians: Sequence[Mark] = ()
     bars: Sequence[Mark] = ()
-    counted: tuple[Floats, Floats] | None = None
+    counted: Pair | None = None
 
     def placed_limits(self, x: Scale) -> Iterator[tuple[float, str, str, bool, int]]:
         """Upright lines, and for each name if it stands left of its line, and in which row: no name crosses a line."""
