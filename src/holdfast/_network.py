@@ -134,7 +134,7 @@ class Network(Shown, Classifier):
     @property
     def n_parameters(self) -> int:
         """How many weights and biases there are."""
-        return sum(part.size for part in (*self.weights, *self.biases))
+        return sum(map(np.size, (*self.weights, *self.biases)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):

@@ -362,10 +362,8 @@ def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
     """
     norm = _check_norm(norm)
     _check_alike(a, b)
-    moved = [
-        (theirs - ours).ravel() for ours, theirs in zip(_parameters(a), _parameters(b), strict=True)
-    ]
-    return p_norm(np.concatenate(moved), norm)
+    moved = map(np.subtract, _parameters(b), _parameters(a))
+    return p_norm(np.concatenate([*map(np.ravel, moved)]), norm)
 
 
 def p_norm(values: Floats, norm: float) -> float:

@@ -62,8 +62,8 @@ def parameters(network: Network) -> Document:
         "version": 1,
         "classes": network.classes.tolist(),
         "activations": list(network.activations),
-        "weights": [weight.tolist() for weight in network.weights],
-        "biases": [bias.tolist() for bias in network.biases],
+        "weights": [*map(np.ndarray.tolist, network.weights)],
+        "biases": [*map(np.ndarray.tolist, network.biases)],
     }
 
 

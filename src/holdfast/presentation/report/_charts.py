@@ -120,8 +120,8 @@ class Plot:
 
     def placed_names(self, y: Scale, gap: float, low: float) -> Iterator[tuple[Mark, float]]:
         """The names, each as near as it can be to the height where it is wanted."""
-        heights = spread([y(height) for _, height in self.named], gap, y.end, low)
-        return zip([named for named, _ in self.named], heights, strict=True)
+        names, wanted = zip(*self.named, strict=True) if self.named else ((), ())
+        return zip(names, spread([*map(y, wanted)], gap, y.end, low), strict=True)
 
     def squares(self, x: Scale, y: Scale) -> Iterator[tuple[float, float, float, str]]:
         """People counted on a grid: where, how large, and in words; the area of a square is their number."""
