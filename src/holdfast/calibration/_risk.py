@@ -129,7 +129,8 @@ class CalibratedRisk(Calibration):
 
     def _shortfall(self) -> str:
         """What the best setting reached, and what to do about it."""
-        rows, sure = self.evidence, self.chance.probability
+        rows = self.evidence
+        sure = self.chance.probability
         usable = rows[rows["bound"].notna()]
         best = usable.iloc[int(usable["bound"].argmin())]
         allowed = (
@@ -432,7 +433,8 @@ def _grid(promises: _Promises, scale: float) -> list[float]:
         if promises.covers(reach) != grows:
             break
     if promises.covers(reach):
-        low, high = reach, reach if grows else 2.0 * reach
+        low = reach
+        high = reach if grows else 2.0 * reach
     elif grows:
         low, high = reach / 2.0, reach
     else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from holdfast._files import Document
+from holdfast._files import Document, Facts
 from holdfast._given import given_number, given_share
 from holdfast._numbers import at_most
 from holdfast._shown import Shown, Summary
@@ -117,7 +117,7 @@ class Changes(Shown):
 
     @classmethod
     @abstractmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+    def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote."""
 
     @property
@@ -143,7 +143,7 @@ class Changes(Shown):
         return {"kind": self.kind, **self.facts(), **policy, **chance}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: Facts) -> Self:
         """What `to_dict` wrote."""
         chance = document.get("chance")
         value = cls.of_facts(document).moving(document.get("threshold"))

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from holdfast._files import Document
+from holdfast._files import Document, Facts
 from holdfast._network import Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes
@@ -67,7 +67,7 @@ class PlausibleShift(Changes):
         return {"margin": self.margin}
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+    def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote."""
         return cls(facts["margin"])
 
@@ -132,7 +132,7 @@ class EnsembleShift(Changes):
         return {"margin": self.margin, "models": list(self.digests)}
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+    def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote: for records, without the models themselves."""
         return cls((), facts["margin"], None, None, tuple(facts["models"]))
 

@@ -52,7 +52,8 @@ def certify(
 ) -> None:
     """Does each point keep its class under every model within delta of this one, or under a lower margin?"""
     tables.check_output(out)
-    changes, total = asked.needed(), len(asked.file)
+    changes = asked.needed()
+    total = len(asked.file)
     first, points = peeked(_points(asked, _ROWS, factuals))
     function = hf.over_batches(
         "certify", asked.loaded, first, target=asked.label, changes=changes, space=asked.space, method=method,
@@ -102,7 +103,8 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     With --delta, --margin or --changes it is measured in that way, and one also sees how many rows allow as much.
     """
     tables.check_output(out)
-    given, total = asked.read(), len(asked.file)
+    given = asked.read()
+    total = len(asked.file)
     changes: Changes = (
         hf.PlausibleChanges(1.0, asked.norm, not asked.no_biases) if given is None else given
     )
@@ -118,7 +120,8 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     for part in answers(
         function, points, total=total, out=out, question=question_of("radius", asked), n_jobs=n_jobs
     ):
-        lower, n = part["radius_lower"], n + len(part)
+        lower = part["radius_lower"]
+        n = n + len(part)
         enough += 0 if given is None else int((lower > given.size).sum())
         radii.update(_four_digits(lower))
         smallest.add(part)
@@ -129,7 +132,8 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     screens.say(f"How far {far} before each row loses class {asked.target}:")
     if given is not None:
         screens.say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
-    least, ends = "radius at least", sorted(radii)
+    least = "radius at least"
+    ends = sorted(radii)
     counts = np.cumsum([radii[end] for end in ends])
     rows = (
         (

@@ -90,7 +90,9 @@ def show(
         if key is not None:
             _show_person(key, book.find(key))
             return
-        last, rows, chances = len(book), [], {}
+        last = len(book)
+        rows = []
+        chances = {}
         for terms in book.terms:
             counts = np.zeros(3, dtype=np.int64)
             dates = set[str]()

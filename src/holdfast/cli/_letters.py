@@ -102,7 +102,8 @@ def letters(
         named = tables.column_of(people, name, advised.data, "--name")
         names = {str(key): value for key, value in named.items()}
         people = people if advised.space is not None else people.drop(columns=name)
-    result, expiry = advised.read_advice(people), None
+    result = advised.read_advice(people)
+    expiry = None
     if history:
         earlier = [advised.model_in(path) for path in history]
         expiry = hf.promise_expiry(

@@ -155,7 +155,8 @@ def risk(
     tables.check_output(out, table=False)
     tables.check_output(evidence)
     question = asked.question()
-    family, _ = question.pop("changes"), question.pop("data")
+    family = question.pop("changes")
+    _ = question.pop("data")
     models: Iterable[Any] = map(asked.model_in, retrained or ())
     how = ""
     if not retrained:

@@ -151,7 +151,8 @@ def alternatives(
     """Several different answers for each person: each leaves alone the column that those before leaned on most."""
     tables.check_output(out)
     question = asked.question()
-    space, people = question["space"], question["X"]
+    space = question["space"]
+    people = question["X"]
     names = list(space.names)
     if not people.index.is_unique:
         raise InvalidInputError(

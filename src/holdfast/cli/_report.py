@@ -69,7 +69,8 @@ def report(
     check_place(out)
     started = time.perf_counter()
     others = [_named_file(text) for text in compare or []]
-    people, columns = advised.table, group or []
+    people = advised.table
+    columns = group or []
     groups = {
         column: tables.column_of(people, column, advised.data, "--group") for column in columns
     }

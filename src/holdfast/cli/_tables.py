@@ -153,7 +153,8 @@ def dataset(path: Path) -> Any:
 
     source = arrow.dataset(path, format="parquet", partitioning="hive")
     for fragment in source.get_fragments():
-        own, whole = fragment.physical_schema, source.schema
+        own = fragment.physical_schema
+        whole = source.schema
         for name in own.names:
             if name not in whole.names or own.field(name).type != whole.field(name).type:
                 expected = whole.field(name).type if name in whole.names else "no such column"

@@ -50,7 +50,8 @@ def nearest(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     said = feature.says_missing(block)
     if own is None:
         return np.where(said, np.nan, _nearest_known(feature, block, None))
-    numbers, gone = np.full(own.shape, np.nan), np.isnan(own)
+    numbers = np.full(own.shape, np.nan)
+    gone = np.isnan(own)
     numbers[~gone] = _nearest_known(feature, block[~gone], own[~gone])
     # A variable that says so is believed: what is filled in may be the very number that stands for a missing one.
     same = said if feature.flags else (block == feature.encode(own)).all(axis=1)
@@ -128,7 +129,8 @@ def _listed(feature: Feature, block: Floats, own: Floats | None) -> Floats:
         scores = np.where(possible_codes(feature, own), scores, -np.inf)
     codes = scores.argmax(axis=1)
     if own is not None:
-        rows, mine = np.arange(len(own)), feature.codes(own)
+        rows = np.arange(len(own))
+        mine = feature.codes(own)
         codes = np.where(scores[rows, mine] == scores[rows, codes], mine, codes)
     return codes.astype(np.float64) if feature.labelled else number_in(feature, codes, own)
 

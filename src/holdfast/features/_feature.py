@@ -245,7 +245,8 @@ class Feature:
         if not self.labelled:
             return self.storage.restore(numbers)
         labels = np.empty(len(self.categories) + 1, dtype=object)
-        labels[:-1], labels[-1] = self.categories, np.nan
+        labels[:-1] = self.categories
+        labels[-1] = np.nan
         return self.storage.restore(
             labels[np.nan_to_num(numbers, nan=len(self.categories)).astype(np.intp)]
         )

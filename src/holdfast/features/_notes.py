@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from holdfast._files import Document
+from holdfast._files import Document, Facts
 from holdfast.errors import InvalidInputError
 from holdfast.features._constraints import NOTHING, Names, as_mapping, as_names
 from holdfast.features._feature import Feature
@@ -52,7 +52,7 @@ class Notes:
     """
 
     protected: tuple[Name, ...] = ()
-    said: Mapping[Name, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    said: Mapping[Name, Facts] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(
@@ -80,7 +80,7 @@ class Notes:
         return cls.from_list({"name": name, **entry} for name, entry in entries.items())
 
     @classmethod
-    def from_list(cls, entries: Iterable[Mapping[str, Any]]) -> Notes:
+    def from_list(cls, entries: Iterable[Facts]) -> Notes:
         """Notes from entries with a "name" and perhaps "protected", "label", "words" and "reason", checked."""
         protected: list[Name] = []
         said: dict[Name, Document] = {}

@@ -50,7 +50,8 @@ def _meet(features: Sequence[Feature], terms: RuleTerms, numbers: Floats, own: F
         broken = np.flatnonzero(~terms.holds(numbers))
         if broken.size == 0:
             break
-        rows, mine = numbers[broken], own[broken]
+        rows = numbers[broken]
+        mine = own[broken]
         options, costs, gains = [], [], []
         for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
             feature = features[column]

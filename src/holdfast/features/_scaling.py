@@ -87,7 +87,8 @@ class Scaling:
                 f"expected columns that are scaled linearly, got one that goes through {curve}; linear rules on it are "
                 "kept by NNCE and RNCE, a solver cannot take them"
             )
-        slope, offset = Fraction(1), Fraction(0)
+        slope = Fraction(1)
+        offset = Fraction(0)
         for operation, constant in self.operations:
             exact = Fraction(constant)
             if operation in ("multiply", "divide"):

@@ -7,7 +7,7 @@ returns is, bit for bit, the encoding of that row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Unpack, cast
@@ -35,7 +35,7 @@ from holdfast.features._constraints import (
 )
 from holdfast.features._feature import Feature
 from holdfast.features._grid import VariableGrid
-from holdfast.features._kinds import Direction, Label, Name
+from holdfast.features._kinds import Direction, Name, Ranks
 from holdfast.features._notes import Notes, ReasonCode
 from holdfast.features._pipeline import features_from_pipeline
 from holdfast.features._repair import repair
@@ -156,7 +156,7 @@ class FeatureSpace(Shown):
         kinds: str = "schema",
         encoding: Encoding = "binary",
         scale: str = "minmax",
-        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
+        ordinal: Ranks = NOTHING,
         **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
         """A space from a schema, or from the path of its file; its target and auxiliary columns are left out.
@@ -226,7 +226,7 @@ class FeatureSpace(Shown):
     def constrained(
         self,
         *,
-        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
+        ordinal: Ranks = NOTHING,
         **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
         """The same encoding with other constraints; what is not named stays.
@@ -616,7 +616,8 @@ class FeatureSpace(Shown):
         """
         single = not isinstance(factuals, RAW) and np.ndim(cast(ArrayLike, factuals)) == 1
         own = self.rows(np.atleast_2d(np.asarray(factuals)) if single else factuals)
-        lower, upper = own.points.copy(), own.points.copy()
+        lower = own.points.copy()
+        upper = own.points.copy()
         for i, feature in enumerate(self.features):
             numbers = own.numbers[:, i]
             known = ~np.isnan(numbers)

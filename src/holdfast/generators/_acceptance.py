@@ -65,7 +65,8 @@ class Judge(ABC):
             passed = np.flatnonzero(self.accepts(points[rows[start : start + block]], deadline))
             if passed.size:
                 return int(rows[start + passed[0]])
-            start, block = start + block, 2 * block
+            start = start + block
+            block = 2 * block
         return None
 
     def objections(

@@ -122,5 +122,6 @@ def _robust_neighbours(
         points = np.unique(space.project(table.points(order[start : start + size]), person), axis=0)
         points = points[space.satisfied(points, person)] if space.rules else points
         found = np.unique(np.concatenate([found, points[judge.accepts(points)]]), axis=0)
-        start, size = start + size, _GROWTH * size
+        start = start + size
+        size = _GROWTH * size
     return found[np.argsort(np.abs(found - factual) @ space.weights, kind="stable")][:k]

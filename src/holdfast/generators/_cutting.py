@@ -263,7 +263,8 @@ class CuttingPlanes:
 
     def _settled(self, point: Floats) -> Floats:
         """Admissible points around the solver's, each a row of the caller's table: every rounding of what is loose."""
-        own, region = self.domain.own, self.region
+        own = self.domain.own
+        region = self.region
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
         loose = region.loose(point)[:_MOST_ROUNDINGS]
         gaps = [region.gap(i, float(point[i])) or () for i in loose]

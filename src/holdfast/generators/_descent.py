@@ -54,10 +54,12 @@ class Descent:
                 break
             overshoot *= _OVERSHOOT
         for _ in range(_WALKS if self.trail else 0):
-            before, best = self.cost, self.trail[-1]
+            before = self.cost
+            best = self.trail[-1]
             self._offer(best + _FRACTIONS[:, None] * (self._step_from(best, 1.0) - best))
             # One changed column at a time back towards its own value, as far as the point stays accepted.
-            point, own = self.trail[-1], self.domain.own
+            point = self.trail[-1]
+            own = self.domain.own
             options = [point[None, :]]
             for variables in self.domain.features:
                 if (point[variables] != own[variables]).any():
@@ -82,7 +84,8 @@ class Descent:
         rate = np.abs(gradient)
         price = domain.weights.copy()
         sign = np.sign(gradient)
-        movable, own_label = (rate > 0.0) & (room > 0.0), {}
+        movable = (rate > 0.0) & (room > 0.0)
+        own_label = {}
         for group in domain.groups:
             own = int(group[domain.own[group].argmax()])
             best = int(group[gradient[group].argmax()])

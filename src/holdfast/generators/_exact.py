@@ -49,7 +49,8 @@ def answer_rows(task: Task, one: Callable[[Task], RowAnswer]) -> Proposals:
 
 def search_row(task: Task, judge: Judge, limits: PointLimits) -> RowAnswer:
     """The search for the one row of a task, and what it proves about cost_l1."""
-    deadline, person = task.deadline(1), task.people
+    deadline = task.deadline(1)
+    person = task.people
     point, bound = CuttingPlanes(judge, task.space, person, limits, deadline).run()
     reason = ""
     if point is None and bound == np.inf:

@@ -116,7 +116,8 @@ class RelaxedSpace:
 
     def ends(self, points: Floats, rows: Ints) -> Pair:
         """How far each variable can go down and up, and some way from the points where there is no end."""
-        lower, upper = self.lower[rows], self.upper[rows]
+        lower = self.lower[rows]
+        upper = self.upper[rows]
         return (
             np.where(np.isfinite(lower), lower, points - _FAR),
             np.where(np.isfinite(upper), upper, points + _FAR),
@@ -153,7 +154,8 @@ def descend(
     n = relaxed.factuals.shape[0]
     rows, x = np.arange(n), relaxed.factuals
     c = np.maximum(_first_multiplier(aim, relaxed, rows), least)
-    low, high = np.zeros(n), np.full(n, np.inf)
+    low = np.zeros(n)
+    high = np.full(n, np.inf)
     ends = []
     for _ in range(rounds):
         x = _fista(aim, relaxed, loss, rows, x, c)

@@ -65,7 +65,8 @@ def line_search(task: Task, rows: Ints, points: Floats, deadline: Deadline) -> F
         taken = _offer(task, rows, best, places, trials, deadline)
         width = (high - low) / parts
         high[places[taken]] = fractions[taken]
-        low, parts = np.maximum(high - width, 0.0), _CLOSER
+        low = np.maximum(high - width, 0.0)
+        parts = _CLOSER
     return best
 
 

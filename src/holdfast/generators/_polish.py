@@ -65,7 +65,8 @@ class Polish:
         self.aim = aim
         self.relaxed = relaxed
         self.deadline = deadline
-        self.task, space = aim.task, aim.task.space
+        self.task = aim.task
+        space = aim.task.space
         self.points = np.full(self.task.factuals.shape, np.nan)
         self.prices = np.full(len(self.task), np.inf)
         # Which variables stand for each column.
@@ -126,7 +127,8 @@ class Polish:
     def _stretched(self, points: Floats, rows: Ints) -> tuple[Floats, Ints]:
         """The points, and those that fell a little short taken on the same way until they have the margin."""
         short = np.flatnonzero(self.aim.margins(points, rows) < 0.0)
-        near, whose = points[short], rows[short]
+        near = points[short]
+        whose = rows[short]
         far = self.relaxed.inside(near + _FURTHER * (near - self.relaxed.factuals[whose]), whose)
         there = self.aim.margins(far, whose) >= 0.0
         far, whose, way = far[there], whose[there], (near - far)[there]
@@ -139,7 +141,8 @@ class Polish:
 
     def _repair(self, starts: list[Floats]) -> None:
         """One column at a time, the move that gains the most margin for its price, until the margin is there."""
-        aim, rows = self.aim, np.flatnonzero(~self.found)
+        aim = self.aim
+        rows = np.flatnonzero(~self.found)
         if not rows.size:
             return
         now = np.concatenate([start[rows] for start in starts])
@@ -147,7 +150,8 @@ class Polish:
         self.offer(now, rows)
         for _ in range(2 * len(self.masks)):
             still = ~self.found[rows]
-            now, rows = now[still], rows[still]
+            now = now[still]
+            rows = rows[still]
             if not rows.size or self.deadline.over:
                 return
             options, whose = self._moves(now, rows)
@@ -162,11 +166,13 @@ class Polish:
             best = np.zeros(rows.size, dtype=np.intp)
             best[whose[order]] = order
             able = rate[best] > 0.0
-            now, rows = options[best[able]], rows[able]
+            now = options[best[able]]
+            rows = rows[able]
 
     def _moves(self, now: Floats, rows: Ints) -> tuple[Floats, Ints]:
         """Every move of one column: to another label, or some of the way to an end of the range; and whose it is."""
-        options, movable = [], self.relaxed.movable(rows)
+        options = []
+        movable = self.relaxed.movable(rows)
         for mask in self.masks[self.one_hot]:
             free = movable[:, mask].any(axis=1, keepdims=True)
             for corner in np.vstack([np.eye(mask.sum()), np.zeros(mask.sum())]):

@@ -102,7 +102,8 @@ def against(recourse: Recourse, rows: Ints, accepted: Any = None) -> list[list[A
 
     Where nothing counts that the person can change, it is what they cannot change: a refusal has reasons.
     """
-    space, targets = recourse.space, recourse.targets[rows]
+    space = recourse.space
+    targets = recourse.targets[rows]
     own = recourse.people.take(rows)
     refused = recourse.classifier.predict_index(own.points) != targets
     usual = np.empty(own.numbers.shape)
@@ -132,7 +133,8 @@ def _won(
         moved = np.flatnonzero(differs(numbers[:, i], own.numbers[:, i]))
         if feature.name in space.protected or not moved.size:
             continue
-        points, columns = own.points[moved], feature.places
+        points = own.points[moved]
+        columns = feature.places
         points[:, columns] = there[moved][:, columns]
         won = least_margins(recourse.classifier, targets[moved], points) - today[moved]
         for place, margin in zip(moved.tolist(), won.tolist(), strict=True):

@@ -67,14 +67,16 @@ class Stability:
                 terms = np.hstack([terms, self._terms(points[left], slice(terms.shape[1], seen))])
                 spare = _HOPELESS * terms.std(axis=1) / math.sqrt(seen) if seen < k else 0.0
                 still = terms.mean(axis=1) + spare >= tau
-                left, terms = left[still], terms[still]
+                left = left[still]
+                terms = terms[still]
             enough[left] = True
         return enough
 
     def _terms(self, points: Floats, which: slice) -> Floats:
         """What these neighbours add to the mean, (points, neighbours)."""
         to_sums, noise, to_logits = self._layers
-        starts, moves = to_sums(points), noise[which]
+        starts = to_sums(points)
+        moves = noise[which]
         own = self._probability(self.classifier.logits(points))[:, None]
         terms = np.empty((points.shape[0], moves.shape[0]))
         size = max(1, _BLOCK // max(moves.shape[0], 1))
@@ -95,8 +97,10 @@ class Stability:
         network = self.classifier
         if not isinstance(network, Network):
             return np.asarray, self.noise, network.logits
-        weight, bias = network.weights[0], network.biases[0]
-        later, relu = None, "relu" in network.activations[:1]
+        weight = network.weights[0]
+        bias = network.biases[0]
+        later = None
+        relu = "relu" in network.activations[:1]
         if network.hidden:
             later = Network(
                 network.weights[1:], network.biases[1:], network.classes, network.activations[1:]

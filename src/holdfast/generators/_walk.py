@@ -50,7 +50,8 @@ def walk(
         How many pairs of a person and a candidate to look at before giving up.
     """
     found: dict[int, Floats] = {}
-    left, late = dict.fromkeys(rows.tolist(), skip), rows
+    left = dict.fromkeys(rows.tolist(), skip)
+    late = rows
     met = 0
     meet = min(_FIRST + skip, len(candidates))
     seen = 0

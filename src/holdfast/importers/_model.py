@@ -200,7 +200,8 @@ class Model:
                 )
 
     def _read_by(self, decode: Decoder) -> Model:
-        scored, space = self.classifier, decode.space
+        scored = self.classifier
+        space = decode.space
         if not isinstance(scored, Scored):
             return replace(self, decode=decode)
         names = tuple(map(str, space.names))

@@ -117,7 +117,8 @@ def _dropout(node: Node) -> Chain:
 
 
 def _cast(node: Node) -> Value:
-    value, to = node.value, node.attributes["to"]
+    value = node.value
+    to = node.attributes["to"]
     if isinstance(value, AfterScores) and value.kind == "labels":
         return value
     if to not in _FLOAT_TYPES:
@@ -161,7 +162,8 @@ def _shape(node: Node) -> Values:
 
 
 def _gather(node: Node) -> Values:
-    values, index = node.constant(0), node.constant(1)
+    values = node.constant(0)
+    index = node.constant(1)
     if values is None or index is None or values.ndim != 1:
         raise node.refused("expected one size out of a shape")
     return np.array(values[index], dtype=object)
@@ -196,7 +198,8 @@ def _linear_classifier(node: Node) -> tuple[AfterScores, AfterScores]:
         )
     weights = coefficients.reshape(len(biases), -1)
     if len(biases) == 2 and (weights[0] == -weights[1]).all() and biases[0] == -biases[1]:
-        weights, biases = weights[1:], biases[1:]
+        weights = weights[1:]
+        biases = biases[1:]
     chain = replace(
         node.chain.affine(node.label, weights, biases),
         classes=classes if classes.size else None,

@@ -124,7 +124,8 @@ class Acceptor:
         harms = np.asarray((self.rows < 0.0).any(axis=0))
         needed = [(helps, harms)]
         for weight in self.weights[:0:-1]:
-            positive, negative = weight > 0.0, weight < 0.0
+            positive = weight > 0.0
+            negative = weight < 0.0
             helps, harms = (
                 np.asarray(positive[helps].any(axis=0) | negative[harms].any(axis=0)),
                 np.asarray(positive[harms].any(axis=0) | negative[helps].any(axis=0)),

@@ -211,7 +211,8 @@ class Domain:
 
         Where a grid is finer than rounding, the value itself: as if there were no grid.
         """
-        low, high = float(self.low[i]), float(self.high[i])
+        low = float(self.low[i])
+        high = float(self.high[i])
         value = min(value, high) if side > 0.0 else max(value, low)
         if not low <= value <= high:
             return -side * np.inf
@@ -219,7 +220,8 @@ class Domain:
         if places is None:
             return value
         if isinstance(places, np.ndarray):
-            options, otherwise = places, -side * np.inf
+            options = places
+            otherwise = -side * np.inf
         else:
             grid, scaling = places
             numbers = grid.nearest(scaling.estimate(np.array([value]))) + np.arange(-2.0, 3.0)

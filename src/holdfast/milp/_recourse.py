@@ -123,7 +123,8 @@ class RecourseProgram:
             inputs, inactive = np.full((2, weight.shape[0]), -1, dtype=np.intp)
             dead = (high <= 0.0) & relu
             for j in np.flatnonzero(~dead & (helps | harms)):
-                above, below = bool(helps[j]), bool(harms[j])
+                above = bool(helps[j])
+                below = bool(harms[j])
                 key = (
                     weight[j].tobytes(),
                     bias[j].tobytes(),

@@ -53,7 +53,8 @@ class Program:
         cost.
         """
         units = _power(np.maximum(np.abs(self.lower), np.abs(self.upper)))
-        rows, cost = self.rows * units, self.cost * units
+        rows = self.rows * units
+        cost = self.cost * units
         row_units = 1.0 / _power(np.abs(rows).max(axis=1, initial=0.0))
         cost_unit = 1.0 / float(_power(np.abs(cost).max(initial=0.0)))
         ends = self.lower / units, self.upper / units
@@ -109,7 +110,8 @@ class Relaxation:
         self.solver = highspy.Highs()
         for name, value in _OPTIONS.items():
             self.solver.setOptionValue(name, value)
-        model, program = highspy.HighsLp(), self.program
+        model = highspy.HighsLp()
+        program = self.program
         model.num_row_, model.num_col_ = program.rows.shape
         model.col_cost_ = program.cost
         model.col_lower_ = program.lower
@@ -127,7 +129,8 @@ class Relaxation:
 
     def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:
         """The least cost for these ranges of the variables."""
-        low, high = lower / self.units, upper / self.units
+        low = lower / self.units
+        high = upper / self.units
         solution = self.run(lower, upper)
         if solution is not None:
             values, multipliers = solution

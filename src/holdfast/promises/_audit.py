@@ -96,7 +96,9 @@ def audit(
     if space is not None and not isinstance(space, FeatureSpace):
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
     last, head = ledger.end
-    promised, pages, groups = ledger.terms, [], []
+    promised = ledger.terms
+    pages = []
+    groups = []
     spans = [ledger.file.spans(terms.hash, last) for terms in promised]
     newcomer = Newcomer.of(model, space, threshold, promised)
     _check_complete(spans, last)

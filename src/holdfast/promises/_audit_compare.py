@@ -140,9 +140,12 @@ def compare(
     if isinstance(folded, str):
         return ModelComparison("", folded)
     errors: list[tuple[Floats | float, Floats | float]] = [(0.0, 0.0)] * len(old.weights)
-    how, today, moved = "parameters", old, network
+    how = "parameters"
+    today = old
+    moved = network
     if folded is not None or not terms.threshold == threshold == 0.5:
-        how, today = "folded", as_network(terms.decision)
+        how = "folded"
+        today = as_network(terms.decision)
         if folded is not None:
             moved = folded.network
             errors[0] = (folded.weight_error, folded.bias_error)

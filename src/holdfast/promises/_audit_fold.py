@@ -68,7 +68,8 @@ class Fold:
         the difference of its inputs on by |W|, and adds the rounding of its own sums, in both. nan or infinite where
         numbers get too large, which says nothing about any margin.
         """
-        size, error = np.zeros(0), np.zeros(0)
+        size = np.zeros(0)
+        error = np.zeros(0)
         with np.errstate(over="ignore", invalid="ignore"):
             for i, (weight, bias) in enumerate(
                 zip(self.original.weights, self.original.biases, strict=True)
@@ -100,11 +101,14 @@ def fold(old: FeatureSpace, new: FeatureSpace, network: Network, reach: Floats) 
     reach
         The largest |u| of each variable over the promises.
     """
-    n_old, n_new = old.n_variables, new.n_variables
-    weights, offset = network.weights[0], np.zeros(n_new)
+    n_old = old.n_variables
+    n_new = new.n_variables
+    weights = network.weights[0]
+    offset = np.zeros(n_new)
     folded = np.zeros((weights.shape[0], n_old))
     weight_error = np.zeros((weights.shape[0], n_old))
-    noise, new_reach = np.zeros(n_new), np.zeros(n_new)
+    noise = np.zeros(n_new)
+    new_reach = np.zeros(n_new)
     for feature in new.features:
         if feature.name not in old.names:
             return f"the new model reads the column {feature.name!r}, which these promises do not record"

@@ -94,7 +94,8 @@ class Auditor:
     batch: int
 
     def __post_init__(self) -> None:
-        newcomer, terms = self.newcomer, self.terms
+        newcomer = self.newcomer
+        terms = self.terms
         self.space = self._reading()
         self.same = self.space is not None and same_encoding(terms.space, self.space)
         folded = None
@@ -161,7 +162,8 @@ class Auditor:
 
         Refuses a space of the caller's that is not even near.
         """
-        loaded, alike = self.newcomer.loaded, True
+        loaded = self.newcomer.loaded
+        alike = True
         for promises in self._promises(self.batch):
             rows = promises.counterfactuals[readable_rows(space, promises.counterfactuals)]
             if not len(rows):
@@ -292,6 +294,7 @@ def _decided(model: Classifier, logits: Floats, targets: Ints) -> tuple[Floats, 
     if model.n_outputs == 1:
         return np.where(targets == 1, logits[:, 0], -logits[:, 0]), kept
     rows = np.arange(len(targets))
-    own, rivals = logits[rows, targets], logits.copy()
+    own = logits[rows, targets]
+    rivals = logits.copy()
     rivals[rows, targets] = -np.inf
     return own - rivals.max(axis=1), kept

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast import checker
-from holdfast._files import Document, Place, write_text
+from holdfast._files import Document, Facts, Place, write_text
 from holdfast._given import given_row
 from holdfast._network import Network
 from holdfast._parallel import jobs, spread
@@ -49,7 +49,7 @@ def certificate(
     *,
     space: FeatureSpace | None = None,
     factual: Mapping[Any, Any] | pd.Series | None = None,
-    about: Mapping[str, Any] | None = None,
+    about: Facts | None = None,
     max_cases: int = _MAX_CASES,
 ) -> Document:
     """The certificate of one row, as what goes into its file; it has been checked by `holdfast.checker`.
@@ -228,11 +228,11 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def _text(document: Mapping[str, Any]) -> str:
+def _text(document: Facts) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def write_certificate(document: Mapping[str, Any], path: Place) -> None:
+def write_certificate(document: Facts, path: Place) -> None:
     """One certificate into one file."""
     write_text(_text(document) + "\n", Path(path))
 
@@ -275,7 +275,7 @@ def write_certificates(
 
 
 def _certified(
-    source: Source, options: Mapping[str, Any], rows: Sequence[int]
+    source: Source, options: Facts, rows: Sequence[int]
 ) -> list[tuple[tuple[Any, ...], Document | None]]:
     """What the table says of each row, and its certificate if there is one."""
     result: list[tuple[tuple[Any, ...], Document | None]] = []

@@ -320,9 +320,11 @@ def _alike(models: list[Model]) -> list[Network]:
     named = next(
         (model for model in reversed(models) if model.feature_names is not None), models[-1]
     )
-    names, networks = named.feature_names or (), []
+    names = named.feature_names or ()
+    networks = []
     for i, model in enumerate(models):
-        network, own = model.network, model.feature_names
+        network = model.network
+        own = model.feature_names
         if not np.array_equal(network.classes, models[-1].network.classes):
             raise InvalidInputError(
                 f"history: expected models with the classes {models[-1].network.classes.tolist()} in this order, got "

@@ -301,7 +301,8 @@ class Ledger(Shown):
             Whose promises; its text counts, as it does for `add`. A pseudonym as it is where the ledger has such and
             no secret was given.
         """
-        name, parts = encode_json(self.pseudonym(key)), []
+        name = encode_json(self.pseudonym(key))
+        parts = []
         for page in self.file.pages_of(name):
             places = np.flatnonzero(page.lines("keys") == name)
             parts.append(Promises.of(page, self._read_terms(page.terms), places))

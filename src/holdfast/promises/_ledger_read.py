@@ -129,7 +129,8 @@ class Promises:
 
         Of a promise that was erased, the verdict is "ERASED" and nothing else is known but its terms.
         """
-        terms, n = self.terms, len(self.numbers)
+        terms = self.terms
+        n = len(self.numbers)
         said = {
             "number": self.numbers,
             "key": self.keys,

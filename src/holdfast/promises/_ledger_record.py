@@ -86,7 +86,8 @@ def certified_columns(
         raise InvalidInputError(
             "counterfactuals: expected rows that survive being written down, got other values"
         )
-    classifier, asked = terms.classifier, points
+    classifier = terms.classifier
+    asked = points
     if isinstance(classifier, Scored):
         # Such a model reads the row itself, not what a network would see of it.
         classifier, asked = classifier.about(restored_rows(space, raw))

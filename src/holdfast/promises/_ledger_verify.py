@@ -92,7 +92,9 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
             faults.append(f"the database is damaged: {answer}")
     wanted = None if head is None else head.strip().lower()
     about = file.about
-    number, last, previous = 0, 0, file.genesis
+    number = 0
+    last = 0
+    previous = file.genesis
     known = 0 if wanted == previous.hex() else None
     if wanted is not None and about.get("migrated", "").split()[:1] == [wanted]:
         known = int(about["migrated"].split()[1])
@@ -194,7 +196,8 @@ def _wrong_rows(
     pages: list[Page], terms: dict[str, Terms], erased: set[int], blank: set[int]
 ) -> list[str]:
     """What pages say must be what they were committed to; the promises of which they say nothing become `blank`."""
-    faults, whole = [], defaultdict[str, list[Columns]](list)
+    faults = []
+    whole = defaultdict[str, list[Columns]](list)
     for page in pages:
         if page.size == 0:
             # All but the links of the chain and the note.
@@ -265,5 +268,6 @@ def _indexed(file: LedgerFile, expected: Ints, end: int) -> bool:
     while rows := file.query(asked, *after, end):
         if not np.array_equal(expected[start : start + len(rows)], np.array(rows, dtype=np.int64)):
             return False
-        start, after = start + len(rows), rows[-1]
+        start = start + len(rows)
+        after = rows[-1]
     return start == len(expected)

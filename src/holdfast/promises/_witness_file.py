@@ -117,7 +117,8 @@ def save_witness(
 def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Parts]:
     """The model's stored arrays with the witness's numbers: rounded towards today's, then to the nearest."""
     places = _places(form)
-    ours, theirs = _flat(today), _flat(witness)
+    ours = _flat(today)
+    theirs = _flat(witness)
     for inwards in (True, False):
         parts = {name: array.copy() for name, array in form.parts().items()}
         for name, array in parts.items():

@@ -217,7 +217,8 @@ def _run(run: tuple[Retrain, Any, Any, Any, Model, int]) -> tuple[Any, Classifie
         raise InvalidInputError(
             f"retrain: expected the function to return the retrained model, got {type(retrained).__name__}: {error}"
         ) from error
-    ours, theirs = today.classifier, loaded.classifier
+    ours = today.classifier
+    theirs = loaded.classifier
     if not np.array_equal(theirs.classes, ours.classes) or _shape(theirs) != _shape(ours):
         raise InvalidInputError(
             f"retrain: expected a model of the shape and with the classes of today's, {ours!r}, got {theirs!r}"

@@ -124,7 +124,8 @@ def measured_validation(situation: Situation) -> float:
 
     Validated on rejected people of the new half's test part, whom the study itself does not ask about.
     """
-    protocol, table = situation.protocol, situation.table
+    protocol = situation.protocol
+    table = situation.table
     n_anew = protocol.retrained.get("complete", 0) + protocol.retrained.get("leave_one_out", 0)
     if not n_anew:
         raise InvalidInputError(

@@ -230,7 +230,8 @@ class Situation:
 
     def _retrain(self, *, anew: bool) -> Iterator[Classifier]:
         """The successors, a fixed order of ways to retrain; only networks are trained on from where they are."""
-        data, protocol = self.learned, self.protocol
+        data = self.learned
+        protocol = self.protocol
         for how in PAPER_RETRAINED:
             if protocol.retrained.get(how, 0) and not (anew and how == "incremental"):
                 models = retrain(

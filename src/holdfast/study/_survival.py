@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._classifier import Classifier
-from holdfast._files import Document, Place
+from holdfast._files import Document, Facts, Place
 from holdfast._network import Network
 from holdfast._shown import Shown, Summary, draw
 from holdfast.changes import Changes, parameter_distance
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PLACE = ["dataset", "model"]
 KEYS = [*PLACE, "method", "delta_label"]
-Asked = tuple[Mapping[str, Any], Cell, Changes | None]
+Asked = tuple[Facts, Cell, Changes | None]
 # The columns of `Survival.people` where there is nobody.
 _NOBODY = pd.DataFrame(columns=[*KEYS, "kind", "input"]).assign(
     **dict.fromkeys(("seed", "row", "inside"), pd.Series(dtype=np.int64)),
@@ -142,7 +142,9 @@ def fates(
     where = situation.place | {"kind": recipe.name}
     # Made when the first cell needs them, and put to all the cells that do.
     changed = cache(partial(_changed, situation, recipe, variants))
-    frames, models, kept_all = [], pd.DataFrame(), True
+    frames = []
+    models = pd.DataFrame()
+    kept_all = True
     try:
         for keys, cell, changes in asked:
             content, kept = situation.store.remember(
@@ -212,9 +214,7 @@ def _tried(
     return {"kept": kept, "inside": inside, "distance": [distance for _, distance in changed()]}
 
 
-def _people(
-    situation: Situation, cell: Cell, content: Mapping[str, Any], nearest: Cell
-) -> pd.DataFrame:
+def _people(situation: Situation, cell: Cell, content: Facts, nearest: Cell) -> pd.DataFrame:
     """A row for each person of a cell."""
     found = cell.found
     inside = np.array(content["inside"], dtype=np.bool_)

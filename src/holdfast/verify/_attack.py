@@ -28,7 +28,8 @@ def attack(
     low, high = first.sides(points, today=today)
     # Of a neuron with a ReLU only the values matter.
     box = Box(activated(low, layers.relus[0]), activated(high, layers.relus[0]))
-    values, active = activated(today, layers.relus[0]), []
+    values = activated(today, layers.relus[0])
+    active = []
     for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
         z = layer.today(values)
         active.append(xp.astype(z > 0.0, z.dtype))

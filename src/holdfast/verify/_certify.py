@@ -237,7 +237,8 @@ def _settled(
 
     def run(blocks: list[Ints], stage: Stage) -> None:
         def part(i: int) -> tuple[Any, ...]:
-            left, rows = deadline.left(), blocks[i]
+            left = deadline.left()
+            rows = blocks[i]
             share = None if left is None else left / (len(blocks) - i)
             return decider, points[rows], targets[rows], stage, share
 

@@ -45,7 +45,8 @@ class InEllipsoid(ClosedForm):
         In the balanced shape, whose trace is at most 2 n and whose eigenvalues are at least λ, the parameters θ and a
         step of length r move by no more than  2 u (|θ| + r / sqrt(λ))  in rounding.
         """
-        changes, radius = self.changes, self.changes.size
+        changes = self.changes
+        radius = self.changes.size
         with quiet():
             theta = np.ldexp(self._theta, -changes.exponents)
             rounded = (

@@ -57,7 +57,8 @@ class _Case:
     def __init__(
         self, layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int]
     ) -> None:
-        self.layers, self.ranges = layers, ranges
+        self.layers = layers
+        self.ranges = ranges
         sizes = [ends.shape[0] for ends in ranges]
         # The columns of v and of v⁺, which are the same after a ReLU.
         doubled = [
@@ -147,7 +148,9 @@ class _Case:
         """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
         rows = np.concatenate(self.rows)
         (bottom, top) = map(np.concatenate, zip(*self.ends, strict=True))
-        low, high, cost = self.low, self.high, self.cost
+        low = self.low
+        high = self.high
+        cost = self.cost
         if elastic:
             reach = np.maximum(np.abs(low), np.abs(high))
             size = np.abs(rows) @ reach
@@ -166,7 +169,8 @@ class _Case:
 
     def proposal(self, solution: Floats, duals: Floats) -> Proposal:
         """What a solution and its duals stand for."""
-        multipliers, start = np.zeros((2, self.later)), 0
+        multipliers = np.zeros((2, self.later))
+        start = 0
         for rows, dual in zip(self.rows, self.duals, strict=True):
             part = duals[start : start + rows.shape[0]]
             start += rows.shape[0]

@@ -152,7 +152,8 @@ def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.
 
 def _beside(today: Model, one: Model) -> Classifier:
     """A model as a classifier of what today's reads; raises where it is none."""
-    ours, theirs = today.classifier, one.classifier
+    ours = today.classifier
+    theirs = one.classifier
     if theirs.classes.astype(str).tolist() != ours.classes.astype(str).tolist():
         raise InvalidInputError(
             f"models: expected the classes {ours.classes.tolist()}, got {theirs.classes.tolist()}"
@@ -169,7 +170,8 @@ def _beside(today: Model, one: Model) -> Classifier:
 
 def _wide(networks: list[Network]) -> Network:
     """One network whose logits are the sums of theirs, exactly: all layers side by side, then an adding one."""
-    first, k = networks[0], networks[0].n_outputs
+    first = networks[0]
+    k = networks[0].n_outputs
     weights = [np.vstack([net.weights[0] for net in networks])]
     weights += [
         block_diag(*(net.weights[i] for net in networks)) for i in range(1, len(first.weights))

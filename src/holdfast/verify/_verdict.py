@@ -94,13 +94,15 @@ class Outcome:
     @classmethod
     def empty(cls, n: int) -> Outcome:
         """Nothing known yet."""
-        lower, upper = np.empty(n), np.empty(n)
+        lower = np.empty(n)
+        upper = np.empty(n)
         lower[:], upper[:] = -np.inf, np.inf
         return cls(np.zeros(n, np.int8), lower, upper, np.zeros(n, np.int8))
 
     def mark(self, rows: Any, verdict: int, stage: Stage) -> None:
         """Write down who decided some rows, and how."""
-        self.verdict[rows], self.stage[rows] = verdict, stage
+        self.verdict[rows] = verdict
+        self.stage[rows] = stage
 
     def add_sides(self, rows: Ints, margin: Margin, sides: Values) -> None:
         """Keep the sides that break `margin` in these rows, a byte for each neuron where all are corners."""

@@ -131,7 +131,8 @@ def make_promises(lender: Lender, n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     people = lender.applicants
     accepted = lender.pipeline.predict(people) == 1
-    denied, models = people[~accepted], people[accepted]
+    denied = people[~accepted]
+    models = people[accepted]
     n_neighbours = min(NEIGHBOURS, len(models))
     search = NearestNeighbors(n_neighbors=n_neighbours).fit(lender.variables(models))
     order = search.kneighbors(lender.variables(denied), return_distance=False)

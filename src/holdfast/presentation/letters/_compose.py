@@ -193,7 +193,8 @@ def one_line(value: Any, argument: str) -> str:
 
 def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
     """What the person at this place of a batch is told."""
-    recourse, row = batch.recourse, int(batch.rows[place])
+    recourse = batch.recourse
+    row = int(batch.rows[place])
     space = recourse.space
     if batch.accepted[place]:
         raise InvalidInputError(
@@ -292,7 +293,8 @@ def _read_back(
     language: Language,
 ) -> None:
     """Refuse a letter whose values, as they are written, are not the point that was certified."""
-    space, numbers = recourse.space, before.copy()
+    space = recourse.space
+    numbers = before.copy()
     places = {str(feature.name): i for i, feature in enumerate(space.features)}
     for change in changes:
         i = places[change.name]
@@ -326,7 +328,8 @@ def _change(
 ) -> Change:
     feature = space.features[i]
     detail = _detail(space, language, i, before)
-    old, new = float(before[i]), float(after[i])
+    old = float(before[i])
+    new = float(after[i])
     ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
     return Change(
         name=detail.name,
@@ -444,7 +447,8 @@ def _odds(changes: Changes | None, language: Language) -> StatedChance | None:
 
 
 def _time(batch: Batch, row: int) -> Time:
-    language, expiry = batch.language, batch.expiry
+    language = batch.language
+    expiry = batch.expiry
     if batch.until is not None:
         return Time(until=language.day(batch.until))
     if expiry is None or expiry.retrainings[row] == 0:

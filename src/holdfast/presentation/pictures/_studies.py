@@ -118,7 +118,8 @@ def _front(axes: Any, part: pd.DataFrame, names: list[str], metric: str) -> None
     )
     markers = dict(zip(names, _marker_of(names), strict=True))
     for row in part.to_dict("records"):
-        name, asked = named(row), bool(row["delta_label"])
+        name = named(row)
+        asked = bool(row["delta_label"])
         axes.plot(
             row["cost_relative"], 100 * row[metric], markers[name], label=plain(name), markersize=7 if asked else 9,
             markerfacecolor=DARK if asked else "none", markeredgecolor="white" if asked else DARK, markeredgewidth=0.8,

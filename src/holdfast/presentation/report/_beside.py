@@ -37,7 +37,8 @@ def people_of(
     *beside: Sequence[Any],
 ) -> tuple[Person, ...]:
     """One for each row; `shown` are the columns on their pages, and everything else is one for each row too."""
-    n, rows = len(recourse), recourse.answered
+    n = len(recourse)
+    rows = recourse.answered
     worst = np.full(n, np.nan)
     after = list[tuple[Value, ...]]([()] * n)
     if recourse.certificates is not None:
@@ -168,7 +169,8 @@ def other_ways(
 def _add_alternatives(
     recourse: Recourse, table: pd.DataFrame, result: list[list[OtherWay]]
 ) -> None:
-    keys, space = recourse.factuals.index, recourse.space
+    keys = recourse.factuals.index
+    space = recourse.space
     missing = [name for name in ("answer", "left_alone", *space.names) if name not in table.columns]
     if missing or not keys.is_unique or not set(table.index) <= set(keys):
         raise InvalidInputError(

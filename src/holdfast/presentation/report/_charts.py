@@ -154,10 +154,12 @@ def survival(contents: Contents) -> Plot | None:
     ]
     if not curves:
         return None
-    symbol, limits = contents.symbol, _limits(contents)
+    symbol = contents.symbol
+    limits = _limits(contents)
     marked = [value for value, *_ in limits]
     # One curve is shown until almost nothing survives; several end where their names can still be told apart.
-    level, falls = 0.08 if len(curves) == 1 else 0.2, []
+    level = 0.08 if len(curves) == 1 else 0.2
+    falls = []
     for *_, curve in curves:
         low = np.flatnonzero(np.asarray(curve.y) <= level)
         falls.append(curve.x[low[0] if low.size else -1])
@@ -210,7 +212,8 @@ def trade(contents: Contents) -> Plot | None:
     """Cost against radius: the people of the first method, and the median of every method."""
     if not contents.methods:
         return None
-    first, limit = contents.methods[0], contents.delta
+    first = contents.methods[0]
+    limit = contents.delta
     people = [
         {
             "person": i,
@@ -281,7 +284,8 @@ def radii(contents: Contents) -> Plot | None:
     values = np.array([person.radius for person in contents.people if person.radius is not None])
     if not values.size:
         return None
-    limit, limits = contents.delta, _limits(contents)
+    limit = contents.delta
+    limits = _limits(contents)
     reach = max(_reach(values), 1.15 * (limits[-1][0] if limits else 0.0), 1e-12)
     # Delta is an edge of the bars where bars of a sensible width allow it.
     width = reach / _BINS

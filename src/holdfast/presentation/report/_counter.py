@@ -23,7 +23,9 @@ from holdfast.verify._deciders import decider_for
 from holdfast.verify._margins import least_margins
 
 # How many of its changes a counter-model shows: on a page for very many people, fewer of each.
-SHOWN_CHANGES, SHOWN_FOR_MANY, MANY = 4, 2, 2000
+SHOWN_CHANGES = 4
+SHOWN_FOR_MANY = 2
+MANY = 2000
 # A counter-model exists at `upper`; just beyond it there is room for one that survives being rounded and replayed.
 _BEYOND = (1e-9, 1e-6, 1e-3)
 
@@ -102,7 +104,8 @@ def _measured(
 
     Between parameters the distance is measured; elsewhere it is that size.
     """
-    changes, distance = recourse.changes, size
+    changes = recourse.changes
+    distance = size
     if isinstance(radii.along, PlausibleChanges) and isinstance(witness, Network):
         distance = parameter_distance(recourse.network, witness, radii.along.norm)
     if isinstance(changes, PlausibleChanges) and isinstance(witness, Network):

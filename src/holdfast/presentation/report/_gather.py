@@ -134,7 +134,8 @@ def gather(
         recourse.classifier.predict_index(recourse.people.points) != recourse.targets
     ) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
-    space, moves = recourse.space, recourse.moves
+    space = recourse.space
+    moves = recourse.moves
     moved = {move.feature.name for move in moves}
     # A protected attribute is nobody's business on a person's page, unless the advice itself touches it.
     shown = [
@@ -335,7 +336,8 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
             raise InvalidInputError(
                 f"calibrated: expected a delta in the norm {norm:g}, got one in norm {given.norm:g}"
             )
-        delta, told = float(given), str(given)
+        delta = float(given)
+        told = str(given)
         # What it is stands beside it: what remains is where it comes from.
         sentence = f"{capital(told.removeprefix(f'delta = {given.shown}').lstrip(':;, '))}."
     else:

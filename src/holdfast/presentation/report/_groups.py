@@ -161,7 +161,8 @@ def bands(values: Floats) -> tuple[Ints, list[str]]:
     finite = values[np.isfinite(values)]
     low, high = np.quantile(finite, [0.1, 0.9])
     if high <= low:
-        low, high = float(finite.min()), float(finite.max())
+        low = float(finite.min())
+        high = float(finite.max())
     step = _round_step((high - low) / 4.0)
     first = math.floor(low / step) + 1
     last = math.ceil(high / step) - 1

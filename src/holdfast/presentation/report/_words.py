@@ -56,7 +56,8 @@ def facts_of(
             ("Model", f"{build}, {network.n_parameters:,} parameters"),
             ("Model's SHA-256", fingerprint(network)),
         ]
-    evidence, many = [], sum(map(bool, certificates))
+    evidence = []
+    many = sum(map(bool, certificates))
     if many:
         evidence.append(
             (
@@ -128,7 +129,8 @@ def promise_of(
     refits: Refits | None = None,
 ) -> Iterator[str]:
     """What was promised and how sure it is, for someone who reads nothing else."""
-    found, asked = method.found, int(needed.sum())
+    found = method.found
+    asked = int(needed.sum())
     wanted = outcome or classes_of(recourse)
     if not asked:
         yield f"All {len(recourse):,} people have {wanted} already, so nobody needed advice."

@@ -56,7 +56,8 @@ PaperCell = tuple[ModelKind, str, Block, str]
 
 def check_claims(results: Results, printed: Printed) -> list[Claim]:
     """Every statement, in the order of the page."""
-    table, claims = _Table(results, printed), []
+    table = _Table(results, printed)
+    claims = []
     for text, check in _CLAIMS:
         checks = list(check(table))
         claims.append(Claim(text, len(checks), tuple(cell for holds, cell in checks if not holds)))

@@ -104,7 +104,8 @@ def study_table(
     y = data.target.to_numpy()
     if rows is not None and rows < len(X):
         kept, _ = train_test_split(np.arange(len(X)), train_size=rows, stratify=y, random_state=0)
-        X, y = X.iloc[kept].reset_index(drop=True), y[kept]
+        X = X.iloc[kept].reset_index(drop=True)
+        y = y[kept]
     return StudyTable(name, X, y, space, target)
 
 
@@ -157,7 +158,8 @@ class PaperModel:
 
     def accuracies(self) -> Records:
         """Cross-validation on the first half, as in the paper."""
-        here, folds = self.situation, self.extent.folds
+        here = self.situation
+        folds = self.extent.folds
         sizes = {"rows": len(here.table.y), "attributes": len(here.table.X.columns)}
 
         def compute() -> Records:
@@ -185,7 +187,8 @@ class PaperModel:
 
     def calibrated(self) -> Records:
         """δ_inc and δ_val as the paper's two ways give them on this model."""
-        here, extent = self.situation, self.extent
+        here = self.situation
+        extent = self.extent
 
         def compute() -> Records:
             records = [
@@ -213,7 +216,8 @@ class PaperModel:
 
     def radii(self, cell: Cell) -> Floats:
         """The certified radius of every answer of a cell; nan where there is none."""
-        here, found = self.situation, cell.found
+        here = self.situation
+        found = cell.found
 
         def compute() -> Document:
             values = np.full(found.size, np.nan)
@@ -282,7 +286,8 @@ class PaperModel:
         return {"n": self.extent.retrained, "batch": training.delta_batch or training.batch}
 
     def _incremental(self, share: float | list[float]) -> IncrementalDelta:
-        here, fine_tuning = self.situation, self._fine_tuning
+        here = self.situation
+        fine_tuning = self._fine_tuning
         return delta_incremental(
             here.fitted, here.learned.X_new, here.learned.y_new, share=share, n=fine_tuning["n"], seed=here.seed,
             retrain=FineTune(fine_tuning["batch"]), progress=False,

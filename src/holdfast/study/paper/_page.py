@@ -159,7 +159,8 @@ def _robust_init(results: Results, printed: Printed) -> Iterator[str]:
     for (name,), part in groups(results.robust_init, ["table"]):
         columns, texts = [], []
         for row in part.to_dict("records"):
-            dataset, model = row["dataset"], row["model"]
+            dataset = row["dataset"]
+            model = row["model"]
             texts.append(
                 speed(row["seconds"], printed.robust_init(str(name), row["row"], dataset, model))
             )
