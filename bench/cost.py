@@ -4,7 +4,8 @@
     python bench/cost.py --rows 200 --out cost.png       quicker, elsewhere
 
 Networks for the heloc table, trained as in `bench/certify.py`; CPU time a row on one thread, beside a plain forward
-pass. Each panel varies one thing and leaves the others: 1,000 rows, two hidden layers of 20, delta 0.01.
+pass. Each panel varies one thing and leaves the others: 1,000 rows, two hidden layers of 20, delta 0.01. Where the
+number of features varies, weights and rows are random.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
@@ -35,6 +37,8 @@ class Setting:
     rows: int = 1000
     hidden: tuple[int, ...] = (20, 20)
     delta: float = 0.01
+    # None: heloc's; else random weights of the usual size, and rows at random in [0, 1].
+    features: int | None = None
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,11 @@ class Cost:
 
 def measure(setting: Setting, data: Path, store: Path, limit: float) -> Cost:
     """One point of a curve."""
-    heloc = case(data, store, "heloc", setting.hidden, "all")
-    network, points = heloc.network, heloc.points
+    if setting.features is None:
+        heloc = case(data, store, "heloc", setting.hidden, "all")
+        network, points = heloc.network, heloc.points
+    else:
+        network, points = random_case(setting)
     rows = np.random.default_rng(4).choice(
         points.shape[0], setting.rows, replace=setting.rows > points.shape[0]
     )
@@ -64,12 +71,24 @@ def measure(setting: Setting, data: Path, store: Path, limit: float) -> Cost:
     return Cost(best["certify"] / len(X), best["forward"] / len(X), settled)
 
 
+def random_case(setting: Setting) -> tuple[hf.Network, np.ndarray]:
+    """A network that nobody trained, for a number of columns that no table has."""
+    assert setting.features is not None
+    rng, sizes = np.random.default_rng(5), (setting.features, *setting.hidden, 1)
+    weights = [
+        rng.normal(0.0, np.sqrt(2.0 / inner), (outer, inner)) for inner, outer in pairwise(sizes)
+    ]
+    points = rng.uniform(0.0, 1.0, (setting.rows, setting.features))
+    return hf.Network(weights, [np.zeros(len(weight)) for weight in weights]), points
+
+
 def panels(rows: int) -> dict[str, dict[float, Setting]]:
     """What varies, with its values."""
     plain = Setting(rows)
     sizes = [n for n in (1, 10, 100, 1000, 10_000, 100_000) if n <= 100 * rows]
     return {
         "rows": {n: replace(plain, rows=n) for n in sizes},
+        "features": {n: replace(plain, features=n) for n in (5, 20, 80, 320)},
         "neurons in each of 2 layers": {
             n: replace(plain, hidden=(n, n)) for n in (5, 10, 20, 40, 64)
         },
@@ -80,7 +99,7 @@ def panels(rows: int) -> dict[str, dict[float, Setting]]:
 
 def draw(curves: dict[str, dict[float, Cost]], limit: float) -> Figure:
     """A panel for each thing that varies; hollow where a limit left rows open."""
-    figure = Figure(figsize=(10.0, 3.0), layout="constrained")
+    figure = Figure(figsize=(11.0, 3.0), layout="constrained")
     axes: Sequence[mpl.axes.Axes] = figure.subplots(1, len(curves), sharey=True)
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
         x = list(curve)

@@ -208,3 +208,54 @@ def test_it_is_a_value_with_words() -> None:
         hf.certify(hf.Network([[[1.0]]], [[0.0]]), [[1.0]], 1, hf.TreeChanges(leaves=0.1))
     with pytest.raises(UnsupportedModelError):
         hf.certify(model, FULL, "yes", hf.PlausibleChanges(0.1))
+
+
+def test_refits_keep_the_structure_and_give_each_leaf_a_radius() -> None:
+    X, y = FULL[NUMBERS], Y[2]
+    for model in (
+        xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, y),
+        lightgbm.LGBMClassifier(n_estimators=5, num_leaves=6, verbose=-1, n_jobs=1).fit(X, y),
+    ):
+        today = hf.load_model(model).classifier
+        refits = hf.retrain(model, X, y, how="refit", share=0.5, n=14)
+        assert all(one.forest.same_structure(today.forest) for one in refits.classifiers)
+        assert not any(one == today for one in refits.classifiers)
+        chosen = hf.delta_calibrated(refits, coverage=0.9)
+        inside = [chosen.changes.contains(today, one) for one in refits.classifiers]
+        assert chosen.rank == chosen.n_ranked == 10 or chosen.guaranteed >= 0.9
+        # Those that were ranked up to the rank lie inside, whatever the shape saw.
+        assert sum(inside[-chosen.n_ranked :]) >= chosen.rank
+        further = hf.retrain(model, X, y, how="continue", share=0.5, n=2, epochs=3)
+        assert [one.forest.n_trees for one in further.classifiers] == [8, 8]
+        with pytest.raises(InvalidInputError, match="kept their structure"):
+            hf.delta_calibrated(further, coverage=0.5)
+    with pytest.raises(InvalidInputError, match="XGBClassifier or an LGBMClassifier"):
+        hf.retrain(MODELS["a tree"][0](2), X, y, how="refit")
+
+
+def test_a_row_without_a_value_is_certified_where_the_trees_know_where_it_goes() -> None:
+    X = FULL[NUMBERS].copy()
+    X.loc[::3, "a"] = np.nan
+    model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, Y[2])
+    certs = hf.certify(model, X, 1, hf.TreeChanges())
+    assert (certs.robust == (model.predict(X) == 1)).all()
+
+
+def test_a_witness_is_saved_as_a_file_of_its_library(tmp_path: Path) -> None:
+    X, y = FULL[NUMBERS], Y[2]
+    changes = hf.TreeChanges(leaves=0.1, thresholds=0.05)
+    boosted = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, y)
+    certs = hf.certify(boosted, X, 1, changes)
+    accepted = boosted.predict(X) == 1
+    row = int(
+        np.flatnonzero((certs.outcome.verdict == certs.outcome.verdict[~accepted][0]) & accepted)[0]
+    )
+    witness = certs.witness(row)
+    point = X.iloc[[row]].to_numpy()
+    path = tmp_path / "witness.ubj"
+    saved = hf.save_witness(witness, boosted, path, point=point, target=1, changes=changes)
+    assert saved.predicted == 0 == by_the_library(path, X)[row]
+    with pytest.raises(InvalidInputError, match=r"\.json"):
+        hf.save_witness(
+            witness, boosted, tmp_path / "a.txt", point=point, target=1, changes=changes
+        )

@@ -60,12 +60,10 @@ class Classifier(ABC):
 
     def class_index(self, target: object) -> int:
         """The position of the label `target` in `classes`."""
-        matches = np.flatnonzero(self.classes == target)
-        if matches.shape[0] != 1:
-            raise InvalidInputError(
-                f"target: expected one of {self.classes.tolist()}, got {target!r}"
-            )
-        return int(matches[0])
+        labels = self.classes.tolist()
+        if labels.count(target) != 1:
+            raise InvalidInputError(f"target: expected one of {labels}, got {target!r}")
+        return int(labels.index(target))
 
     def check_points(self, X: ArrayLike) -> Floats:
         """X as a finite (n, n_features) float64 array, or an `InvalidInputError` that says what is wrong with it."""

@@ -415,15 +415,16 @@ class _Walk:
                 later = []
                 places = first[rows]
                 for _ in range(depth):
-                    x = flat[places + self.column[at]]
-                    right = x > high[at]
+                    x = flat.take(places + self.column.take(at, mode="clip"), mode="clip")
+                    right = x > high.take(at, mode="clip")
+                    below = self.left.take(at, mode="clip")
                     if between is not None:
-                        both = np.flatnonzero((x > low[at]) & ~right)
+                        both = np.flatnonzero((x > low.take(at, mode="clip")) & ~right)
                         if both.size:
-                            later.append((both, self.left[at[both]] + 1))
-                    at = self.left[at] + right
+                            later.append((both, below[both] + 1))
+                    at = below + right
                 if isinstance(rows, slice):
-                    out = costs[at]
+                    out = costs.take(at, mode="clip")
                     rows = np.arange(X.shape[0])
                 else:
                     np.minimum.at(out, rows, costs[at])
@@ -464,8 +465,8 @@ class _Walk:
         for start, depth in zip(self.starts, self.depths, strict=True):
             at = np.full(X.shape[0], start, dtype=np.int64)
             for _ in range(depth):
-                right = flat[first + self.column[at]] > self.cut[at]
-                at = self.left[at] + right
+                x = flat.take(first + self.column.take(at, mode="clip"), mode="clip")
+                at = self.left.take(at, mode="clip") + (x > self.cut.take(at, mode="clip"))
             yield self.order[at]
 
 

@@ -6,7 +6,7 @@ and so is the delta that something is proven for.
 
 from __future__ import annotations
 
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -103,6 +103,24 @@ def part_of(part: int, whole: int) -> str:
     ('75%', '–')
     """
     return share(part / whole) if whole else NOTHING
+
+
+def roundest(low: float, high: float, *, up: bool) -> float:
+    """The number with the fewest digits from low to high; of several the greatest, or the least unless `up`.
+
+    >>> roundest(37.2, 41.9, up=True), roundest(0.1234, 0.1299, up=False), roundest(3.0, 3.0, up=True)
+    (40.0, 0.125, 3.0)
+    """
+    ends = Decimal(low), Decimal(high)
+    size = max(abs(end) for end in ends)
+    for exponent in range(size.adjusted() + 1, -18, -1) if size and low < high else ():
+        for unit in (Decimal(1), Decimal(5).scaleb(-1)):
+            step = unit.scaleb(exponent)
+            way = ROUND_FLOOR if up else ROUND_CEILING
+            multiple = (ends[up] / step).to_integral_value(rounding=way) * step
+            if ends[0] <= multiple <= ends[1] and low <= float(multiple) <= high:
+                return float(multiple)
+    return high if up else low
 
 
 def change(value: float | None, unit: str = "") -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ R = TypeVar("R")
 
 
 # How many workers there are: `workers()`.
-workers: Callable[[], int] = joblib.effective_n_jobs
+workers: Callable[[], int] = partial(joblib.effective_n_jobs, None)
 
 
 def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:

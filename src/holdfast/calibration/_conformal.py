@@ -29,9 +29,10 @@ from scipy.stats import binom
 
 from holdfast._given import given_share
 from holdfast._network import Floats, Network, Pair
+from holdfast._trees import TreeEnsemble
 from holdfast.calibration._incremental import IncrementalDelta
 from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
-from holdfast.changes import parameter_distance
+from holdfast.changes import TreeChanges, parameter_distance
 from holdfast.changes._parameters import p_norm
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
@@ -86,7 +87,9 @@ class CalibratedDelta(ChosenDelta):
     def __str__(self) -> str:
         if isinstance(self.delta, tuple):
             usual = (
-                "parameters' usual moves"
+                "leaves' usual moves"
+                if isinstance(self, CalibratedLeaves)
+                else "parameters' usual moves"
                 if isinstance(self.biases, tuple)
                 else "layers' usual distances"
             )
@@ -127,7 +130,8 @@ def delta_calibrated(
     Parameters
     ----------
     history
-        Retrainings of one model (a `RetrainedModels`, or what `delta_incremental` found); or models in the order in
+        Retrainings of one model (a `RetrainedModels`, or what `delta_incremental` found; of trees, refits: each leaf
+        gets a radius, and `changes` are `TreeChanges`); or models in the order in
         which they were in use, each the retraining of the one before; or distances: n numbers, or n rows with one for
         each layer. Models have to share their preprocessing: behind a scaler that was fitted anew, parameters mean
         something else.
@@ -179,6 +183,8 @@ at most 0.75
         raise InvalidInputError(
             f"shape: expected 'uniform', 'layer', or 'parameter' in the norm inf, got {shape!r} in the norm {norm:g}"
         )
+    if isinstance(history, RetrainedModels) and isinstance(history.classifier, TreeEnsemble):
+        return _by_leaf(history, float(coverage), confidence)
     whole, layers, pairs = _distances(history, origin, norm)
     wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
     if wrong.size:
@@ -212,6 +218,59 @@ at most 0.75
     return CalibratedDelta(
         delta, float(norm), evidence, float(coverage), rank, int(scores.size), confidence,
         shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1, biases=biases,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibratedLeaves(CalibratedDelta):
+    """What `delta_calibrated` found for trees that were refitted: a radius for each leaf."""
+
+    @property
+    def changes(self) -> TreeChanges:
+        """The ensembles within these radii, for `certify` and `explain`."""
+        assert isinstance(self.delta, tuple)
+        return TreeChanges(leaves=self.delta[0])
+
+    @property
+    def shown(self) -> str:
+        """The radius as people read it."""
+        return f"up to {float(self):.3g}, by leaf"
+
+
+def _by_leaf(
+    history: RetrainedModels, coverage: float, confidence: float | None
+) -> CalibratedLeaves:
+    """Leaf radii: the first refits give the shape, the others are ranked, as for parameters."""
+    today = history.classifier
+    assert isinstance(today, TreeEnsemble)
+    refits = [one.forest for one in history.classifiers if isinstance(one, TreeEnsemble)]
+    forest, at = today.forest, today.forest.leaves
+    if not all(forest.same_structure(one) for one in refits) or len(refits) < len(history):
+        raise InvalidInputError(
+            "history: expected trees that kept their structure, such as retrain(how='refit') makes, got others; "
+            "risk_calibrated takes any"
+        )
+    needed, n = least_history(coverage, confidence), len(refits)
+    _check_length(n, needed, coverage, confidence, unranked=1)
+    n_shape = max(1, min(n // 4, n - needed))
+    moves = np.array([np.abs(one.values - forest.values)[at].max(axis=1) for one in refits])
+    most, tree = moves[:n_shape].max(axis=0), forest.tree_of[at]
+    # The most of a few says little of a single leaf: each leans on the others of its tree, and on all.
+    means = np.bincount(tree, most, forest.n_trees) / np.bincount(tree, minlength=forest.n_trees)
+    unit = most + 0.5 * (means[tree] + most.mean())
+    scores = _ratios(moves[n_shape:], unit)
+    rank = _rank(scores.size, coverage, confidence)
+    radii = outward(unit * float(np.sort(scores)[rank - 1]), math.inf)
+    evidence = pd.DataFrame(
+        {
+            "distance": moves.max(axis=1),
+            "role": np.where(np.arange(n) < n_shape, "shape", "rank"),
+            "ratio": _ratios(moves, radii),
+        }
+    )
+    return CalibratedLeaves(
+        (radii,), math.inf, evidence, coverage, rank, int(scores.size), confidence,
+        shared_rows=not history.disjoint,
     )  # fmt: skip
 
 

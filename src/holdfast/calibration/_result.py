@@ -12,7 +12,7 @@ import pandas as pd
 
 from holdfast._network import Floats
 from holdfast._shown import Shown, Summary, draw
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ChosenDelta(Calibration, ABC):
     biases: bool | tuple[Floats, ...] = field(default=True, kw_only=True)
 
     @property
-    def changes(self) -> PlausibleChanges:
+    def changes(self) -> Changes:
         """Δ with this delta, for `certify` and `explain`."""
         if math.isnan(float(self)):
             raise InvalidInputError(str(self))

@@ -14,7 +14,7 @@ from holdfast._files import write_json, write_table
 from holdfast._network import Network
 from holdfast.cli import _tables as tables
 from holdfast.cli._ledger import LedgerFile
-from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Out, TrustPickle, command
+from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Out, TrustPickle, command
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.cli._tables import read_schema
 from holdfast.importers import Model, read_model
@@ -53,6 +53,7 @@ def audit(
         Path | None, "Where the people whose promise is broken go, as a table."
     ] = None,
     trust_pickle: TrustPickle = False,
+    n_jobs: Jobs = 1,
 ) -> None:
     """Which promises does a new model keep? Exit code 3 if any is broken."""
     for path in (out, contacts):
@@ -61,7 +62,9 @@ def audit(
     earlier = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
     space = None if schema is None else read_schema(schema)[0]
     started = time.perf_counter()
-    result = audit_ledger(ledger, deciding.at(new), space=space, radius=radius or bool(earlier))
+    result = audit_ledger(
+        ledger, deciding.at(new), space=space, radius=radius or bool(earlier), n_jobs=n_jobs
+    )
     expiry = None
     if earlier and len(result):
         models = [*earlier, new]

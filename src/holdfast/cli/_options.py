@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -414,11 +415,18 @@ def spelled(text: str, labels: Sequence[Any]) -> Any:
 @contextmanager
 def plain_errors(debug: bool, options: Collection[str] = ()) -> Iterator[None]:
     """What a user can mend, or should know, is one line on stderr; a traceback is for the unforeseen, or on request."""
+    said = set()
+
+    def complain(message: str) -> None:
+        # What is said of every batch, with other counts, is said once.
+        about = re.sub(r"\d+", "", message)
+        if about not in said:
+            screens.complain(in_options(message, options), "warning")
+        said.add(about)
+
     with warnings.catch_warnings():
         if not debug:
-            warnings.showwarning = lambda message, *_: screens.complain(
-                in_options(str(message), options), "warning"
-            )
+            warnings.showwarning = lambda message, *_: complain(str(message))
         try:
             yield
         except hf.HoldfastError as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 import holdfast as hf
 from holdfast._files import is_parquet, whole_file
@@ -53,7 +54,8 @@ class Parts:
         """Keep a part, whole or not at all."""
         with whole_file(self.path(number)) as beside:
             if self.parquet:
-                frame.to_parquet(beside)
+                # Quick to write and to read again: the result is what has to be small.
+                frame.to_parquet(beside, compression=None, use_dictionary=_texts(frame))
             else:
                 frame.to_csv(beside, header=False, lineterminator="\n")
 
@@ -79,10 +81,16 @@ class Parts:
         shutil.rmtree(self.folder)
 
 
+def _texts(frame: pd.DataFrame) -> list[str]:
+    return [str(name) for name, dtype in frame.dtypes.items() if not is_numeric_dtype(dtype)]
+
+
 def _join_parquet(paths: list[Path], beside: Path) -> None:
     from pyarrow import parquet  # type: ignore[import-untyped]
 
-    with parquet.ParquetWriter(beside, parquet.read_schema(paths[0])) as writer:
+    schema = parquet.read_schema(paths[0])
+    texts = [name for name in schema.names if str(schema.field(name).type).endswith("string")]
+    with parquet.ParquetWriter(beside, schema, use_dictionary=texts) as writer:
         for path in paths:
             writer.write_table(parquet.read_table(path))
 

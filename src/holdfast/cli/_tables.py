@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -82,9 +83,7 @@ class TableFile:
 
         source = dataset(self.path)
         waiting, n = [], 0
-        # A few batches ahead of whoever works on them, and no more: a row group may be large.
-        options = {"batch_size": _ROWS, "batch_readahead": 4, "fragment_readahead": 1}
-        for batch in source.to_batches(**options):
+        for batch in _row_groups(source):
             while batch.num_rows:
                 waiting.append(batch if size is None else batch.slice(0, size - n))
                 batch = batch.slice(waiting[-1].num_rows)
@@ -169,6 +168,21 @@ def dataset(path: Path) -> Any:
                 f"{own.names}"
             )
     return source
+
+
+def _row_groups(source: Any) -> Iterator[Any]:
+    """Its record batches, the next row group read while this one is worked on, and no more: they may be large."""
+    groups = (group for one in source.get_fragments() for group in one.split_by_row_group())
+    with ThreadPoolExecutor(1) as reader:
+
+        def read_next() -> Any:
+            group = next(groups, None)
+            return None if group is None else reader.submit(group.to_table, schema=source.schema)
+
+        waiting = read_next()
+        while waiting is not None:
+            table, waiting = waiting.result(), read_next()
+            yield from table.to_batches(max_chunksize=_ROWS)
 
 
 def _frame(table: Any, source: Any) -> pd.DataFrame:

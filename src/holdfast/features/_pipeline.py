@@ -210,6 +210,25 @@ def _read_sources(transformer: Any, frame: pd.DataFrame) -> tuple[Any, Sources]:
     return transformer, sources
 
 
+def output_columns(
+    transformers: Sequence[Any], frame: pd.DataFrame, listed: Sequence[str]
+) -> list[Name]:
+    """The column of the table that each output of some transformers in a row is made of, and of no other.
+
+    Outputs follow their column's numbers in rising order, or belong to a column that is `listed` by its values; others
+    are refused by name.
+    """
+    _, sources = _read_sources(
+        Pipeline([(str(i), one) for i, one in enumerate(transformers)]), frame
+    )
+    for source in sources:
+        if source.edges and source.codes and str(source.column) not in listed:
+            raise InvalidInputError(
+                f"column {source.column!r}: expected one whose bins are in order, got bins with a variable each"
+            )
+    return [source.column for source in sources]
+
+
 def _missing_values(transformer: Any, frame: pd.DataFrame, column: Name) -> np.ndarray[Any, Any]:
     """What the preprocessing makes of one row as it is, and of the same row with nothing in this column, (2, d)."""
     own = frame[column]

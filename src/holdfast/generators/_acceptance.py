@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Bools, Floats, Network
+from holdfast._trees import TreeEnsemble
 from holdfast.bounds import _balls as balls
+from holdfast.features import FeatureSpace
+from holdfast.features._codec import Rows
+from holdfast.generators._cutting import CuttingPlanes
+from holdfast.generators._exact import Searcher
+from holdfast.generators._tree_judge import TreesToday, trees_under
 from holdfast.importers._model import as_network
 from holdfast.milp._acceptor import Acceptor
 from holdfast.milp._domain import Domain
+from holdfast.milp._people import PointLimits
 from holdfast.verify._attack import attack
 from holdfast.verify._deciders import Decider, toward
 from holdfast.verify._engine import Engine
@@ -28,14 +36,24 @@ _RESPONSES = 4
 
 
 @dataclass(frozen=True)
-class Judge(ABC):
+class Judge(Searcher):
     """Whoever has to accept a point gives it the target class, with a margin of at least `demand` in the logits."""
-
-    who: ClassVar[str] = "every model in Δ"
 
     network: Network
     target: int
     demand: float = field(default=0.0, kw_only=True)
+
+    def search(
+        self,
+        space: FeatureSpace,
+        person: Rows,
+        limits: PointLimits,
+        deadline: Deadline,
+        *,
+        any_will_do: bool = False,
+    ) -> tuple[Floats | None, float]:
+        """By cutting planes: the models that object become cuts."""
+        return CuttingPlanes(self, space, person, limits, deadline, any_will_do).run()
 
     @abstractmethod
     def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
@@ -124,9 +142,19 @@ class Today(Judge):
         return [Acceptor.of(self.network, self.target, self.demand)]
 
 
-def judge_of(decider: Decider, target: int) -> Judge:
+def today(classifier: Classifier, target: int, demand: float) -> Searcher:
+    """Today's model alone, whatever it is."""
+    if isinstance(classifier, TreeEnsemble):
+        return TreesToday(classifier, target, demand=demand)
+    return Today(as_network(classifier), target, demand=demand)
+
+
+def judge_of(decider: Decider, target: int) -> Searcher:
     """Who has to accept a point under any kind of change."""
     one = toward(decider, target)
+    trees = None if isinstance(one, Engine) else trees_under(one, target)
+    if trees is not None:
+        return trees
     judge: type[EveryModel] = EveryNetwork if isinstance(one, Engine) else EveryModel
     return judge(as_network(one.classifier), target, one)
 

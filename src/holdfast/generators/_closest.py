@@ -16,7 +16,7 @@ from holdfast.features._codec import Rows
 from holdfast.generators._acceptance import Judge, judge_of
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._candidates import Candidates, check_candidates, read_candidates
-from holdfast.generators._exact import RowAnswer, answer_rows, search_row
+from holdfast.generators._exact import RowAnswer, Searcher, answer_rows, search_row
 from holdfast.milp._people import PointLimits
 from holdfast.verify._margins import least_margins
 
@@ -33,13 +33,14 @@ class Closest(Generator):
     A master problem finds the cheapest point that every counter-model so far accepts; the exact test names the next
     counter-model, or accepts. `optimality_gap` is 0 where the answer is proven to be the cheapest there is; where time
     runs out it says how much cheaper another point could be at most. Where no point is robust, that is proven too, and
-    the reason names the constraints in the way.
+    the reason names the constraints in the way. For trees a branch and bound of its own searches the cells that their
+    thresholds make of the columns, and finds the cheapest row in the same sense.
 
     Parameters
     ----------
     plausible
         A table of people, raw like X. The answer then lies in the convex hull of the nearest of them that are Δ-robust,
-        each taken as far as the person's constraints allow; None: anywhere in the space.
+        each taken as far as the person's constraints allow; None: anywhere in the space. Not for trees.
     neighbours
         How many of them span the hull.
     max_features_changed
@@ -82,24 +83,30 @@ class Closest(Generator):
             raise InvalidInputError(
                 "changes: expected PlausibleChanges(delta) for Closest, got None; or take MCE()"
             )
-        _ = task.network
         judges = {
             int(target): judge_of(task.decider, int(target)) for target in np.unique(task.targets)
         }
         table = None
         if self.plausible is not None:
+            for judge in judges.values():
+                if not isinstance(judge, Judge):
+                    raise InvalidInputError(
+                        "plausible: expected None with trees, whose accepted rows fill no hull, got a table; RNCE "
+                        "keeps to its rows"
+                    )
             table = Candidates.of(
                 read_candidates(self.plausible, task.space, task.network), task.space
             )
         return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, table))
 
     def _answer(
-        self, judges: Mapping[int, Judge], plausible: Candidates | None, task: Task
+        self, judges: Mapping[int, Searcher], plausible: Candidates | None, task: Task
     ) -> RowAnswer:
         judge = judges[int(task.targets[0])]
         limits = PointLimits(max_changed=self.max_features_changed)
         if plausible is None:
             return search_row(task, judge, limits)
+        assert isinstance(judge, Judge)
         hull = _robust_neighbours(judge, task.space, task.people, plausible, self.neighbours)
         if not len(hull):
             return None, "none of the plausible points is robust within the constraints", np.nan

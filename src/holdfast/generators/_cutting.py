@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,13 +22,15 @@ from holdfast._deadline import Deadline
 from holdfast._network import Floats
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows
-from holdfast.generators._acceptance import Judge
 from holdfast.generators._descent import Descent
 from holdfast.milp._acceptor import Acceptor
 from holdfast.milp._domain import Domain
 from holdfast.milp._people import PointLimits
 from holdfast.milp._recourse import RecourseProgram
 from holdfast.milp._relaxation import SolvedProgram
+
+if TYPE_CHECKING:
+    from holdfast.generators._acceptance import Judge
 
 # A gap below this, relatively, is none.
 PROVEN = 1e-6

@@ -10,6 +10,7 @@ An answer found so is no more than a start: its cost is the radius that makes th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +18,11 @@ from holdfast._deadline import Deadline
 from holdfast._network import Floats, Network
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows
-from holdfast.generators._acceptance import Judge
 from holdfast.milp._domain import Domain
 from holdfast.verify._margins import margin_slopes
+
+if TYPE_CHECKING:
+    from holdfast.generators._acceptance import Judge
 
 _ROUNDS = 16
 # Slopes flatten out on the way: each round asks for so much more.

@@ -7,8 +7,10 @@ Protected attributes stay as they are in all of this: nobody is told that they s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,9 +21,7 @@ from holdfast._progress import no_bar
 from holdfast.features import Direction, FeatureSpace
 from holdfast.features._codec import Rows
 from holdfast.features._kinds import Name
-from holdfast.generators._acceptance import Judge
 from holdfast.generators._base import Proposals, ReasonKind, RecourseReason, Task
-from holdfast.generators._cutting import CuttingPlanes
 from holdfast.milp._people import PointLimits
 
 # Seconds for each kind of constraint left out: an explanation is a courtesy.
@@ -31,6 +31,24 @@ _WIDER = 3.0
 
 # What came of one person: a point or a reason, and a proven lower bound on cost_l1.
 RowAnswer = tuple[Floats | None, str, float]
+
+
+class Searcher(ABC):
+    """Whoever has to accept a point, and knows how to find the cheapest one that it accepts."""
+
+    who: ClassVar[str] = "every model in Δ"
+
+    @abstractmethod
+    def search(
+        self,
+        space: FeatureSpace,
+        person: Rows,
+        limits: PointLimits,
+        deadline: Deadline,
+        *,
+        any_will_do: bool = False,
+    ) -> tuple[Floats | None, float]:
+        """The best point, None if there is none, and a proven lower bound on costs; infinite if no point exists."""
 
 
 def answer_rows(task: Task, one: Callable[[Task], RowAnswer]) -> Proposals:
@@ -47,11 +65,11 @@ def answer_rows(task: Task, one: Callable[[Task], RowAnswer]) -> Proposals:
     return proposals
 
 
-def search_row(task: Task, judge: Judge, limits: PointLimits) -> RowAnswer:
+def search_row(task: Task, judge: Searcher, limits: PointLimits) -> RowAnswer:
     """The search for the one row of a task, and what it proves about cost_l1."""
     deadline = task.deadline(1)
     person = task.people
-    point, bound = CuttingPlanes(judge, task.space, person, limits, deadline).run()
+    point, bound = judge.search(task.space, person, limits, deadline)
     reason = ""
     if point is None and bound == np.inf:
         why = _what_is_in_the_way(judge, task.space, person, limits, deadline)
@@ -65,7 +83,7 @@ def search_row(task: Task, judge: Judge, limits: PointLimits) -> RowAnswer:
 
 
 def _what_is_in_the_way(
-    judge: Judge, space: FeatureSpace, person: Rows, limits: PointLimits, deadline: Deadline
+    judge: Searcher, space: FeatureSpace, person: Rows, limits: PointLimits, deadline: Deadline
 ) -> str:
     """What would have to give, as the end of a sentence; "" where time ran out before anything was certain."""
     ways, all_proven = [], True
@@ -74,7 +92,7 @@ def _what_is_in_the_way(
         until = deadline.within(_PATIENCE)
         if until.over:
             return ""
-        point, bound = CuttingPlanes(judge, wider, person, fewer, until, any_will_do=True).run()
+        point, bound = judge.search(wider, person, fewer, until, any_will_do=True)
         if point is not None:
             outside = np.flatnonzero((point < lower) | (point > upper))
             moved = [

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from holdfast.generators._acceptance import Judge, Today
+import numpy as np
+
+from holdfast.generators._acceptance import today
 from holdfast.generators._base import ByMargin, Proposals, Task
-from holdfast.generators._exact import RowAnswer, answer_rows, search_row
+from holdfast.generators._exact import RowAnswer, Searcher, answer_rows, search_row
 from holdfast.milp._people import NO_LIMITS
 
 
@@ -42,8 +46,12 @@ class MCE(ByMargin):
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted point of each row, with its gap."""
-        return answer_rows(task, self._answer)
+        judges = {
+            int(target): today(task.classifier, int(target), self.margin)
+            for target in np.unique(task.targets)
+        }
+        return answer_rows(task, partial(_answer, judges))
 
-    def _answer(self, task: Task) -> RowAnswer:
-        judge: Judge = Today(task.network, int(task.targets[0]), demand=self.margin)
-        return search_row(task, judge, NO_LIMITS)
+
+def _answer(judges: Mapping[int, Searcher], task: Task) -> RowAnswer:
+    return search_row(task, judges[int(task.targets[0])], NO_LIMITS)

@@ -28,6 +28,7 @@ from holdfast.generators._base import Generator, ReasonKind, RecourseReason, Tas
 from holdfast.generators._moves import Move, change_table, moves
 from holdfast.generators._radii import Radii, radii_of
 from holdfast.generators._reading import own_variables, read_people
+from holdfast.generators._regions import regions_of
 from holdfast.importers import Model, load_model
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify._certify import certify_points
@@ -263,6 +264,18 @@ class Recourse(Shown):
         """The columns that someone is told to change, the most often changed first."""
         return moves(self)
 
+    @cached_property
+    def regions(self) -> pd.DataFrame:
+        """How far each answer may be missed: between which values every row is accepted by every ensemble in Δ.
+
+        A line for each answer and each column that the trees read: `row` (counted from 0), `column`, whether the advice
+        changes it, `at_least` and `at_most`, nan where there is no such end. All rows with all columns between their
+        ends at once are accepted, which is proven. The columns to change are widened first, the largest change first,
+        and away from where the person is; ends are round numbers where some are inside. For trees only, alone or
+        under `TreeChanges` or `PlausibleShift`; an answer that is not proven itself has no region.
+        """
+        return regions_of(self)
+
     def certified_radius(self, rows: Ints) -> CertifiedRadius:
         """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
         return radius_of_points(self.model, self.points[rows], self.targets[rows], self.changes)
@@ -304,6 +317,17 @@ class Recourse(Shown):
         before = self.people.numbers[row]
         after = self.answers[np.searchsorted(self.answered, row)]
         return "; ".join(describe_change(self.space.features, self.space.notes, before, after))
+
+    @property
+    def advice(self) -> list[tuple[str, ...]]:
+        """What each person is told to change, in words; nothing where there is no answer."""
+        result: list[tuple[str, ...]] = [()] * len(self)
+        rows, features, notes = self.answered, self.space.features, self.space.notes
+        for row, old, new in zip(
+            rows.tolist(), self.people.numbers[rows], self.answers, strict=True
+        ):
+            result[row] = tuple(describe_change(features, notes, old, new))
+        return result
 
     def to_frame(self) -> pd.DataFrame:
         """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.

@@ -14,6 +14,7 @@ from holdfast._classifier import Classifier
 from holdfast._given import given_array, given_number, row_words
 from holdfast._network import Floats, Network
 from holdfast._scored import Scored
+from holdfast._trees import TreeEnsemble
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.features._space import Decoder
@@ -251,7 +252,8 @@ class Model:
                     f"X: expected a table that the model's preprocessing accepts, got {type(error).__name__}: {error}"
                 ) from error
         points = dense(X)
-        if isinstance(table, pd.DataFrame):
+        # Trees know where a row without a value goes.
+        if isinstance(table, pd.DataFrame) and not isinstance(self.classifier, TreeEnsemble):
             _refuse_gaps(table, points)
         return self.classifier.check_points(points)
 

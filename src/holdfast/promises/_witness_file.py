@@ -3,6 +3,7 @@
     scikit-learn   a copy of the estimator or pipeline with the witness's parameters, as .skops
     torch          a state dict, as .pt, for the same module to load
     ONNX           a copy of the graph with the witness's numbers in it, as .onnx
+    XGBoost        the changed trees, as .json or .ubj; LightGBM: as .txt
 
 What is written is loaded again and asked for its class before it is handed out. A format in float32 cannot hold a
 witness in float64: its parameters are rounded towards today's, so they stay inside Δ. If after that the class does not
@@ -12,7 +13,7 @@ flip any more, nothing is written.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from holdfast._classifier import Classifier
 from holdfast._files import Place, whole_file
 from holdfast._given import given_floats
 from holdfast._network import Network
+from holdfast._trees import TreeEnsemble
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.importers import load_model, load_network
+from holdfast.importers._tree_files import suffixes, write_trees
 from holdfast.promises._witness_formats import Format, Parts, format_of
 from holdfast.verify._deciders import decider_for
 from holdfast.verify._shift import Shift
@@ -44,7 +47,7 @@ class SavedWitness:
     """
 
     path: Path
-    network: Network
+    network: Classifier
     predicted: Any
     rounded: bool
 
@@ -78,6 +81,8 @@ def save_witness(
         Rounded to the precision of the format, no network inside Δ that gives the point another class was found.
     """
     path = Path(path)
+    if isinstance(witness, TreeEnsemble):
+        return _saved_trees(witness, path, point, target)
     if not isinstance(witness, Network):
         raise InvalidInputError(
             f"witness: expected a network, got {witness!r}: a model that is known by its scores alone has no "
@@ -112,6 +117,25 @@ def save_witness(
             f"{path}: with the numbers that this format can hold, the witness leaves Δ or gives the point its class "
             "again; it is a counter-model in float64 only (Network.save keeps it)"
         )
+
+
+def _saved_trees(witness: TreeEnsemble, path: Path, point: ArrayLike, target: Any) -> SavedWitness:
+    """Trees go into a file of their library, bit for bit, and are asked again as that library writes them."""
+    if witness.origin is None or path.suffix.lower() not in suffixes(witness):
+        expected = "trees of XGBoost or LightGBM" if witness.origin is None else suffixes(witness)
+        raise InvalidInputError(f"path: expected {expected} for a file of trees, got {path.name!r}")
+    index = witness.class_index(target)
+    rows = witness.check_points(np.asarray(point, dtype=np.float64).reshape(1, -1))
+    matrix = witness.matrix(rows)
+    with whole_file(path) as partial:
+        write_trees(witness, partial)
+        again = load_model(partial).classifier
+        assert isinstance(again, TreeEnsemble)
+        logits = replace(witness.score, forest=again.forest).logits(again.forest.sums(matrix))
+        predicted = int(witness.winners(logits)[0])
+        if predicted == index:
+            raise WitnessFileError(f"{path}: the trees in this file give the point its class again")
+    return SavedWitness(path, witness, witness.classes[predicted].item(), rounded=False)
 
 
 def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Parts]:

@@ -29,9 +29,12 @@ from holdfast.retraining._trainers import (
     train_anew,
     train_whole,
 )
+from holdfast.retraining._trees import TREES
 from holdfast.verify._inputs import read_table
 
-How = Literal["incremental", "complete", "leave_one_out"]
+How = Literal["incremental", "complete", "leave_one_out", "refit", "continue"]
+# These learn from the new data, and keep what they were.
+_ON = ("incremental", "refit", "continue")
 # (model, X, y, seed) -> the retrained model
 Retrain = Callable[[Any, Any, Any, int], Any]
 # A table and its labels.
@@ -65,6 +68,8 @@ def retrain(
     ``incremental``    a few gradient steps from today's parameters, on a random share of the new data
     ``complete``       from scratch with the same settings and another seed, on the old data and the new
     ``leave_one_out``  from scratch with the same settings and another seed, on the old data without some rows
+    ``refit``          trees of LightGBM (``refit``) and XGBoost (``refresh``): the same splits, new leaves
+    ``continue``       trees of LightGBM and XGBoost: more rounds of boosting, on a random share of the new data
     =================  ==========================================================================================
 
     Parameters
@@ -80,7 +85,7 @@ def retrain(
         has preprocessing or a space is given, else in the model's variables; for a model that is no network as it was
         fitted. For ``incremental`` they may be the new data.
     how
-        One of the three above.
+        One of the five above.
     X_new, y_new
         Data that came since; ``incremental`` learns from it alone.
     share
@@ -98,7 +103,8 @@ def retrain(
         the same whatever `n` is, and a larger `share` adds rows to those of a smaller one.
     epochs
         Passes over the rows. By default one for ``incremental``, like ``MLPClassifier.partial_fit``, which gives the
-        order of magnitude of the paper's distances; as many as the model's settings say for the other two.
+        order of magnitude of the paper's distances; as many as the model's settings say where it is trained from
+        scratch. For ``continue`` the rounds of boosting, 20 by default.
     space
         Brings the tables into the model's variables.
     retrain
@@ -135,13 +141,15 @@ def retrain(
             "only models that scikit-learn can clone are retrained without one"
         )
     if isinstance(loaded.classifier, Scored) and retrain is None:
-        if how == "incremental" or epochs is not None:
+        if how in TREES:
+            retrain = partial(TREES[how], rounds=20 if epochs is None else epochs)
+        elif how == "incremental" or epochs is not None:
             asked = f"{how!r}" if epochs is None else f"epochs = {epochs}"
             raise InvalidInputError(
                 f"how: expected 'complete' or 'leave_one_out' for a {type(model).__name__}, which is fitted from "
                 f"scratch as its settings say, got {asked}; pass retrain=, a function that trains it"
             )
-        retrain = train_whole
+        retrain = retrain or train_whole
     encoded = retrain is None or (space is not None and loaded.preprocess is None)
     read = partial(_read, loaded, space=space, encoded=encoded)
     table, labels = _training_data(read, how, X, y, X_new, y_new)
@@ -186,7 +194,7 @@ def run_seeds(seed: int, n: int) -> tuple[int, ...]:
 def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> Ints:
     """Which rows a run learns from."""
     order = np.random.default_rng(seed).permutation(n_rows)
-    if how == "incremental":
+    if how in _ON:
         return order[: max(1, round(share * n_rows))]
     without = max(1, round(removed * n_rows)) if how == "leave_one_out" else 0
     return np.sort(order[: max(1, n_rows - without)])
@@ -195,7 +203,7 @@ def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> In
 def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[Ints]:
     """For each run rows that no other run has."""
     size = math.floor(share * n_rows + 1e-9)
-    if how != "incremental" or n * share > 1.0 + 1e-9 or size < 1:
+    if how not in _ON or n * share > 1.0 + 1e-9 or size < 1:
         raise InvalidInputError(
             "disjoint: expected incremental runs with n * share <= 1 and at least a row each, "
             f"got {how} with n = {n} and share = {share:g} of {n_rows} rows"
@@ -240,7 +248,7 @@ def _training_data(
     read: Callable[..., Labelled], how: str, X: Any, y: Any, X_new: Any, y_new: Any
 ) -> Labelled:
     """The rows that the runs draw from."""
-    if how == "incremental" and X_new is not None:
+    if how in _ON and X_new is not None:
         return read(X_new, y_new, name="X_new")
     old, labels = read(X, y, name="X")
     if how != "complete" or X_new is None:

@@ -21,6 +21,7 @@ from holdfast.errors import InvalidInputError, MissingExtraError
 from holdfast.generators import explain
 from holdfast.generators._recourse import added_column
 from holdfast.importers import load_model
+from holdfast.scale._audit import audit_batch, judge_with, read_auditors
 from holdfast.verify import certified_radius, certify, prepare
 
 Columns = dict[Hashable, Any]
@@ -40,7 +41,7 @@ def over_batches(
     Parameters
     ----------
     verb
-        "certify", "certified_radius" or "explain".
+        "certify", "certified_radius", "explain" or "audit", whose batches are of what `Ledger.export` writes.
     model
         Anything that the verb takes.
     like
@@ -51,7 +52,8 @@ def over_batches(
         apart where there is no index.
     options
         The other arguments of the verb, such as ``target=1, changes=hf.PlausibleChanges(0.02)``. For "certify",
-        `factuals` is what the names of columns begin with that hold each row's factual: with "was_", ``was_income``.
+        `factuals` is what the names of columns begin with that hold each row's factual: ``"was_"`` for ``was_income``.
+        "audit" takes the ledger as an option; it is read here and now, and by no worker.
 
     Examples
     --------
@@ -76,6 +78,9 @@ def over_batches(
         inspect.signature(_VERBS[verb].function).bind(model, X=None, **options)
     except TypeError as error:
         raise InvalidInputError(f"options: expected those of {verb}, got: {error}") from error
+    if verb == "audit":
+        asked = {name: options.pop(name) for name in ("space", "threshold") if name in options}
+        options["ledger"] = read_auditors(model, options["ledger"], **asked)
     function = BatchFunction(verb, model, example, tuple(keep), options)
     _ = function.meta  # which refuses what cannot be declared
     return function
@@ -258,16 +263,25 @@ def _explain(model: Any, options: dict[str, Any]) -> Answer:
 
     def answer(frame: pd.DataFrame) -> pd.DataFrame:
         result = explain(loaded, frame, **options)
-        advice = [result.describe(i) if found else "" for i, found in enumerate(result.found)]
-        return result.to_frame().assign(advice=advice)
+        return result.to_frame().assign(advice=["; ".join(parts) for parts in result.advice])
 
     return answer
+
+
+def _audit_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
+    columns: Columns = {"status": "str", "margin": float}
+    return columns | {"radius_left": float} if options.get("radius") else columns
 
 
 _VERBS = {
     "certify": _Verb(certify, _certify_columns, _certify),
     "certified_radius": _Verb(
         certified_radius, lambda *_: {"radius_lower": float, "radius_upper": float}, _radius
+    ),
+    "audit": _Verb(
+        audit_batch,
+        _audit_columns,
+        lambda _, options: judge_with(options["ledger"], options.get("radius", False)),
     ),
     "explain": _Verb(explain, _explain_columns, _explain),
 }

@@ -240,7 +240,10 @@ def _settled(
             left = deadline.left()
             rows = blocks[i]
             share = None if left is None else left / (len(blocks) - i)
-            return decider, points[rows], targets[rows], stage, share
+            # Rows that lie together need no copy.
+            together = rows[-1] - rows[0] == len(rows) - 1
+            own: Any = slice(rows[0], rows[-1] + 1) if together else rows
+            return decider, points[own], targets[own], stage, share
 
         parts = map(part, range(len(blocks)))
         settled = map(_settle_part, parts) if len(blocks) == 1 else spread(_settle_part, parts)

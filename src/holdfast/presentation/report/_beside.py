@@ -18,7 +18,6 @@ from holdfast._files import Place
 from holdfast._network import Floats, Network
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace
-from holdfast.features import _describe as describe
 from holdfast.features._describe import NOT_STATED
 from holdfast.generators import Recourse
 from holdfast.generators._reasons import against
@@ -50,7 +49,7 @@ def people_of(
         keys,
         _rows(recourse.space, shown, recourse.people.numbers),
         after,
-        advice_of(recourse),
+        recourse.advice,
         recourse.verdict_names.fillna(""),
         finite(recourse.cost_l1),
         finite(radii),
@@ -76,18 +75,6 @@ def _rows(
         values_of(space, feature, numbers[:, space.names.index(feature.name)]) for feature in shown
     )
     return list(zip(*columns, strict=True))
-
-
-def advice_of(recourse: Recourse) -> list[tuple[str, ...]]:
-    """What each person is told to change, in words; nothing where there is no answer."""
-    result: list[tuple[str, ...]] = [()] * len(recourse)
-    features = recourse.space.features
-    notes = recourse.space.notes
-    rows = recourse.answered
-    before = recourse.people.numbers[rows]
-    for row, old, new in zip(rows.tolist(), before, recourse.answers, strict=True):
-        result[row] = tuple(describe.describe_change(features, notes, old, new))
-    return result
 
 
 def finite(values: Iterable[float]) -> list[float | None]:
@@ -157,7 +144,7 @@ def other_ways(
     result: list[list[OtherWay]] = [[] for _ in range(len(recourse))]
     for name, other in others.items():
         for row, (advice, verdict) in enumerate(
-            zip(advice_of(other), other.verdict_names, strict=True)
+            zip(other.advice, other.verdict_names, strict=True)
         ):
             if other.found[row]:
                 result[row].append(OtherWay(name, advice, verdict or ""))

@@ -350,6 +350,10 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
     if not (math.isfinite(delta) and delta > 0.0):
         raise InvalidInputError(f"calibrated: expected a delta > 0, got {given}")
     measured = given.changes if isinstance(given, ChosenDelta) else PlausibleChanges(delta, norm)
+    if not isinstance(measured, PlausibleChanges):
+        raise InvalidInputError(
+            f"calibrated: expected a delta for networks, got {measured!r}; promises state it as their changes"
+        )
     several = measured.words if isinstance(measured.delta, tuple) else ""
     covered = changes is not None and _covers(changes, measured, recourse.network)
     return Calibrated(delta, sentence, covered, several)

@@ -1,0 +1,228 @@
+"""The worst that trees can become, cut into boxes: on each the worst leaf is the same.
+
+A question that sends a value both ways leaves two subtrees to be followed at once, of which the worse leaf counts.
+Where that would make too many boxes, one that is left open is worth what the least of its subtrees is worth at most: a
+bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast._classifier import Floats
+from holdfast._forest import Forest
+from holdfast.generators._tree_reading import Questions
+
+Ints = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+# A tree may fall into so many boxes for each of its leaves.
+_MOST_BOXES = 40
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Boxes that each tree falls into.
+
+    Attributes
+    ----------
+    tree, worth
+        The tree, (n,), and what it adds to each rival's margin at worst, (n, rivals).
+    low, high
+        The cells of the ordered columns, (n, columns), from low to high.
+    gap
+        Whether a missing value is in the box, (n, columns).
+    among
+        For each listed column the codes in the box, (n, codes).
+    exact
+        Whether all worths are what they are, and none only a bound.
+    """
+
+    tree: Ints
+    worth: Floats
+    low: Ints
+    high: Ints
+    gap: Mask
+    among: dict[int, Mask]
+    exact: bool
+
+
+@dataclass
+class _Front:
+    """Nodes that are followed, each in a box of its own."""
+
+    node: Ints
+    low: Ints
+    high: Ints
+    gap: Mask
+    among: dict[int, Mask]
+
+    def take(self, rows: Any) -> _Front:
+        """Some of them, copied."""
+        among = {column: codes[rows] for column, codes in self.among.items()}
+        return _Front(self.node[rows], self.low[rows], self.high[rows], self.gap[rows], among)
+
+
+def pieces_of(forest: Forest, worth: Floats, asked: Questions, n_columns: int) -> Pieces:
+    """Boxes that each tree falls into; `worth` is what each leaf adds to a margin at worst, (nodes, rivals)."""
+    both, start = _both_ways(forest, asked), _roots(forest, asked, n_columns)
+    forked = np.isin(np.arange(forest.n_trees), forest.tree_of[both & (forest.tree_of >= 0)])
+    done = _walk(forest, asked, start.take(~forked), ("left", "right"))
+    found, exact = [(done, worth[done.node])], True
+    for tree in np.flatnonzero(forked).tolist():
+        one = _Forked(forest, asked, worth, int(forest.roots[tree]))
+        found += one.boxes(start.take([tree]))
+        exact &= one.exact
+    return _pieces(forest, found, exact)
+
+
+def outer_boxes(forest: Forest, worth: Floats, asked: Questions, n_columns: int) -> Pieces:
+    """For each leaf the box of all rows that may reach it; where questions send values both ways, boxes overlap."""
+    done = _walk(forest, asked, _roots(forest, asked, n_columns), ("may left", "may right"))
+    return _pieces(forest, [(done, worth[done.node])], exact=True)
+
+
+def _roots(forest: Forest, asked: Questions, n_columns: int) -> _Front:
+    """Every tree in a box with everything in it."""
+    ends, size = np.zeros(n_columns, dtype=np.intp), forest.n_trees
+    for column, numbers in asked.ends.items():
+        ends[column] = numbers.size
+    return _Front(
+        forest.roots.astype(np.intp),
+        np.zeros((size, n_columns), dtype=np.intp),
+        np.repeat(ends[None, :], size, axis=0),
+        np.ones((size, n_columns), dtype=np.bool_),
+        {i: np.repeat(fine[None, :], size, axis=0) for i, fine in asked.scored.items()},
+    )
+
+
+def _pieces(forest: Forest, found: list[tuple[_Front, Floats]], exact: bool) -> Pieces:
+    """What was found, sorted by tree."""
+    whole = _joined([front for front, _ in found])
+    tree = forest.tree_of[whole.node].astype(np.intp)
+    order = np.argsort(tree, kind="stable")
+    worth, whole = np.concatenate([values for _, values in found]), whole.take(order)
+    return Pieces(tree[order], worth[order], whole.low, whole.high, whole.gap, whole.among, exact)
+
+
+def _both_ways(forest: Forest, asked: Questions) -> Mask:
+    """Nodes that send some value both ways."""
+    both = (asked.sure_left < asked.maybe_left) | (asked.gap_left & asked.gap_right)
+    for column in asked.left:
+        both |= (asked.left[column] & asked.right[column]).any(axis=0)
+    return np.asarray(both & ~forest.leaves)
+
+
+def _walk(forest: Forest, asked: Questions, front: _Front, ways: tuple[str, str]) -> _Front:
+    """Follow nodes down to their leaves, left and right."""
+    done = []
+    while True:
+        leaf = forest.leaves[front.node]
+        done.append(front.take(leaf))
+        front = front.take(~leaf)
+        if not front.node.size:
+            return _joined(done)
+        left, right = (_part(asked, front, way) for way in ways)
+        left.node = forest.left[left.node].astype(np.intp)
+        right.node = forest.right[right.node].astype(np.intp)
+        front = _joined([left, right])
+
+
+def _part(asked: Questions, front: _Front, way: str) -> _Front:
+    """The part of each box that its node sends one way, where there is any.
+
+    "left" and "right": for certain; "may left" and "may right": perhaps; "both": either way.
+    """
+    part, nodes = front.take(np.arange(front.node.size)), front.node
+    rows, columns = np.arange(nodes.size), asked.column[nodes]
+    part.gap[rows, columns] &= _ways(asked.gap_left, asked.gap_right, way)[nodes]
+    fine = part.gap[rows, columns].copy()
+    ordered = np.isin(columns, list(asked.ends))
+    r, c = rows[ordered], columns[ordered]
+    sure, maybe = asked.sure_left[nodes[r]], asked.maybe_left[nodes[r]]
+    if way in ("left", "may left", "both"):
+        part.high[r, c] = np.minimum(part.high[r, c], sure if way == "left" else maybe)
+    if way in ("right", "may right", "both"):
+        part.low[r, c] = np.maximum(part.low[r, c], (maybe if way == "right" else sure) + 1)
+    fine[r] |= part.low[r, c] <= part.high[r, c]
+    for column, codes in part.among.items():
+        r = rows[columns == column]
+        codes[r] &= _ways(asked.left[column], asked.right[column], way)[:, nodes[r]].T
+        fine[r] |= codes[r].any(axis=1)
+    return part.take(fine)
+
+
+def _ways(left: Mask, right: Mask, way: str) -> Mask:
+    return {
+        "left": left & ~right,
+        "may left": left,
+        "right": right & ~left,
+        "may right": right,
+        "both": left & right,
+    }[way]
+
+
+def _joined(fronts: list[_Front]) -> _Front:
+    join = np.concatenate
+    return _Front(
+        join([front.node for front in fronts]),
+        join([front.low for front in fronts]),
+        join([front.high for front in fronts]),
+        join([front.gap for front in fronts]),
+        {i: join([front.among[i] for front in fronts]) for i in fronts[0].among},
+    )
+
+
+class _Forked:
+    """A tree with questions that send some values both ways."""
+
+    def __init__(self, forest: Forest, asked: Questions, worth: Floats, root: int) -> None:
+        self.forest, self.asked, self.root, self.exact = forest, asked, root, True
+        order = [root]
+        for node in order:
+            order += [] if forest.feature[node] < 0 else self._below(node)
+        self.most = _MOST_BOXES * (len(order) + 1) // 2
+        # What the leaves below each node are worth at least and at most.
+        self.least = {node: worth[node] for node in order}
+        self.best = dict(self.least)
+        for node in reversed(order):
+            if forest.feature[node] >= 0:
+                left, right = self._below(node)
+                self.least[node] = np.minimum(self.least[left], self.least[right])
+                self.best[node] = np.maximum(self.best[left], self.best[right])
+
+    def _below(self, node: int) -> list[int]:
+        return [int(self.forest.left[node]), int(self.forest.right[node])]
+
+    def boxes(self, whole: _Front) -> list[tuple[_Front, Floats]]:
+        """The boxes, each with what the tree is worth in it."""
+        todo = [(whole, [self.root], np.full_like(self.least[self.root], np.inf))]
+        done: list[tuple[_Front, Floats]] = []
+        while todo:
+            box, nodes, worst = todo.pop()
+            for node in nodes:
+                worst = np.minimum(worst, self.least[node]) if self._leaf(node) else worst
+            # A subtree whose every leaf is better than what is reached for certain does not matter.
+            nodes = [
+                node for node in nodes if not self._leaf(node) and (self.least[node] < worst).any()
+            ]
+            if not nodes or len(done) + len(todo) >= self.most:
+                self.exact &= not nodes
+                value = np.min([worst, *(self.best[node] for node in nodes)], axis=0)
+                box.node[:] = self.root
+                done.append((box, value[None, :]))
+                continue
+            node, *others = nodes
+            box.node[:] = node
+            left, right = self._below(node)
+            for way, below in (("left", [left]), ("right", [right]), ("both", [left, right])):
+                part = _part(self.asked, box, way)
+                if part.node.size:
+                    todo.append((part, others + below, worst))
+        return done
+
+    def _leaf(self, node: int) -> bool:
+        return bool(self.forest.feature[node] < 0)
