@@ -170,7 +170,11 @@ class Check:
                 low = value - 50.0 if np.isnan(line.at_least) else line.at_least
                 high = value + 50.0 if np.isnan(line.at_most) else line.at_most
                 self.hold("region has its answer", low <= value <= high, (seed, row, under))
-                choices[space.names.index(line.column)] += [low, high, *rng.uniform(low, high, 3)]
+                choices[space.names.index(line.column)] += [
+                    low,
+                    high,
+                    *rng.uniform(min(low, high), max(low, high), 3),
+                ]
             every = np.array([*itertools.product(*choices)])
             rows = pd.DataFrame(every, columns=[*space.names])
             fine = bool((np.asarray(model.predict(rows)) == target).all())

@@ -160,10 +160,11 @@ class _Region:
         low, high = self.low[place], self.high[place]
         least, most = np.nan, np.nan
         if low > 0:
-            least = float(first_after(feature, ends[[low - 1]])[0])
+            # Whoever is between two steps, and stays there, is inside.
+            least = min(float(first_after(feature, ends[[low - 1]])[0]), answer)
             least = roundest(least, min(answer, least + _ROUNDED * (answer - least)), up=False)
         if high < ends.size:
-            most = float(last_until(feature, ends[[high]])[0])
+            most = max(float(last_until(feature, ends[[high]])[0]), answer)
             most = roundest(max(answer, most - _ROUNDED * (most - answer)), most, up=True)
         ends_known = np.array(self.known.get(i, (-np.inf, np.inf)))
         ends_known[np.isinf(ends_known)] = np.nan
