@@ -14,13 +14,14 @@ import pytest
 import xgboost
 
 import holdfast as hf
+from holdfast._leaf_masks import Least
 from holdfast.changes import changes_from_dict
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.importers import Model
 from holdfast.importers._tree_files import suffixes, write_trees
 from holdfast.verify._certify import certify_points
 from holdfast.verify._deciders import decider_for
-from test_trees import FULL, MODELS, NUMBERS, N, Y, lgb, xgb
+from test_trees import FULL, MODELS, NUMBERS, N, Y, around, lgb, xgb
 
 ROWS = 12
 
@@ -259,3 +260,21 @@ def test_a_witness_is_saved_as_a_file_of_its_library(tmp_path: Path) -> None:
         hf.save_witness(
             witness, boosted, tmp_path / "a.txt", point=point, target=1, changes=changes
         )
+
+
+@pytest.mark.parametrize("name", ["xgboost, sets", "lightgbm, zeros", "histogram", "random forest"])
+def test_tables_of_bits_say_what_walking_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast._leaf_masks._ROWS", 1)
+    monkeypatch.setattr("holdfast._leaf_masks._TREES", 5)
+    make, X = MODELS[name]
+    trees = hf.load_model(make(3)).classifier
+    forest, matrix = trees.forest, trees.score.matrix(around(trees, X))
+    costs = np.random.default_rng(0).normal(size=forest.feature.size)
+    for cells in (8192, 2):
+        monkeypatch.setattr("holdfast._leaf_masks._CELLS", cells)
+        for radius in (0.0, 0.3):
+            low, high = forest.around(np.full(costs.size, radius))
+            least = Least(forest, costs, low, high)
+            ours = np.vstack([terms.copy() for _, terms in least(matrix)])
+            walked = np.vstack([terms for _, terms in forest.least(matrix, costs, low, high)])
+            np.testing.assert_array_equal(ours, walked)
