@@ -271,10 +271,11 @@ class Recourse(Shown):
         A line for each answer and each column that the trees read: `row` (counted from 0), `column`, whether the advice
         changes it, `at_least` and `at_most`, nan where there is no such end. All rows with all columns between their
         ends at once are accepted, which is proven. The columns to change are widened first, the largest change first,
-        and away from where the person is; ends are round numbers where some are inside. For trees only, alone or
-        under `TreeChanges` or `PlausibleShift`; an answer that is not proven itself has no region.
+        and away from where the person is; ends are round numbers where some are inside. Behind preprocessing a box
+        ends where the column's range does. For trees only, alone or under `TreeChanges` or `PlausibleShift`; an
+        answer that is not proven itself has no region.
         """
-        return regions_of(self)
+        return regions_of(self, self.answered.tolist())
 
     def certified_radius(self, rows: Ints) -> CertifiedRadius:
         """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
@@ -20,7 +20,8 @@ from holdfast._dates import read_day
 from holdfast._files import Place
 from holdfast._given import given_row
 from holdfast._network import Bools, Floats, Ints
-from holdfast.changes import Chance, Changes, PlausibleChanges
+from holdfast._trees import TreeEnsemble
+from holdfast.changes import Chance, Changes, PlausibleChanges, TreeChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._codec import Rows, differs
@@ -28,6 +29,7 @@ from holdfast.features._describe import PERCENT
 from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._reasons import Against, against
 from holdfast.generators._recourse import sentence_list
+from holdfast.generators._regions import regions_of
 from holdfast.presentation.letters._contents import (
     CHANCE,
     GUARANTEED,
@@ -52,6 +54,8 @@ _SIGNS = re.compile(r"[(),.;:/\[\]_-]")
 _MOST_REASONS = 4
 
 
+# Between which numbers every row is accepted, by column.
+Box = Mapping[str, tuple[float, float]]
 _WHY_NONE = {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}
 
 
@@ -89,6 +93,8 @@ class Batch:
         The constraints that each piece of advice breaks.
     against
         What counts against each person, the weightiest first.
+    boxes
+        For each guarantee that is of more than the row itself, between which values every row is accepted.
     """
 
     recourse: Recourse
@@ -105,6 +111,7 @@ class Batch:
     accepted: Bools
     broken: list[list[str]]
     against: list[list[Against]]
+    boxes: Mapping[int, Box]
 
     @classmethod
     def read(
@@ -180,6 +187,7 @@ class Batch:
             ),
             broken=broken,
             against=against(recourse, chosen, accepted),
+            boxes=_boxes(recourse, chosen.tolist()),
         )
 
 
@@ -213,7 +221,13 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         shares = _shares(space, batch.own.points[place], recourse.points[row])
         moved = differs(before, after)
         order = [i for i in np.argsort(-shares, kind="stable").tolist() if moved[i]]
-        changes = tuple(_change(space, language, i, before, after, shares) for i in order)
+        box = batch.boxes.get(row, {})
+        changes = tuple(
+            _widened(
+                space, language, _change(space, language, i, before, after, shares), box, i, before
+            )
+            for i in order
+        )
         shown = [
             i
             for i in np.flatnonzero(~moved).tolist()
@@ -241,7 +255,7 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         changes=changes,
         unchanged=unchanged,
         unlisted=unlisted,
-        limits=None if recourse.changes is None else _limits(recourse.changes, language),
+        limits=None if recourse.changes is None else _limits(recourse.changes, language, space),
         time=_time(batch, row) if outcome == GUARANTEED else Time(),
         why_none="" if found else _WHY_NONE.get(recourse.reason[row].kind, "not_found"),
         odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
@@ -347,6 +361,47 @@ def _change(
     )
 
 
+def _boxes(recourse: Recourse, rows: Sequence[int]) -> Mapping[int, Box]:
+    """The boxes of what is guaranteed; only trees have any."""
+    proven = [row for row in rows if _outcome(recourse, row) == GUARANTEED]
+    if not isinstance(recourse.classifier, TreeEnsemble):
+        return {}
+    try:
+        regions = regions_of(recourse, proven)
+    except InvalidInputError:
+        # Preprocessing through which no box can be read: the row itself is guaranteed, and no more.
+        return {}
+    boxes: dict[int, dict[str, tuple[float, float]]] = {}
+    for row, column, _, *ends in regions.to_numpy().tolist():
+        boxes.setdefault(row, {})[str(column)] = (ends[0], ends[1])
+    return boxes
+
+
+def _widened(
+    space: FeatureSpace, language: Language, change: Change, box: Box, i: int, before: Floats
+) -> Change:
+    """The change with the ends of its box, as they are written, where the box holds more than its value."""
+    feature = space.features[i]
+    if feature.labelled or change.name not in box:
+        return change
+    own, value, (low, high) = float(before[i]), float(change.value), box[change.name]
+    low, high = (-math.inf if math.isnan(low) else low), (math.inf if math.isnan(high) else high)
+    if low <= own <= high:
+        # Nobody is told to raise something to less than it is.
+        low, high = (value, high) if value > own else (low, value)
+    if low == high or not low <= value <= high:
+        return change
+    ends = [
+        "" if math.isinf(end) else _value(space, feature, language, end, exact=True)
+        for end in (low, high)
+    ]
+    if any(
+        text and language.read(text) != end for text, end in zip(ends, (low, high), strict=True)
+    ):
+        return change
+    return replace(change, at_least=ends[0], at_most=ends[1])
+
+
 def _detail(space: FeatureSpace, language: Language, i: int, before: Floats) -> Detail:
     """A column by what people call it, with its unit where neither the label nor a percent sign says it."""
     feature = space.features[i]
@@ -415,7 +470,9 @@ def _reasons(
     return reasons, derived if reasons else ""
 
 
-def _limits(changes: Changes, language: Language) -> Limits:
+def _limits(changes: Changes, language: Language, space: FeatureSpace) -> Limits:
+    if isinstance(changes, TreeChanges):
+        return _tree_limits(changes, language, space)
     if not isinstance(changes, PlausibleChanges):
         return Limits(language.rounded_down(changes.size), "", "", True, unit=changes.unit)
     least = language.rounded_down(changes.least)
@@ -427,6 +484,35 @@ def _limits(changes: Changes, language: Language) -> Limits:
         norm,
         bool(changes.biases),
         changes.per_parameter,
+    )
+
+
+def _tree_limits(changes: TreeChanges, language: Language, space: FeatureSpace) -> Limits:
+    by, write = changes.factor, language.rounded_down
+    least, largest = (write(float(end(changes.leaves)) * by) for end in (np.min, np.max))
+    given = changes.thresholds
+    thresholds = (
+        [] if isinstance(given, Mapping) or not given else [Detail("", "", "", write(given * by))]
+    )
+    if isinstance(given, Mapping):
+        for name, radius in given.items():
+            value = write(radius * by)
+            if name in space.names:
+                i = space.names.index(name)
+                known = _detail(space, language, i, np.full(len(space.names), np.nan))
+                thresholds.append(replace(known, value=value))
+            else:
+                thresholds.append(Detail(str(name), on_one_line(str(name)), "", value))
+    return Limits(
+        least,
+        "" if largest == least else largest,
+        "",
+        True,
+        bool(np.ndim(changes.leaves)),
+        changes.unit,
+        tuple(thresholds),
+        changes.dropped,
+        write(changes.shift * by) if changes.shift else "",
     )
 
 
