@@ -212,7 +212,8 @@ class Scored(Classifier):
     def _compare(self, table: Any, scores: Floats) -> None:
         """Refuse a model whose class is not the one with the highest score, such as one with a threshold of its own."""
         assert self.predict_labels is not None
-        theirs, ours = np.asarray(self.predict_labels(table)), self.classes[self.winners(scores)]
+        theirs = np.asarray(self.predict_labels(table))
+        ours = self.classes[self.winners(scores)]
         theirs = theirs.ravel() if theirs.size == ours.size else theirs
         if theirs.shape != ours.shape:
             raise UnsupportedModelError(
@@ -250,7 +251,8 @@ def log_odds(probabilities: Any, threshold: float | None = None, first: bool = F
         )
     if shares.shape[1] == 1:
         shares = np.hstack([1.0 - shares, shares])
-    logs, best = np.log(np.maximum(shares, _LEAST_PROBABILITY)), shares.argmax(axis=1)
+    logs = np.log(np.maximum(shares, _LEAST_PROBABILITY))
+    best = shares.argmax(axis=1)
     # Two probabilities may share a logarithm; the greater one wins all the same.
     if threshold is not None:
         off = (math.log(threshold) - math.log1p(-threshold)) * (-1.0 if first else 1.0)

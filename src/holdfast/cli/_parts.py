@@ -131,7 +131,8 @@ def answers(
                 parts.write(number, answer)
             frame = parts.read(number, function.meta) if answer is None and parts else answer
             assert frame is not None
-            first, count = frame if first is None else first, number + 1
+            first = frame if first is None else first
+            count = number + 1
             advance(len(frame))
             yield frame
     if parts is not None and first is not None:
