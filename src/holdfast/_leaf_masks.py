@@ -20,7 +20,7 @@ from holdfast._forest import Forest
 
 Words = NDArray[Any]
 # Tables are worth their making from so many rows on; so many rows are looked up at once, for so many trees.
-_ROWS, _CHUNK, _TREES = 2048, 1024, 128
+_ROWS, _CHUNK, _TREES = 2048, 512, 128
 # Numbers find their place between cuts through so many equal cells, if none holds more cuts than this.
 _CELLS, _MOST = 8192, 4
 
